@@ -1,0 +1,112 @@
+"""Arrays in, arrays out: every measure takes NumPy arrays or torch tensors and runs where the data are.
+
+A function converts its arguments with `tensor` (no copy when there is a way round it), computes with torch on the device
+of the input, and hands the result back with `give_back`: NumPy for NumPy, a tensor on the same device for a tensor.
+The kind of an array (logits, probabilities, predictions) is always declared by the caller, never guessed from its range;
+the checks here only confirm the declaration.
+"""
+
+import warnings
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from zoo.errors import InputError
+
+Array: TypeAlias = "np.ndarray | torch.Tensor"
+
+# How far a row of declared probabilities may stray from one: float16 rows of 1,000 classes stray by about 5e-3.
+SUM_TOLERANCE = 1e-2
+
+
+def tensor(values: Any, name: str) -> torch.Tensor:
+    """`values` as a tensor that shares memory where possible; `name` is what error messages call it."""
+    if isinstance(values, torch.Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: expected a rectangular array, found rows of different lengths") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name}: expected numbers, found dtype {array.dtype}")
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    with warnings.catch_warnings():
+        # torch warns that read-only memory (a memory map) could be written through it; nothing here writes to an input.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def give_back(result: torch.Tensor, like: Any) -> Any:
+    """`result` in the caller's own kind: unchanged if `like` is a tensor, else NumPy."""
+    return result if isinstance(like, torch.Tensor) else result.cpu().numpy()
+
+
+def logits(values: Any, name: str = "logits") -> torch.Tensor:
+    """Floating [N, K] with a finite maximum in every row; minus infinity marks a masked class."""
+    z = _matrix(values, name)
+    top = z.amax(1)
+    bad = ~torch.isfinite(top)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"{name}: row {row} has NaN, +inf or no finite value ({int(bad.sum())} such rows); expected finite logits"
+        )
+    return z
+
+
+def probabilities(values: Any, name: str = "probabilities") -> torch.Tensor:
+    """Floating [N, K], nothing negative, every row summing to one."""
+    p = _matrix(values, name)
+    totals = p.sum(1, dtype=torch.float32 if p.dtype != torch.float64 else torch.float64)
+    bad = ~((totals - 1).abs() <= SUM_TOLERANCE) | ~(p.amin(1) >= 0)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"{name}: row {row} is not a distribution (sum {float(totals[row]):.4g}, least {float(p[row].amin()):.4g}; "
+            f"{int(bad.sum())} such rows); expected probabilities, pass logits through their link first"
+        )
+    return p
+
+
+def labels(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "labels") -> torch.Tensor:
+    """Whole numbers [N] as int64, within 0..num_classes - 1 where `num_classes` is known."""
+    y = tensor(values, name)
+    if y.ndim != 1:
+        hint = "; pass class indices, not one-hot rows" if y.ndim == 2 else ""
+        raise InputError(f"{name}: expected shape [N], found {list(y.shape)}{hint}")
+    if y.is_floating_point() or y.dtype == torch.bool:
+        raise InputError(f"{name}: expected whole-number class indices, found dtype {y.dtype}")
+    if rows is not None and len(y) != rows:
+        raise InputError(f"{name}: expected {rows} entries, one an example, found {len(y)}")
+    y = y.long()
+    if len(y):
+        low, high = int(y.min()), int(y.max())
+        if low < 0 or (num_classes is not None and high >= num_classes):
+            limit = "" if num_classes is None else f"..{num_classes - 1}"
+            row = int(((y < 0) | (y >= (num_classes or high + 1))).nonzero()[0])
+            raise InputError(f"{name}: entry {row} is {int(y[row])}, expected class indices in 0{limit}")
+    return y
+
+
+def predictions(values: Any, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
+    """Predicted classes [N] as int64; the same checks as labels."""
+    return labels(values, rows=rows, name=name)
+
+
+def _matrix(values: Any, name: str) -> torch.Tensor:
+    x = tensor(values, name)
+    if x.ndim != 2:
+        raise InputError(f"{name}: expected shape [N, K], found {list(x.shape)}")
+    if not x.is_floating_point():
+        raise InputError(f"{name}: expected floating-point numbers, found dtype {x.dtype}")
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        raise InputError(f"{name}: expected at least one row and one class, found shape {list(x.shape)}")
+    return x
