@@ -66,9 +66,7 @@ class Outputs:
         given: dict[Kind, Any] = {"logits": logits, "probabilities": probabilities, "predictions": predictions}
         present: list[Kind] = [kind for kind, value in given.items() if value is not None]
         if len(present) != 1:
-            raise InputError(
-                f"{name}: expected exactly one of logits, probabilities, predictions, found {len(present)}"
-            )
+            raise InputError(f"{name}: expected exactly one of logits, probabilities, predictions, found {len(present)}")
         kind = present[0]
         if kind == "predictions":
             checked = arrays.predictions(given[kind], name=f"{name} predictions")

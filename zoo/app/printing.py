@@ -1,0 +1,68 @@
+"""How commands print: tables that fit the terminal, JSON on request, notes on standard error."""
+
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def note(text: str) -> None:
+    """A line about what is going on, on standard error so that standard output stays the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Strict JSON: NaN and infinities become null, arrays lists, paths strings."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's own types."""
+    if hasattr(value, "to_dict") and not isinstance(value, type):
+        return plain(value.to_dict(orient="records") if hasattr(value, "columns") else value.to_dict())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None, title: str | None = None) -> None:
+    """A table of the rows; numbers right-aligned, missing values as a dash; plain text with no colour when piped."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = list(rows)
+    columns = list(columns or (rows[0] if rows else []))
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for column in columns:
+        numeric = any(isinstance(row.get(column), (int, float)) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell(row.get(column)) for column in columns))
+    Console(highlight=False).print(table)
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it: four significant digits, a dash for nothing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}"
