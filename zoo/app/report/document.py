@@ -1,0 +1,85 @@
+"""What a report is made of, whatever it is written as: findings, sections, figures, tables, pictures."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence worth knowing and the number it turns on."""
+
+    number: str
+    sentence: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart (an Altair chart, whose data travel inside it) with its title and what to look for in it."""
+
+    id: str
+    title: str
+    caption: str
+    chart: Any
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as mappings from column to value; `percent` names the columns that hold shares."""
+
+    id: str
+    title: str
+    rows: list[dict[str, Any]]
+    percent: frozenset[str] = frozenset()
+    filterable: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows[0]) if self.rows else []
+
+    def is_number(self, column: str) -> bool:
+        values = [row[column] for row in self.rows if row[column] is not None]
+        return bool(values) and all(isinstance(value, (int, float)) for value in values)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A thumbnail as a data URI and what the models said about it."""
+
+    uri: str
+    lines: list[str]
+    name: str
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    lead: str
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report; `numbers` holds every figure in it as plain data."""
+
+    title: str
+    subtitle: str
+    findings: list[Finding]
+    sections: list[Section]
+    provenance: dict[str, str]
+    numbers: dict[str, Any]
+
+
+def shown(value: Any, percent: bool = False) -> str:
+    """A value as the page prints it: shares as percent with one decimal, other numbers with three digits."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if percent:
+        return f"{100 * value:.1f}%"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -1,0 +1,159 @@
+"""A document as one self-contained HTML page: styles, script, chart library and data inside, nothing fetched."""
+
+import json
+from html import escape
+from importlib import resources
+from typing import Any
+
+from zoo.app.printing import plain
+from zoo.app.report.document import Document, Figure, Picture, Section, Table, shown
+
+# Inline styles and scripts only; Vega compiles its expressions, hence unsafe-eval. No address can be reached.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"
+
+
+def to_html(document: Document) -> str:
+    """The page's text."""
+    figures = [figure for section in document.sections for figure in section.figures]
+    specs = {figure.id: _spec(figure) for figure in figures}
+    links = "".join(f'<li><a href="#{s.id}">{escape(s.title)}</a></li>' for s in document.sections)
+    sections = "\n".join(_section(section) for section in document.sections)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<link rel="icon" href="data:,">
+<title>{escape(document.title)}</title>
+<style>
+{_asset("page.css")}</style>
+</head>
+<body>
+<a class="skip" href="#content">Skip to the findings</a>
+<header>
+<h1>{escape(document.title)}</h1>
+<p class="soft">{escape(document.subtitle)}</p>
+<nav aria-label="Sections"><ul>{links}</ul></nav>
+</header>
+<main id="content">
+{_findings(document)}
+{sections}
+</main>
+<footer>
+{_provenance(document)}
+</footer>
+<script type="application/json" id="specs">{_embedded(specs)}</script>
+<script type="application/json" id="numbers">{_embedded(plain(document.numbers))}</script>
+<script>{_chart_library() if figures else ""}</script>
+<script>
+{_asset("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def _findings(document: Document) -> str:
+    items = "".join(
+        f"<li{' class=warning' if f.warning else ''}><strong>{escape(f.number)}</strong> {escape(f.sentence)}</li>"
+        for f in document.findings
+    )
+    return f'<ul class="findings" aria-label="Findings">{items}</ul>'
+
+
+def _section(section: Section) -> str:
+    lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
+    figures = "".join(_figure(figure) for figure in section.figures)
+    figures = f'<div class="figures">{figures}</div>' if figures else ""
+    tables = "".join(_table(table) for table in section.tables)
+    pictures = "".join(_picture(picture) for picture in section.pictures)
+    pictures = f'<ul class="pictures">{pictures}</ul>' if pictures else ""
+    title = f'<h2 id="{section.id}-title">{escape(section.title)}</h2>'
+    content = f"{title}{lead}{tables}{figures}{pictures}"
+    return f'<section id="{section.id}" aria-labelledby="{section.id}-title">{content}</section>'
+
+
+def _figure(figure: Figure) -> str:
+    title = escape(figure.title)
+    buttons = "".join(
+        f'<button type="button" data-save="{kind}" aria-label="Save {title} as {kind.upper()}">{kind.upper()}</button>'
+        for kind in ("svg", "png", "csv")
+    )
+    return f"""<figure id="{figure.id}"{' class="wide"' if figure.wide else ""}>
+<figcaption><h3>{title}</h3>{escape(figure.caption)}</figcaption>
+<div class="chart" role="img" aria-label="{title}"></div>
+<div class="downloads">{buttons}</div>
+</figure>
+"""
+
+
+def _table(table: Table) -> str:
+    numeric = {column: table.is_number(column) for column in table.columns}
+    head = "".join(
+        f'<th scope="col"{" class=number" if numeric[column] else ""}><button type="button">{escape(column)}</button></th>'
+        for column in table.columns
+    )
+    rows = "".join(f"<tr>{_cells(row, table, numeric)}</tr>" for row in table.rows)
+    search = ""
+    if table.filterable:
+        search = (
+            '<div class="filter"><label for="filter">Filter</label> <input id="filter" type="search" '
+            'placeholder="words in any column"> '
+            f'<span id="shown" role="status" class="soft">{len(table.rows)} shown</span></div>'
+        )
+    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    return (
+        f'{title}{search}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or table.id)}">'
+        f'<table class="sortable" id="{table.id}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _cells(row: dict[str, Any], table: Table, numeric: dict[str, bool]) -> str:
+    cells = []
+    for index, column in enumerate(table.columns):
+        value = row[column]
+        text = escape(shown(value, column in table.percent))
+        if index == 0:
+            cells.append(f'<th scope="row">{text}</th>')
+        elif numeric[column]:
+            exact = "" if value is None or value != value else repr(value)
+            cells.append(f'<td class="number" data-value="{exact}">{text}</td>')
+        else:
+            cells.append(f"<td>{text}</td>")
+    return "".join(cells)
+
+
+def _picture(picture: Picture) -> str:
+    lines = "<br>".join(escape(line) for line in picture.lines)
+    name = escape(picture.name)
+    return f'<li><img src="{picture.uri}" alt="Example {name}" loading="lazy"><b>{name}</b><br>{lines}</li>'
+
+
+def _provenance(document: Document) -> str:
+    rows = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in document.provenance.items())
+    return f"<details open><summary>Settings, versions and fingerprints</summary><table>{rows}</table></details>"
+
+
+def _spec(figure: Figure) -> dict[str, Any]:
+    """The chart as a Vega-Lite specification without the addresses that name schemas, so that nothing could be fetched."""
+    spec = figure.chart.to_dict()
+    spec.pop("$schema", None)
+    spec.pop("config", None)
+    return spec  # type: ignore[no-any-return]
+
+
+def _embedded(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _chart_library() -> str:
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.VEGALITE_VERSION.split(".")[:2])
+    return vl_convert.javascript_bundle(vl_version=version).replace("</script", "<\\/script")  # type: ignore[no-any-return]
