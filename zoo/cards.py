@@ -6,8 +6,6 @@ names the card and the field.
 """
 
 import dataclasses
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +13,12 @@ from typing import Any, Literal
 
 import yaml
 
+from zoo import typed
 from zoo.errors import InputError
+from zoo.names import check_safe
 
 Source = Literal["timm", "open_clip", "transformers", "packaged", "local", "recipe", "ensemble", "reference"]
-Framework = Literal["supervised", "contrastive", "self-supervised", "distilled", "pseudo-label"]
+Framework = Literal["supervised", "contrastive", "self-supervised", "distilled", "pseudo-label", "unknown"]
 Link = Literal["softmax", "sigmoid"]
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
@@ -32,20 +32,34 @@ HUGGING_FACE_FIELDS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """From a picture to the network's input: resize, centre crop, scale to 0..1, normalise."""
+    """From a picture to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
 
     size: tuple[int, ...]  # channels, height, width
-    resize: tuple[int, ...]  # one number: that shortest side; two: exactly that height and width
+    resize: tuple[int, ...]  # one number: that shortest side, aspect kept; two: height and width, reached as `fit` says
     interpolation: Literal["nearest", "bilinear", "bicubic", "box", "lanczos"]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    # Two numbers in `resize`: `squash` to exactly these; aspect kept, just large enough to `cover` them; aspect kept, just
+    # small enough to lie `inside` them, the rest of the crop filled with the mean.
+    fit: Literal["squash", "cover", "inside"] = "squash"
+
+    def __post_init__(self) -> None:
+        channels = self.size[0] if self.size else 0
+        if len(self.size) != 3 or min(self.size) < 1:
+            raise InputError(f"has size {list(self.size)}, expected channels, height and width")
+        if len(self.resize) not in (1, 2) or min(self.resize) < 1:
+            raise InputError(f"has resize {list(self.resize)}, expected the shortest side, or height and width")
+        if len(self.resize) == 1 and self.fit != "squash":
+            raise InputError(f"has fit {self.fit}, which needs a resize of height and width")
+        if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
+            raise InputError(f"needs one mean and one positive std for each of its {channels} channels")
 
 
 @dataclass(frozen=True)
 class Training:
     """The training methodology, whose outermost difference gives a pair of models its category."""
 
-    dataset: str
+    dataset: str  # the largest data learnt from: `imagenet-21k` where ImageNet-1k only fine-tunes; `unknown` if not told
     framework: Framework
     objective: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +68,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Reference:
-    """A row of a paper's table. Accuracies in percent; inconsistency and ensemble accuracy are against its ResNet-50."""
+    """A row of a published table. Accuracies in percent; inconsistency and ensemble accuracy are against its ResNet-50."""
 
     paper: str
     table: str
@@ -70,10 +84,12 @@ class Reference:
 
 @dataclass(frozen=True)
 class SweepMember:
-    """One model of a sweep: its name and what it changes in the card's hyper-parameters."""
+    """One model of a sweep: its name and what it changes in the card's training."""
 
     name: str
-    hyperparameters: dict[str, Any]
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    objective: str | None = None
+    link: Link | None = None
     reference: list[Reference] = field(default_factory=list)
 
 
@@ -146,17 +162,21 @@ class Card:
             yield self
         for member in self.sweep:
             training = dataclasses.replace(
-                self.training, hyperparameters=self.training.hyperparameters | member.hyperparameters
+                self.training,
+                objective=member.objective or self.training.objective,
+                hyperparameters=self.training.hyperparameters | member.hyperparameters,
             )
             yield dataclasses.replace(
-                self, name=member.name, training=training, reference=member.reference, sweep=[], title=member.name
-            )
+                self, name=member.name, title=member.name, training=training, link=member.link or self.link,
+                reference=member.reference, sweep=[],
+            )  # fmt: skip
 
     def matches(self, **fields: Any) -> bool:
         """Whether each named field has the value asked for; a name not on the card is looked for in its hyper-parameters."""
         return all(self.value(key) == wanted for key, wanted in fields.items())
 
     def value(self, key: str) -> Any:
+        """A field of the card or of its training, or a hyper-parameter; None where the card says nothing."""
         if key in FIELD_NAMES:
             return getattr(self, key)
         return self.hyperparameters.get(key)
@@ -166,29 +186,34 @@ FIELD_NAMES = {f.name for f in dataclasses.fields(Card)} | {
     "objective", "dataset", "framework", "hyperparameters", "seed", "input_size", "accuracy",
 }  # fmt: skip
 _NOT_IN_BLOCK = {"license", "title", "body", "path"}
+_FROM_ELSEWHERE = {"timm", "open_clip", "transformers", "packaged"}  # sources that bring weights and a transform along
 
 
 def parse(text: str, where: str) -> Card:
     """The card in `text`; `where` names it in error messages."""
     front, body = _split(text, where)
-    extra = set(front) - HUGGING_FACE_FIELDS - {"zoo"}
-    if extra:
-        raise InputError(f"{where}: unknown field {sorted(extra)[0]!r}; our own fields go under `zoo:`")
-    for needed in ("license", "tags", "zoo"):
-        if needed not in front:
-            raise InputError(f"{where}: field {needed!r} is missing")
-    block = front["zoo"]
-    if not isinstance(block, Mapping):
-        raise InputError(f"{where}: field 'zoo' must be a mapping, found {type(block).__name__}")
-    block = dict(block)
+    for name in front:
+        if name not in HUGGING_FACE_FIELDS and name != "zoo":
+            raise InputError(f"{where}: unknown field {name!r}; our own fields go under `zoo:`")
+    for name, kind, what in (("license", str, "text"), ("tags", list, "a list"), ("zoo", dict, "a mapping")):
+        if name not in front:
+            raise InputError(f"{where}: field {name!r} is missing")
+        if not isinstance(front[name], kind):
+            raise InputError(f"{where}: field {name!r} must be {what}, found {front[name]!r}")
+    block = dict(front["zoo"])
     schema = block.pop("schema", None)
     if schema != SCHEMA:
         raise InputError(f"{where}: field 'zoo.schema' is {schema!r}, this version reads {SCHEMA}; upgrade the package")
     for name in _NOT_IN_BLOCK & set(block):
         raise InputError(f"{where}: field 'zoo.{name}' does not belong in the block")
     title = next((line[2:].strip() for line in body.splitlines() if line.startswith("# ")), "")
-    block |= {"license": front["license"], "title": title, "body": body.strip()}
-    return _build(Card, block, f"{where}: field 'zoo")
+    card = typed.build(Card, block | {"license": front["license"], "title": title, "body": body}, where, "zoo")
+    for name in (card.name, *(member.name for member in card.sweep)):
+        check_safe(name, f"{where}: name")
+    for name in ("id", "transform"):
+        if card.source in _FROM_ELSEWHERE and getattr(card, name) is None:
+            raise InputError(f"{where}: field 'zoo.{name}' is missing, which a model from {card.source} needs")
+    return card
 
 
 def read(path: Path) -> Card:
@@ -204,117 +229,47 @@ def read(path: Path) -> Card:
 
 
 def write(card: Card) -> str:
-    """The card as Markdown text that `parse` reads back to an equal card."""
-    block = {"schema": SCHEMA} | {
-        f.name: _plain(getattr(card, f.name))
-        for f in dataclasses.fields(Card)
-        if f.name not in _NOT_IN_BLOCK and not _is_default(f, getattr(card, f.name))
-    }
-    front = {
-        "license": card.license,
-        "library_name": {"open_clip": "open_clip", "transformers": "transformers"}.get(card.source, "timm"),
-        "pipeline_tag": "zero-shot-image-classification" if card.head == "zero-shot" else "image-classification",
-        "tags": sorted({"image-classification", card.family, card.training.framework}),
+    """The card as Markdown text that `parse` reads back to an equal card; its title stands in for a body it lacks."""
+    block = {"schema": SCHEMA} | {key: value for key, value in typed.plain(card).items() if key not in _NOT_IN_BLOCK}
+    front: dict[str, Any] = {"license": card.license}
+    if card.source in ("timm", "open_clip", "transformers"):
+        front["library_name"] = card.source
+    front |= {
+        "pipeline_tag": _TASKS.get(card.head, "image-classification"),
+        "tags": list(dict.fromkeys(("image-classification", card.family, card.training.framework))),
         "datasets": [card.training.dataset],
         "zoo": block,
     }
-    body = card.body or f"# {card.title or card.name}\n"
-    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=110)}---\n\n{body.strip()}\n"
+    # A flow style of None writes the innermost lists and mappings on one line each, which is how a person would.
+    header = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return f"---\n{header}---\n\n{card.body.strip() or f'# {card.title or card.name}'}\n"
 
 
-def _split(text: str, where: str) -> tuple[dict[str, Any], str]:
-    if not text.startswith("---\n") or "\n---" not in text[4:]:
+_TASKS = {"zero-shot": "zero-shot-image-classification", "none": "image-feature-extraction"}
+
+
+def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
+    """Front matter and the Markdown below it."""
+    opening, _, rest = text.partition("\n")
+    head, closing, body = f"\n{rest}\n".partition("\n---\n")
+    if opening.rstrip() != "---" or not closing:
         raise InputError(f"{where}: expected YAML front matter between two lines of ---")
-    head, _, body = text[4:].partition("\n---")
     try:
         front = yaml.load(head, Loader=_Loader)
     except yaml.YAMLError as error:
         raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(front, dict):
         raise InputError(f"{where}: front matter must be a mapping, found {type(front).__name__}")
-    return front, body.lstrip("-").lstrip("\n")
+    return front, body.strip()
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML's safe loader, except that a key given twice is an error rather than a silent overwrite."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.YAMLError(f"key {key!r} is given twice")
-        return super().construct_mapping(node, deep)
-
-
-def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
-    """A dataclass from plain values, checked field by field against its annotations."""
-    known = {f.name: f for f in dataclasses.fields(kind)}
-    for name in values:
-        if name not in known:
-            raise InputError(f"{where}.{name}' is unknown; known fields: {', '.join(sorted(known))}")
-    for name, f in known.items():
-        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if required and name not in values:
-            raise InputError(f"{where}.{name}' is missing")
-    hints = _hints(kind)
-    return kind(**{name: _convert(hints[name], value, f"{where}.{name}") for name, value in values.items()})
-
-
-_HINTS: dict[type, dict[str, Any]] = {}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    if kind not in _HINTS:
-        _HINTS[kind] = typing.get_type_hints(kind)
-    return _HINTS[kind]
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return value
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in args:
-            return None
-        return _convert(next(arg for arg in args if arg is not type(None)), value, where)
-    if origin is Literal:
-        if value not in args:
-            raise InputError(f"{where}' is {value!r}, expected one of {', '.join(map(str, args))}")
-        return value
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, Mapping):
-            raise InputError(f"{where}' must be a mapping, found {value!r}")
-        return _build(hint, value, where)
-    if origin in (list, tuple):
-        if not isinstance(value, (list, tuple)):
-            raise InputError(f"{where}' must be a list, found {value!r}")
-        return origin(_convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, Mapping):
-            raise InputError(f"{where}' must be a mapping, found {value!r}")
-        return {str(key): _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise InputError(f"{where}' must be {hint.__name__}, found {value!r}")
-    return value
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: _plain(getattr(value, f.name))
-            for f in dataclasses.fields(value)
-            if not _is_default(f, getattr(value, f.name))
-        }
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
-
-
-def _is_default(f: dataclasses.Field[Any], value: Any) -> bool:
-    if f.default is not dataclasses.MISSING:
-        return bool(value == f.default)
-    return f.default_factory is not dataclasses.MISSING and value == f.default_factory()
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise yaml.YAMLError(f"key {twice!r} is given twice")
+        return mapping

@@ -1,0 +1,183 @@
+"""Dataclasses from the plain values of a YAML or JSON file, checked field by field against their annotations.
+
+A field that is unknown, missing or of the wrong type is an error that names it by its path, `zoo.training.seed`. The
+annotations understood are the ones data files need: dataclasses, lists, tuples of one type, string-keyed dicts, literals,
+unions with None, numbers, strings, paths and Any.
+"""
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from zoo.errors import InputError
+
+Kind = TypeVar("Kind")
+
+
+class _Mismatch(Exception):
+    """A value its annotation does not allow. Containers prepend their part of the path only when one is raised."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.path = problem, path
+
+    def inside(self, part: str) -> "_Mismatch":
+        return _Mismatch(self.problem, part + self.path)
+
+
+def build(kind: type[Kind], values: Mapping[str, Any], where: str, root: str) -> Kind:
+    """A `kind` from plain values; `where` names the file and `root` the path of the values in it, for the error message.
+
+    >>> @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     y: float = 0.0
+    >>> build(Point, {"x": 1}, "map.yaml", "origin")
+    Point(x=1.0, y=0.0)
+    >>> build(Point, {"x": "one"}, "map.yaml", "origin")
+    Traceback (most recent call last):
+    zoo.errors.InputError: map.yaml: field 'origin.x' must be a number, found 'one'
+    """
+    try:
+        made: Kind = _converter(typing.cast(Any, kind))(values)
+    except _Mismatch as bad:
+        raise InputError(f"{where}: field '{root}{bad.path}' {bad.problem}") from None
+    return made
+
+
+def plain(value: Any) -> Any:
+    """The reverse of `build`: dicts, lists and scalars, without the fields that have their default value."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: plain(item) for f, item in pairs if not is_default(f, item)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def is_default(f: dataclasses.Field[Any], value: Any) -> bool:
+    """Whether `value` is what the field has when it is left out."""
+    if f.default is not dataclasses.MISSING:
+        return bool(value == f.default)
+    return f.default_factory is not dataclasses.MISSING and value == f.default_factory()
+
+
+@functools.cache
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    """The function that checks and converts one value for an annotation; made once per annotation."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _to_dataclass(hint)
+    if origin is Literal:
+        return _to_literal(args)
+    if origin in (types.UnionType, typing.Union):
+        inner = _converter(next(arg for arg in args if arg is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    if origin in (list, tuple):
+        return _to_sequence(origin, _converter(args[0]))
+    if origin is dict:
+        return _to_dict(_converter(args[1]))
+    return _SCALARS[hint]
+
+
+def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    convert = {f.name: _converter(hints[f.name]) for f in fields}
+    required = [f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+
+    def to_dataclass(values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            raise _Mismatch(f"must be a mapping, found {values!r}")
+        checked = {}
+        for name, value in values.items():
+            if name not in convert:
+                raise _Mismatch(f"is unknown; known fields: {', '.join(sorted(convert))}", f".{name}")
+            try:
+                checked[name] = convert[name](value)
+            except _Mismatch as bad:
+                raise bad.inside(f".{name}") from None
+        for name in required:
+            if name not in values:
+                raise _Mismatch("is missing", f".{name}")
+        try:
+            return kind(**checked)
+        except InputError as error:  # what a dataclass checks about its own fields taken together
+            raise _Mismatch(str(error)) from None
+
+    return to_dataclass
+
+
+def _to_literal(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
+    def to_literal(value: Any) -> Any:
+        if value not in allowed:
+            raise _Mismatch(f"is {value!r}, expected one of {', '.join(map(str, allowed))}")
+        return value
+
+    return to_literal
+
+
+def _to_sequence(kind: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def to_sequence(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise _Mismatch(f"must be a list, found {value!r}")
+        items = []
+        for i, item in enumerate(value):
+            try:
+                items.append(inner(item))
+            except _Mismatch as bad:
+                raise bad.inside(f"[{i}]") from None
+        return kind(items)
+
+    return to_sequence
+
+
+def _to_dict(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def to_dict(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _Mismatch(f"must be a mapping, found {value!r}")
+        items = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise _Mismatch(f"has the key {key!r}, expected text")
+            try:
+                items[key] = inner(item)
+            except _Mismatch as bad:
+                raise bad.inside(f".{key}") from None
+        return items
+
+    return to_dict
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _Mismatch(f"must be a number, found {value!r}")
+    return float(value)
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _Mismatch(f"must be a whole number, found {value!r}")
+    return value
+
+
+def _to_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Mismatch(f"must be text, found {value!r}")
+    return value
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {
+    float: _to_float,
+    int: _to_int,
+    str: _to_str,
+    Path: lambda value: Path(_to_str(value)),
+    Any: lambda value: value,
+}
