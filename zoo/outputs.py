@@ -11,21 +11,27 @@ import numpy as np
 import torch
 
 from zoo import arrays
+from zoo.alignment import align as align
+from zoo.alignment import check_unique as check_unique
 from zoo.arrays import Array
 from zoo.cards import Card, Link
 from zoo.columns import Column
 from zoo.errors import InputError, UnknownName
 
-Kind = Literal["logits", "probabilities", "predictions"]
+Kind = Literal["logits", "probabilities", "predictions", "embeddings"]
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """Predictions, and where they were kept embeddings, of one model on N examples.
 
-    `values` holds what `kind` declares: logits or probabilities [N, K], or predicted classes [N]. `ids` name the rows;
-    two outputs are compared only row by same id and class by same name. Made by `from_arrays`, by importing a file, or
-    by `zoo.run`, where the columns are memory-mapped.
+    `values` holds what `kind` declares: logits or probabilities [N, K], predicted classes [N], or, for a model that has no
+    head for these classes, just the embeddings [N, D]. `ids` name the rows; two outputs are compared only row by same id
+    and class by same name. Made by `from_arrays`, by importing a file, or by `zoo.run`, where columns are memory-mapped.
+
+    >>> outputs = Outputs.from_arrays("a", logits=[[2.0, 0.5], [0.1, 3.0]], labels=[0, 1], classes=["cat", "dog"])
+    >>> outputs.predictions().tolist(), outputs.accuracy
+    ([0, 1], 1.0)
     """
 
     name: str
@@ -40,7 +46,8 @@ class Outputs:
     card: Card | None = None
     dataset: str | None = None
     path: Path | None = None
-    details: dict[str, Any] = field(default_factory=dict)  # manifest: fingerprints, precision, versions
+    details: dict[str, Any] = field(default_factory=dict)  # manifest: key, dataset, undecodable images
+    targets: np.ndarray | None = None  # [N, K] of 0 and 1: the classes of each example of a multi-label set
 
     @classmethod
     def from_arrays(
@@ -57,28 +64,43 @@ class Outputs:
         temperature: float | None = None,
         card: Card | None = None,
         dataset: str | None = None,
+        targets: Any = None,
     ) -> "Outputs":
-        """Outputs from arrays in memory; exactly one of `logits`, `probabilities`, `predictions` is given.
+        """Outputs from arrays in memory: one of `logits`, `probabilities` [N, K], `predictions` [N], or `embeddings` alone.
 
         `ids` default to the row numbers, `classes` to the class numbers. Everything is checked: rows that are not
         finite or not distributions, labels out of range, lengths that differ, ids or classes given twice.
         """
         given: dict[Kind, Any] = {"logits": logits, "probabilities": probabilities, "predictions": predictions}
         present: list[Kind] = [kind for kind, value in given.items() if value is not None]
-        if len(present) != 1:
-            raise InputError(f"{name}: expected exactly one of logits, probabilities, predictions, found {len(present)}")
-        kind = present[0]
+        if len(present) > 1 or (not present and embeddings is None):
+            found = " and ".join(present) or "none"
+            raise InputError(
+                f"{name}: expected exactly one of logits, probabilities, predictions, embeddings; found {found}"
+            )
+        if temperature is not None and not 0 < temperature < float("inf"):
+            raise InputError(f"{name}: temperature is {temperature}, expected a finite number above 0")
+        features = None if embeddings is None else _embeddings(embeddings, name)
+        kind = present[0] if present else "embeddings"
         if kind == "predictions":
-            checked = arrays.predictions(given[kind], name=f"{name} predictions")
+            checked = arrays.predictions(predictions, name=f"{name} predictions")
+        elif kind == "embeddings":
+            checked = arrays.tensor(embeddings, f"{name} embeddings")
         else:
             checked = getattr(arrays, kind)(given[kind], f"{name} {kind}")
         rows = len(checked)
+        if rows == 0:
+            raise InputError(f"{name} {kind}: expected at least one row, found none")
+        if features is not None and len(features) != rows:
+            raise InputError(f"{name} embeddings: expected {rows} rows, one an example, found {len(features)}")
+        wide = kind in ("logits", "probabilities")
         if classes is None:
-            width = checked.shape[1] if kind != "predictions" else _observed_classes(checked, labels)
+            seen = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
+            width = checked.shape[1] if wide else _observed_classes(seen, labels, targets)
             classes = [str(k) for k in range(width)]
         classes = tuple(str(c) for c in classes)
         check_unique(classes, f"{name} classes")
-        if kind != "predictions" and len(classes) != checked.shape[1]:
+        if wide and len(classes) != checked.shape[1]:
             raise InputError(f"{name}: {len(classes)} class names for {checked.shape[1]} columns of {kind}")
         if kind == "predictions":
             arrays.labels(checked, len(classes), name=f"{name} predictions")
@@ -86,22 +108,20 @@ class Outputs:
         ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
         if len(ids) != rows:
             raise InputError(f"{name}: {len(ids)} ids for {rows} rows")
-        check_unique(ids, f"{name} ids")
-        features = None
-        if embeddings is not None:
-            x = arrays.tensor(embeddings, f"{name} embeddings")
-            if x.ndim != 2 or len(x) != rows:
-                raise InputError(f"{name} embeddings: expected shape [{rows}, D], found {list(x.shape)}")
-            features = Column([arrays.give_back(x, embeddings)])
-        values = Column([arrays.give_back(checked, given[kind])])
-        return cls(name, kind, values, ids, classes, y, features, link, temperature, card, dataset)
+        check_unique(ids.tolist(), f"{name} ids")
+        values = features if not present else Column([arrays.give_back(checked, given[kind])])
+        assert values is not None  # one of the two was given
+        return cls(
+            name, kind, values, ids, classes, y, features, link, temperature, card, dataset,
+            targets=None if targets is None else _targets(targets, rows, len(classes), name),
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __repr__(self) -> str:
-        width = f" x {len(self.classes)}" if self.kind != "predictions" else ""
-        return f"<Outputs {self.name}: {self.kind} {len(self)}{width}, dataset {self.dataset or 'unnamed'}>"
+        shape = " x ".join(str(n) for n in self.values.shape)
+        return f"<Outputs {self.name}: {self.kind} {shape}, dataset {self.dataset or 'unnamed'}>"
 
     @property
     def logits(self) -> Array:
@@ -109,9 +129,8 @@ class Outputs:
         if self.kind == "logits":
             return self.values.array()
         if self.kind == "probabilities":
-            p = self.values.array()
-            return torch.log(p) if isinstance(p, torch.Tensor) else _log(p)
-        raise InputError(f"{self.name}: only predictions are stored; this needs logits or probabilities")
+            return _log(self.values.array())
+        raise self._lacking("logits or probabilities")
 
     @property
     def embeddings(self) -> Array:
@@ -122,29 +141,37 @@ class Outputs:
 
     def probabilities(self, rows: Any = slice(None)) -> Array:
         """[N, K] through the model's link, at its stored temperature if it was calibrated."""
-        if self.kind == "predictions":
-            raise InputError(f"{self.name}: only predictions are stored; this needs logits or probabilities")
+        if self.kind in ("predictions", "embeddings"):
+            raise self._lacking("logits or probabilities")
         values = self.values[rows]
         if self.kind == "probabilities" and self.temperature is None:
             return values
         from zoo.calibration import to_probabilities
 
-        z = arrays.tensor(values, self.name)
-        z = z.log() if self.kind == "probabilities" else z
-        link = self.link if self.kind == "logits" else "softmax"
-        return arrays.give_back(to_probabilities(z, self.temperature or 1.0, link), values)  # type: ignore[no-any-return]
+        if self.kind == "probabilities":
+            return to_probabilities(_log(values), self.temperature or 1.0, "softmax")
+        return to_probabilities(values, self.temperature or 1.0, self.link)
 
     def predictions(self) -> np.ndarray:
         """[N] top-1 classes; the first of equal maxima. The same at every temperature."""
+        if self.kind == "embeddings":
+            raise self._lacking("predictions")
         if self.kind == "predictions":
             return arrays.tensor(self.values.array(), self.name).cpu().numpy()
         parts = [arrays.tensor(chunk, self.name).argmax(1).cpu() for _, chunk in self.values.chunks(8192)]
         return torch.cat(parts).numpy()
 
     def require_labels(self) -> np.ndarray:
+        """[N] true classes as indices into `classes`, or an error where the dataset had none."""
+        if self.labels is None and self.targets is not None:
+            raise InputError(f"{self.name}: several classes an example ({self.dataset}); this measure needs exactly one")
         if self.labels is None:
             raise InputError(f"{self.name}: no labels are stored; this measure needs them")
         return self.labels
+
+    def _lacking(self, needed: str) -> InputError:
+        why = self.details.get("no_logits") or "store those, or choose another model"
+        return InputError(f"{self.name}: only {self.kind} are stored, this needs {needed}; {why}")
 
     @property
     def accuracy(self) -> float:
@@ -152,13 +179,14 @@ class Outputs:
 
     def select(self, rows: Any) -> "Outputs":
         """The outputs of some rows: a slice, indices or a mask."""
-        rows = np.arange(len(self))[rows]
+        rows = np.arange(len(self))[np.asarray(rows.cpu()) if isinstance(rows, torch.Tensor) else rows]
         return dataclasses.replace(
             self,
             values=Column([self.values[rows]]),
             features=None if self.features is None else Column([self.features[rows]]),
             ids=self.ids[rows],
             labels=None if self.labels is None else self.labels[rows],
+            targets=None if self.targets is None else self.targets[rows],
         )
 
 
@@ -204,6 +232,8 @@ class Runs(Mapping[str, Outputs]):
     @property
     def labels(self) -> np.ndarray:
         """The labels all runs share; the runs must be aligned."""
+        if not self._outputs:
+            raise InputError("expected at least one model's outputs, found none")
         first, *rest = self.values()
         y = first.require_labels()
         for other in rest:
@@ -212,78 +242,34 @@ class Runs(Mapping[str, Outputs]):
         return y
 
 
-def align(outputs: Sequence[Outputs]) -> list[Outputs]:
-    """Outputs on the rows and columns of the first one: matched by id and by class name, never by position.
-
-    Different sets of ids or of classes, and labels that contradict each other, are errors.
-    """
-    if not outputs:
-        raise InputError("expected at least one model's outputs, found none")
-    first = outputs[0]
-    row_of = {row_id: row for row, row_id in enumerate(first.ids)}
-    aligned = [first]
-    for other in outputs[1:]:
-        if other.classes != first.classes:
-            other = _reorder_classes(other, first)
-        if not np.array_equal(other.ids, first.ids):
-            missing = set(row_of) - set(other.ids.tolist())
-            extra = set(other.ids.tolist()) - set(row_of)
-            if missing or extra:
-                example = sorted(missing or extra)[0]
-                raise InputError(
-                    f"{first.name} and {other.name}: different examples ({len(missing)} ids only in the first, "
-                    f"{len(extra)} only in the second, e.g. {example!r}); run both on the same dataset"
-                )
-            position = {row_id: row for row, row_id in enumerate(other.ids)}
-            other = other.select(np.array([position[row_id] for row_id in first.ids]))
-        if first.labels is not None and other.labels is not None:
-            wrong = np.flatnonzero(first.labels != other.labels)
-            if len(wrong):
-                raise InputError(
-                    f"{first.name} and {other.name}: labels differ on {len(wrong)} examples, first {first.ids[wrong[0]]!r}"
-                )
-        if first.labels is not None and other.labels is None:
-            other = dataclasses.replace(other, labels=first.labels)
-        aligned.append(other)
-    return aligned
+def _embeddings(values: Any, name: str) -> Column:
+    x = arrays.tensor(values, f"{name} embeddings")
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise InputError(f"{name} embeddings: expected shape [N, D], found {list(x.shape)}")
+    if not x.is_floating_point():
+        raise InputError(f"{name} embeddings: expected floating-point numbers, found dtype {x.dtype}")
+    bad = ~torch.isfinite(x).all(1)
+    if bad.any():
+        raise InputError(f"{name} embeddings: row {int(bad.nonzero()[0])} is not finite ({int(bad.sum())} such rows)")
+    return Column([arrays.give_back(x, values)])
 
 
-def _reorder_classes(other: Outputs, first: Outputs) -> Outputs:
-    missing, extra = set(first.classes) - set(other.classes), set(other.classes) - set(first.classes)
-    if missing or extra:
-        example = sorted(missing or extra)[0]
-        raise InputError(
-            f"{first.name} and {other.name}: different classes ({len(first.classes)} and {len(other.classes)}; "
-            f"{len(missing)} only in the first, {len(extra)} only in the second, e.g. {example!r})"
-        )
-    column = {name: k for k, name in enumerate(other.classes)}
-    order = np.array([column[name] for name in first.classes])  # new column -> old column
-    back = np.argsort(order)  # old class index -> new
-    if other.kind == "predictions":
-        values = Column([back[np.asarray(other.predictions())]])
-    else:
-        whole = other.values.array()
-        values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])
-    labels = None if other.labels is None else back[other.labels]
-    return dataclasses.replace(other, values=values, classes=first.classes, labels=labels)
+def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
+    t = arrays.tensor(values, f"{name} targets").cpu()
+    if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1)).all():
+        raise InputError(f"{name} targets: expected zeros and ones of shape [{rows}, {num_classes}], found {list(t.shape)}")
+    return t.to(torch.uint8).numpy()
 
 
-def check_unique(names: Iterable[str], where: str) -> None:
-    """An error that names the first entry given twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"{where}: {name!r} is given twice")
-        seen.add(name)
+def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any) -> int:
+    if targets is not None:
+        return int(np.shape(targets)[1])
+    seen = [predictions] if labels is None else [predictions, arrays.labels(labels)]
+    return max((int(part.max()) + 1 for part in seen if len(part)), default=0)
 
 
-def _observed_classes(predictions: torch.Tensor, labels: Any) -> int:
-    most = int(predictions.max()) if len(predictions) else -1
-    if labels is not None and len(labels):
-        most = max(most, int(arrays.labels(labels).max()))
-    return most + 1
-
-
-def _log(p: np.ndarray) -> np.ndarray:
+def _log(p: Array) -> Array:
+    if isinstance(p, torch.Tensor):
+        return p.log()
     with np.errstate(divide="ignore"):
-        return np.log(p)  # type: ignore[no-any-return]
+        return np.log(p)

@@ -1,0 +1,82 @@
+"""Two models' outputs are compared row by same id and column by same class name, never by position."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from zoo.columns import Column
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.outputs import Outputs
+
+
+def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
+    """Outputs on the rows and columns of the first one: matched by id and by class name, never by position.
+
+    Different sets of ids or of classes, and labels that contradict each other, are errors.
+    """
+    if not outputs:
+        raise InputError("expected at least one model's outputs, found none")
+    first = outputs[0]
+    aligned = [first]
+    for other in outputs[1:]:
+        if other.classes != first.classes:
+            other = _reorder_classes(other, first)
+        if not np.array_equal(other.ids, first.ids):
+            missing = set(first.ids.tolist()) - set(other.ids.tolist())
+            extra = set(other.ids.tolist()) - set(first.ids.tolist())
+            if missing or extra:
+                example = sorted(missing or extra)[0]
+                raise InputError(
+                    f"{first.name} and {other.name}: different examples ({len(missing)} ids only in the first, "
+                    f"{len(extra)} only in the second, e.g. {example!r}); run both on the same dataset"
+                )
+            position = {row_id: row for row, row_id in enumerate(other.ids)}
+            other = other.select(np.array([position[row_id] for row_id in first.ids]))
+        labelled = next((o for o in aligned if o.labels is not None), None)
+        if labelled is not None and other.labels is not None:
+            wrong = np.flatnonzero(labelled.labels != other.labels)
+            if len(wrong):
+                example = first.ids[wrong[0]]
+                raise InputError(
+                    f"{labelled.name} and {other.name}: labels differ on {len(wrong)} examples, first {example!r}"
+                )
+        aligned.append(other)
+    labels = next((o.labels for o in aligned if o.labels is not None), None)
+    return [o if o.labels is not None or labels is None else dataclasses.replace(o, labels=labels) for o in aligned]
+
+
+def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
+    missing, extra = set(first.classes) - set(other.classes), set(other.classes) - set(first.classes)
+    if missing or extra:
+        example = sorted(missing or extra)[0]
+        raise InputError(
+            f"{first.name} and {other.name}: different classes ({len(first.classes)} and {len(other.classes)}; "
+            f"{len(missing)} only in the first, {len(extra)} only in the second, e.g. {example!r})"
+        )
+    column = {name: k for k, name in enumerate(other.classes)}
+    order = np.array([column[name] for name in first.classes])  # new column -> old column
+    back = np.argsort(order)  # old class index -> new
+    if other.kind == "embeddings":
+        values = other.values
+    elif other.kind == "predictions":
+        values = Column([back[np.asarray(other.predictions())]])
+    else:
+        whole = other.values.array()
+        values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])
+    labels = None if other.labels is None else back[other.labels]
+    targets = None if other.targets is None else other.targets[:, order]
+    return dataclasses.replace(other, values=values, classes=first.classes, labels=labels, targets=targets)
+
+
+def check_unique(names: Iterable[str], where: str) -> None:
+    """An error that names the first entry given twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{where}: {name!r} is given twice")
+        seen.add(name)

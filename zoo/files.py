@@ -1,0 +1,212 @@
+"""Files that are never half written, JSON that is never trusted, locks that nothing depends on.
+
+A file is written beside its place, flushed to disk and renamed, so a reader sees the old state or the new, whenever the
+writer dies. Correctness rests on that rename alone: a lock here only saves two processes from doing the same work, so a
+file system whose locks do nothing, or a lock left by a dead process, costs time and nothing else.
+"""
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import CorruptFile, InputError, ZooError
+
+MAX_JSON = 256 * 2**20
+STALE_SECONDS = 24 * 3600
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-\d+\.part\Z")
+_counter = itertools.count()
+_REASONS = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EFBIG: "the file would be larger than allowed here; raise the limit or use another disk",
+    errno.EROFS: "the file system is read-only; use another folder (ZOO_HOME)",
+    errno.EACCES: "permission denied; use another folder (ZOO_HOME) or change its owner",
+    errno.EPERM: "permission denied; use another folder (ZOO_HOME) or change its owner",
+    errno.ENOTDIR: "a part of the path is a file, not a folder; use another folder (ZOO_HOME)",
+}
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an operating system error during a write into one sentence that names the file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}")
+        raise ZooError(f"{path}: cannot be written: {reason}; what is finished is kept, the same command goes on") from error
+
+
+def make_folder(path: Path) -> Path:
+    """The folder, created with its parents where it is missing."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put `data` at `path` in one step: written beside it, flushed, renamed over it, the rename flushed too."""
+    part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{next(_counter)}.part")
+    with writing(path):
+        try:
+            with open(part, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+        _flush_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Strict JSON whose bytes depend on `value` alone."""
+    write(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def parse_json(text: bytes, where: str) -> Any:
+    """Strict JSON: no key twice, no NaN, no nesting that exhausts the stack."""
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFile(f"{where}: not valid JSON: {error or 'nested too deeply'}") from error
+
+
+def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
+    """The object in a JSON file of at most `limit` bytes whose field `schema` is at most ours."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(limit + 1)
+    except OSError as error:
+        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(text) > limit:
+        raise CorruptFile(f"{path}: larger than the {limit} bytes expected at most of such a file")
+    value = parse_json(text, str(path))
+    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        raise CorruptFile(f"{path}: expected a JSON object with a whole-number field 'schema'")
+    if value["schema"] > schema:
+        found = value["schema"]
+        raise InputError(f"{path}: field 'schema' is {found}, this version reads up to {schema}; upgrade the package")
+    return value
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file's contents, in hexadecimal."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def digest(parts: Iterable[str | bytes]) -> str:
+    """One checksum of a sequence of texts; each is preceded by its length, so no two sequences run together."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little"))
+        total.update(data)
+    return total.hexdigest()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file to `NAME.corrupt-N` beside it, and return where it went. Nothing is ever deleted."""
+    for number in itertools.count(1):
+        target = path.with_name(f"{path.name}.corrupt-{number}")
+        if not target.exists():
+            with writing(target), contextlib.suppress(FileNotFoundError):  # another process was first
+                os.replace(path, target)
+            return target
+    raise AssertionError("unreachable")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that died in the middle of a write left in `folder`; a live writer's file stays.
+
+    A writer on another machine cannot be asked, so its file goes only when a day old. Should a live one lose its file all
+    the same, its rename fails with an error; nothing half written can come of it.
+    """
+    for part in folder.glob(".*.part"):
+        match = _PART.match(part.name)
+        if match is None:
+            continue
+        with contextlib.suppress(OSError):
+            dead = match["host"] == _host() and not _alive(int(match["pid"]))
+            if dead or time.time() - part.stat().st_mtime > STALE_SECONDS:
+                part.unlink()
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[bool]:
+    """Whether this process is the first one here. The system drops the lock when a process dies, however it dies.
+
+    Where locks are not supported every process is told it is the first; see the top of this file why that is safe.
+    """
+    with writing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        first = _try_lock(descriptor)
+        yield first
+        if first:
+            with contextlib.suppress(OSError):
+                path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def _flush_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some network file systems and Windows cannot flush a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _host() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _alive(pid: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is not a mere question
+        return True
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno != errno.ESRCH
+    return True
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"key {twice!r} is given twice")
+    return result
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
