@@ -109,7 +109,7 @@ def sha256(path: Path) -> str:
         raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def digest(parts: Iterable[str | bytes]) -> str:
+def digest(parts: Iterable[str | bytes | memoryview]) -> str:
     """One checksum of a sequence of texts; each is preceded by its length, so no two sequences run together."""
     total = hashlib.sha256()
     for part in parts:

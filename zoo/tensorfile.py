@@ -51,7 +51,7 @@ def read(path: Path) -> TensorFile:
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CorruptFile(f"{path}: field '__metadata__' must be a mapping of texts")
-    body = data[start:]
+    body = np.asarray(data)[start:]
     spans: list[tuple[int, int]] = []
     tensors = {}
     for name, entry in header.items():

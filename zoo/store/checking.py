@@ -1,0 +1,91 @@
+"""Re-check every checksum of every stored run."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from zoo import files
+from zoo.errors import CorruptFile, ZooError
+from zoo.store import layout, shards
+from zoo.store.folder import RunFolder
+from zoo.store.layout import CALIBRATION, MANIFEST
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One run's state. `unfinished` is no fault: its whole shards are kept and the same command goes on from there."""
+
+    path: Path
+    model: str
+    dataset: str | None
+    state: Literal["ok", "unfinished", "corrupt"]
+    shards: int  # whole ones
+    problems: dict[Path, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found."""
+
+    runs: list[Checked]
+    set_aside: dict[Path, Path] = field(default_factory=dict)  # damaged file -> where it went
+
+    @property
+    def clean(self) -> bool:
+        return all(run.state != "corrupt" for run in self.runs)
+
+    @property
+    def problems(self) -> dict[Path, str]:
+        return {path: problem for run in self.runs for path, problem in run.problems.items()}
+
+
+def verify(home: Path | str | None = None, set_aside: bool = False) -> Verification:
+    """Compute the checksum of every stored shard and compare; with `set_aside` damaged files are renamed out of the way.
+
+    A run whose damaged shards were set aside is completed by running it again: only those shards are computed.
+    """
+    root = layout.outputs_folder(None if home is None else Path(home))
+    folders = [path for path in sorted(root.glob("[!.]*/[!.]*")) if path.is_dir()]
+    with ThreadPoolExecutor(4) as pool:
+        runs = [run for run in pool.map(_check, folders) if run is not None]
+    moved = {}
+    for run in runs if set_aside else []:
+        for path in run.problems:
+            if path.exists() or path.is_symlink():
+                moved[path] = files.set_aside(path)
+    return Verification(runs, moved)
+
+
+def _check(folder: Path) -> Checked | None:
+    found = sorted(folder.glob("*.safetensors"))
+    manifest = folder / MANIFEST
+    problems: dict[Path, str] = {}
+    model, dataset = folder.name, None
+    if manifest.exists():
+        try:
+            identity, _ = layout.read_manifest(manifest)
+            model, dataset = identity.name, identity.dataset
+            problems |= RunFolder(folder, identity).problems()
+        except ZooError as error:
+            problems[manifest] = _reason(error, manifest)
+    elif not found:
+        return None
+    else:
+        for path in found:
+            try:
+                shards.check_alone(path)
+            except CorruptFile as error:
+                problems[path] = _reason(error, path)
+    if (folder / CALIBRATION).exists():
+        try:
+            files.read_json(folder / CALIBRATION, layout.SCHEMA)
+        except ZooError as error:
+            problems[folder / CALIBRATION] = _reason(error, folder / CALIBRATION)
+    state: Literal["ok", "unfinished", "corrupt"] = "ok" if manifest.exists() else "unfinished"
+    whole = len([path for path in found if path not in problems])
+    return Checked(folder, model, dataset, "corrupt" if problems else state, whole, problems)
+
+
+def _reason(error: ZooError, path: Path) -> str:
+    return str(error).removeprefix(f"{path}").lstrip(": ")

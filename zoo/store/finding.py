@@ -1,0 +1,99 @@
+"""Stored outputs by name and dataset, without loading a model."""
+
+import fnmatch
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.names import near
+from zoo.outputs import Runs
+from zoo.store import layout
+from zoo.store.folder import RunFolder
+from zoo.store.layout import IMPORTED, MANIFEST
+
+
+def stored(home: Path | None = None) -> list[RunFolder]:
+    """Every finished run, in the order of dataset and model; folders with a leading dot are out of use."""
+    found = []
+    for path in sorted(layout.outputs_folder(home).glob(f"[!.]*/[!.]*/{MANIFEST}")):
+        try:
+            identity, _ = layout.read_manifest(path)
+        except ZooError as error:  # one damaged run must not hide the others
+            warnings.warn(f"{error}; passed over, `zoo verify` tells more", ZooWarning, stacklevel=2)
+            continue
+        found.append(RunFolder(path.parent, identity))
+    return sorted(found, key=lambda run: (run.identity.dataset or "", run.identity.name, run.path.name))
+
+
+def open_runs(
+    names: str | Sequence[str] | None = None, data: str | None = None, home: Path | str | None = None, check: bool = True
+) -> Runs:
+    """Stored outputs of the models named (or matching a pattern; all by default) on one dataset.
+
+    `data` may be left out when all that match are on one dataset. Of two runs that differ in weights or precision one is
+    chosen by `name@digest`, as the error message lists them. With `check` every checksum is compared first.
+    """
+    wanted = [names] if isinstance(names, str) else list(names or ["*"])
+    runs = stored(None if home is None else Path(home))
+    if data is not None:
+        runs = _on_dataset(runs, data)
+    picked: list[RunFolder] = []
+    for pattern in wanted:
+        matching = [run for run in runs if _answers(run, pattern)]
+        if not matching:
+            on = f" on {data}" if data else ""
+            hint = near(pattern, {run.identity.name for run in runs}) or "; `zoo run` or `zoo import` makes them"
+            raise UnknownName(f"no stored outputs of {pattern!r}{on}{hint}")
+        picked += [run for run in matching if run not in picked]
+    specs = sorted({run.identity.dataset or "unnamed" for run in picked})
+    if len(specs) > 1:
+        raise InputError(
+            f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)}); name one of them"
+        )
+    return Runs(run.open(check) for run in _one_each(picked))
+
+
+def _answers(run: RunFolder, pattern: str) -> bool:
+    name, at, digest = pattern.partition("@")
+    if at and digest:
+        return run.identity.name == name and run.identity.digest().startswith(digest)
+    return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
+
+
+def _on_dataset(runs: list[RunFolder], data: str) -> list[RunFolder]:
+    """The runs on the dataset as it is now. One that cannot be found here any more is known by its spec alone."""
+    from zoo import datasets
+
+    spec = datasets.canonical(data)
+    runs = [run for run in runs if run.identity.dataset == spec]
+    prints = {run.identity.fingerprint for run in runs} - {IMPORTED}
+    if not prints:
+        return runs
+    try:
+        current = datasets.load(spec).fingerprint
+    except ZooError as error:
+        if len(prints) > 1:
+            raise InputError(
+                f"outputs on {len(prints)} versions of {spec} are stored and it is not here: {error}"
+            ) from error
+        (current,) = prints
+    return [run for run in runs if run.identity.fingerprint in (current, IMPORTED)]
+
+
+def _one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
+    """One run a name: real weights before random ones, with embeddings before without, else the caller must say."""
+    by_name: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        by_name.setdefault(run.identity.name, []).append(run)
+    chosen = []
+    for name, candidates in by_name.items():
+        for better in (lambda run: run.identity.weights != "random", lambda run: run.identity.embeddings):
+            candidates = [run for run in candidates if better(run)] or candidates
+        if len(candidates) > 1:
+            fields = ("weights", "precision", "transform", "classes", "kind", "shard_rows", "fingerprint")
+            differ = [f for f in fields if len({getattr(run.identity, f) for run in candidates}) > 1]
+            listed = " or ".join(f"{name}@{run.identity.digest()[:8]}" for run in candidates)
+            raise InputError(f"{len(candidates)} stored runs of {name} differ in {', '.join(differ)}: name {listed}")
+        chosen += candidates
+    return chosen

@@ -1,0 +1,109 @@
+"""Where a model's outputs lie, and what makes them that model's: the folder's name carries the digest of its identity.
+
+`<home>/outputs/<dataset>-<fingerprint>/<model>-<digest>/` holds `manifest.json`, the shards `00000.safetensors`, ... and,
+once calibrated, `calibration.json`. Another model, weights, transform, precision, label set or dataset gives another
+digest and so another folder: outputs are never taken for those of something else.
+"""
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo import files, settings
+from zoo.cards import Link
+from zoo.errors import CorruptFile, InputError
+from zoo.outputs import Kind
+
+SCHEMA = 1
+SHARD_ROWS = 4096
+MANIFEST = "manifest.json"
+CALIBRATION = "calibration.json"
+IMPORTED = "imported"  # stands for the fingerprint of a dataset that was never seen here
+_UNSAFE = re.compile(r"[^A-Za-z0-9_+-]+")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What outputs are of. Every field but the last four enters the digest."""
+
+    name: str
+    kind: Kind
+    link: Link
+    classes: tuple[str, ...]
+    weights: str  # checksum of the weights, or how they were made
+    transform: str  # fingerprint of the preprocessing
+    precision: str
+    embeddings: bool
+    fingerprint: str  # of the dataset
+    examples: int  # of the dataset, undecodable ones included
+    shard_rows: int = SHARD_ROWS
+    dataset: str | None = None  # its spec
+    dataset_name: str = "unnamed"
+    card: str | None = None  # the card's text
+    no_logits: str | None = None  # why a model's outputs are embeddings only
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name.encode()) > 300 or any(ord(c) < 32 for c in self.name):
+            raise InputError(f"name {self.name[:60]!r}: expected 1 to 300 bytes without control characters")
+
+    def digest(self) -> str:
+        apart = ("dataset", "dataset_name", "card", "no_logits")
+        fields = {key: value for key, value in dataclasses.asdict(self).items() if key not in apart}
+        return files.digest([json.dumps(fields, sort_keys=True)])
+
+    def folder(self, home: Path | None) -> Path:
+        dataset = f"{slug(self.dataset_name)}-{self.fingerprint[:12]}"
+        return outputs_folder(home) / dataset / f"{slug(self.name)}-{self.digest()[:8]}"
+
+    @property
+    def shards(self) -> int:
+        return -(-self.examples // self.shard_rows)
+
+    def rows(self, shard: int) -> range:
+        """The examples of a shard."""
+        return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.examples))
+
+
+def outputs_folder(home: Path | None) -> Path:
+    return Path(home or settings.home()) / "outputs"
+
+
+def slug(text: str) -> str:
+    """A readable part of a folder's name; the digest beside it keeps different names apart, so this may lose letters.
+
+    >>> slug("open_clip:ViT-B-32/openai"), slug("../../etc")
+    ('open_clip-ViT-B-32-openai', 'etc')
+    """
+    return _UNSAFE.sub("-", text).strip("-")[:80] or "x"
+
+
+def shard_name(shard: int) -> str:
+    return f"{shard:05d}.safetensors"
+
+
+def manifest(identity: Identity, shards: list[dict[str, Any]], undecodable: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "identity": dataclasses.asdict(identity),
+        "digest": identity.digest(),
+        "shards": shards,
+        "undecodable": undecodable,
+    }
+
+
+def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
+    """What the manifest at `path` says, checked against the digest it carries."""
+    value = files.read_json(path, SCHEMA)
+    try:
+        fields = value["identity"]
+        identity = Identity(**{**fields, "classes": tuple(fields["classes"])})
+        whole = value["digest"] == identity.digest() and len(value["shards"]) == identity.shards
+        named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
+    except (KeyError, TypeError, AttributeError, InputError) as error:
+        raise CorruptFile(f"{path}: not a manifest of outputs: {type(error).__name__}: {error}") from error
+    if not (whole and named):
+        raise CorruptFile(f"{path}: its contents do not match its own digest")
+    return identity, value
