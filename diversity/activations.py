@@ -1,0 +1,90 @@
+"""Activations as matrices: one row an example, whatever the shape of the layer, checked once and centred without loss."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from zoo import arrays
+from zoo.errors import InputError
+
+# Rows read at a time: a float32 sum this long is still good to six digits, and longer ones go on in float64.
+CHUNK = 4096
+
+
+def matrix(values: Any, name: str = "x") -> torch.Tensor:
+    """`values` [N, ...] as floating [N, D]; convolutional maps are flattened across channels and positions.
+
+    Half precision and whole numbers become float32, so that a square neither overflows nor wraps round.
+    """
+    x = arrays.tensor(values, name)
+    if x.ndim < 2:
+        raise InputError(f"{name}: expected activations of shape [N, D] or [N, ...], found {list(x.shape)}")
+    if 0 in x.shape:
+        raise InputError(f"{name}: expected at least one row and one feature, found shape {list(x.shape)}")
+    return (x if x.dtype in (torch.float32, torch.float64) else x.float()).flatten(1)
+
+
+def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
+    """An error unless the two describe the same number of examples."""
+    if len(first) != len(other):
+        raise InputError(
+            f"{names[0]} has {len(first)} rows and {names[1]} has {len(other)}; expected the same examples in both"
+        )
+
+
+def row_norms(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
+    """Euclidean norms [N]; an error that names the first row, counted from `first_row`, with NaN or an infinity in it.
+
+    A measure that needs the norms anyway has looked for bad rows without a further pass over the activations.
+    """
+    norms = torch.linalg.vector_norm(x, dim=1)
+    bad = ~torch.isfinite(norms)
+    if bad.any():
+        row = first_row + int(bad.nonzero()[0])
+        raise InputError(
+            f"{name}: row {row} has NaN, an infinity or values too large to square ({int(bad.sum())} such rows)"
+        )
+    return norms
+
+
+def unit_rows(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
+    """Rows divided by their norms; a zero row has no direction and is an error that names it."""
+    return x / nonzero_norms(x, name, first_row)[:, None]
+
+
+def nonzero_norms(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
+    """`row_norms` where a row of zeros, which has no direction, is an error too."""
+    norms = row_norms(x, name, first_row)
+    zero = norms == 0
+    if zero.any():
+        row = first_row + int(zero.nonzero()[0])
+        raise InputError(
+            f"{name}: row {row} is a zero vector ({int(zero.sum())} such rows), which has no cosine similarity; "
+            "leave such rows out or use a Euclidean measure"
+        )
+    return norms
+
+
+def chunks(x: torch.Tensor, rows: int = CHUNK) -> Iterator[tuple[int, torch.Tensor]]:
+    """Consecutive (first row, rows) views of at most `rows` rows."""
+    for start in range(0, len(x), rows):
+        yield start, x[start : start + rows]
+
+
+def column_means(x: torch.Tensor) -> torch.Tensor:
+    """[D] float64, of [N, D]; float32 within a chunk, float64 across chunks."""
+    total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
+    for _, part in chunks(x):
+        total += part.sum(0)
+    return total / len(x)
+
+
+def minus(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+    """`x - centre` in the dtype of x, for a float64 `centre` [D].
+
+    The centre is taken off in two parts, its value in x's own dtype and then what that rounding left, so that the column
+    sums vanish to the precision of the *differences*, however far from zero the activations lie.
+    """
+    coarse = centre.to(x.dtype)
+    return (x - coarse).sub_((centre - coarse).to(x.dtype))
