@@ -230,13 +230,16 @@ def read(path: Path) -> Card:
 
 def write(card: Card) -> str:
     """The card as Markdown text that `parse` reads back to an equal card; its title stands in for a body it lacks."""
-    block = {"schema": SCHEMA} | {key: value for key, value in typed.plain(card).items() if key not in _NOT_IN_BLOCK}
+    fields = typed.plain(card)
+    order = ["name", "source", "id", *fields]  # the library's own name belongs beside ours
+    block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
     front: dict[str, Any] = {"license": card.license}
     if card.source in ("timm", "open_clip", "transformers"):
         front["library_name"] = card.source
+    task = _TASKS.get(card.head, "image-classification")
     front |= {
-        "pipeline_tag": _TASKS.get(card.head, "image-classification"),
-        "tags": list(dict.fromkeys(("image-classification", card.family, card.training.framework))),
+        "pipeline_tag": task,
+        "tags": [task, card.family, card.training.framework],
         "datasets": [card.training.dataset],
         "zoo": block,
     }
