@@ -1,0 +1,259 @@
+"""Cards: every mistake in one is an error that names card and field; what is written is read back equal."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+import yaml
+from hypothesis import given
+
+from zoo.cards import (
+    Card,
+    EnsembleMember,
+    Reference,
+    SweepMember,
+    Training,
+    Transform,
+    parse,
+    read,
+    write,
+)
+from zoo.errors import InputError
+
+FRONT = {
+    "license": "mit",
+    "tags": ["image-classification"],
+    "zoo": {
+        "schema": 1,
+        "name": "tiny",
+        "source": "timm",
+        "id": "tiny.in1k",
+        "family": "resnet",
+        "architecture": "resnet18",
+        "labels": "imagenet-1k",
+        "link": "softmax",
+        "head": "trained",
+        "training": {"dataset": "imagenet-1k", "framework": "supervised", "objective": "softmax"},
+        "transform": {
+            "size": [3, 8, 8],
+            "resize": [9],
+            "interpolation": "bicubic",
+            "mean": [0.5, 0.5, 0.5],
+            "std": [0.5, 0.5, 0.5],
+        },
+        "reference": [{"paper": "P", "table": "1", "row": "r", "accuracy": 70}],
+    },
+}
+
+
+def text(front: object, body: str = "# Tiny\n\nA card.") -> str:
+    return f"---\n{yaml.safe_dump(front)}---\n\n{body}\n"
+
+
+def changed(path: str, value: object = None, *, delete: bool = False) -> str:
+    """The good card's text with the field at a dotted path set or deleted."""
+    front = yaml.safe_load(yaml.safe_dump(FRONT))
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    block = front
+    for part in parents:
+        block = block[part]
+    if delete:
+        del block[last]
+    else:
+        block[last] = value
+    return text(front)
+
+
+def test_a_good_card_is_read() -> None:
+    card = parse(text(FRONT), "tiny.md")
+    assert (card.name, card.license, card.title, card.objective) == ("tiny", "mit", "Tiny", "softmax")
+    assert card.body == "# Tiny\n\nA card."
+    assert card.transform == Transform((3, 8, 8), (9,), "bicubic", (0.5,) * 3, (0.5,) * 3)
+    assert card.accuracy == 70.0
+    assert isinstance(card.accuracy, float)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("colour", "red", r"unknown field 'colour'"),
+        ("zoo.colour", "red", r"field 'zoo\.colour' is unknown; known fields: architecture, "),
+        ("zoo.training.optimiser", "sgd", r"field 'zoo\.training\.optimiser' is unknown"),
+        ("zoo.reference.0.acc", 1, r"field 'zoo\.reference\[0\]\.acc' is unknown"),
+        ("zoo.license", "mit", r"field 'zoo\.license' does not belong in the block"),
+        ("zoo.schema", 2, r"field 'zoo\.schema' is 2, this version reads 1; upgrade"),
+        ("zoo.source", "torchvision", r"field 'zoo\.source' is 'torchvision', expected one of timm, "),
+        ("zoo.training.framework", 3, r"field 'zoo\.training\.framework' is 3, expected one of supervised, "),
+        ("zoo.training.seed", "one", r"field 'zoo\.training\.seed' must be a whole number, found 'one'"),
+        ("zoo.training.seed", True, r"field 'zoo\.training\.seed' must be a whole number, found True"),
+        ("zoo.training.hyperparameters", [1], r"field 'zoo\.training\.hyperparameters' must be a mapping, found \[1\]"),
+        ("zoo.training.hyperparameters", {1: 2}, r"field 'zoo\.training\.hyperparameters' has the key 1, expected text"),
+        ("zoo.reference.0.accuracy", "70%", r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found '70%'"),
+        ("zoo.reference.0.accuracy", float("nan"), r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found nan"),
+        ("zoo.reference.0.results", {"top5": None}, r"field 'zoo\.reference\[0\]\.results\.top5' must be a number"),
+        ("zoo.reference", "none", r"field 'zoo\.reference' must be a list, found 'none'"),
+        ("zoo.training", "supervised", r"field 'zoo\.training' must be a mapping, found 'supervised'"),
+        ("zoo.name", 7, r"field 'zoo\.name' must be text, found 7"),
+        ("zoo.transform.size", [8, 8], r"field 'zoo\.transform' has size \[8, 8\], expected channels, height and width"),
+        ("zoo.transform.size.1", 8.5, r"field 'zoo\.transform\.size\[1\]' must be a whole number, found 8\.5"),
+        ("zoo.transform.resize", [0], r"field 'zoo\.transform' has resize \[0\], expected the shortest side"),
+        ("zoo.transform.std", [0, 1, 1], r"field 'zoo\.transform' needs one mean and one positive std"),
+        ("zoo.transform.mean", [0.5], r"field 'zoo\.transform' needs one mean and one positive std"),
+        ("zoo.transform.fit", "inside", r"field 'zoo\.transform' has fit inside, which needs a resize of height and width"),
+        ("license", 3, r"field 'license' must be text, found 3"),
+        ("tags", "one", r"field 'tags' must be a list, found 'one'"),
+        ("zoo", [], r"field 'zoo' must be a mapping, found \[\]"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_card(path: str, value: object, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^cards/tiny\.md: .*{message}"):
+        parse(changed(path, value), "cards/tiny.md")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "license", "tags", "zoo", "zoo.name", "zoo.source", "zoo.family", "zoo.architecture", "zoo.labels", "zoo.link",
+        "zoo.head", "zoo.training", "zoo.training.dataset", "zoo.training.framework", "zoo.training.objective",
+        "zoo.transform.std", "zoo.reference.0.row", "zoo.id", "zoo.transform",
+    ],
+)  # fmt: skip
+def test_a_missing_field_is_named_with_its_card(path: str) -> None:
+    field = path.replace(".0.", "[0].")
+    with pytest.raises(InputError, match=rf"^tiny\.md: field '{re.escape(field)}' is missing"):
+        parse(changed(path, delete=True), "tiny.md")
+
+
+def test_a_card_without_a_schema_is_refused() -> None:
+    with pytest.raises(InputError, match=r"field 'zoo\.schema' is None"):
+        parse(changed("zoo.schema", delete=True), "tiny.md")
+
+
+def test_a_key_given_twice_is_refused() -> None:
+    twice = text(FRONT).replace("license: mit\n", "license: mit\nlicense: apache-2.0\n")
+    with pytest.raises(InputError, match=r"^tiny\.md: .*'license' is given twice"):
+        parse(twice, "tiny.md")
+    nested = text(FRONT).replace("    dataset:", "    objective: sigmoid\n    dataset:")
+    with pytest.raises(InputError, match=r"^tiny\.md: .*'objective' is given twice"):
+        parse(nested, "tiny.md")
+
+
+@pytest.mark.parametrize("broken", ["", "no front matter", "---\nlicense: mit\n", "---\n- a\n---\n", "---\na: [1\n---\n"])
+def test_text_without_a_front_matter_mapping_is_refused(broken: str) -> None:
+    with pytest.raises(InputError, match=r"^tiny\.md: .*front matter"):
+        parse(broken, "tiny.md")
+
+
+def test_front_matter_makes_no_python_objects() -> None:
+    with pytest.raises(InputError, match=r"^tiny\.md: front matter is not valid YAML"):
+        parse(text(FRONT).replace("license: mit", "license: !!python/name:os.system"), "tiny.md")
+
+
+@pytest.mark.parametrize(
+    "name", ["../tiny", "/etc/tiny", "C:tiny", "a\0b", "tiny/../..", "é", "nul", ".tiny", "t" * 300, ""]
+)
+def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"^tiny\.md: name"):
+        parse(changed("zoo.name", name), "tiny.md")
+    with pytest.raises(InputError, match=r"^tiny\.md: name"):
+        parse(changed("zoo.sweep", [{"name": name}]), "tiny.md")
+
+
+def test_reading_needs_the_file_to_bear_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.md"
+    path.write_text(text(FRONT))
+    assert read(path).path == path
+    path.rename(tmp_path / "other.md")
+    with pytest.raises(InputError, match=r"other\.md: field 'zoo\.name' is 'tiny', expected the file's name 'other'"):
+        read(tmp_path / "other.md")
+
+
+def test_reading_what_is_not_text_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bytes.md").write_bytes(b"---\n\xff\xfe")
+    for name in ("bytes.md", "absent.md", "."):
+        with pytest.raises(InputError, match="not a readable card"):
+            read(tmp_path / name)
+
+
+def test_a_card_saved_on_windows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.md"
+    path.write_bytes(text(FRONT).replace("\n", "\r\n").encode())
+    assert read(path) == parse(text(FRONT), "tiny.md")
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+names = st.from_regex(r"[a-z][a-z0-9-]{2,20}", fullmatch=True).filter(lambda name: name not in ("con", "prn", "aux", "nul"))
+settings = st.dictionaries(words, numbers | words | st.booleans() | st.integers(), max_size=3)
+references = st.builds(
+    Reference, words, words, words,
+    accuracy=st.none() | numbers,
+    category=st.none() | st.just("arch"),
+    results=st.dictionaries(words, numbers, max_size=3),
+    note=st.none() | words,
+)  # fmt: skip
+transforms = st.builds(
+    Transform,
+    size=st.tuples(st.just(3), st.integers(1, 999), st.integers(1, 999)),
+    resize=st.tuples(st.integers(1, 999), st.integers(1, 999)),
+    interpolation=st.sampled_from(["nearest", "bilinear", "bicubic", "box", "lanczos"]),
+    mean=st.tuples(numbers, numbers, numbers),
+    std=st.tuples(*3 * [st.floats(min_value=1e-6, max_value=1e6)]),
+    fit=st.sampled_from(["squash", "cover", "inside"]),
+)
+cards = st.builds(
+    Card,
+    name=names,
+    source=st.sampled_from(["timm", "recipe", "ensemble", "reference"]),
+    family=words,
+    architecture=words,
+    labels=words,
+    link=st.sampled_from(["softmax", "sigmoid"]),
+    head=st.sampled_from(["trained", "zero-shot", "none"]),
+    training=st.builds(
+        Training, words, st.sampled_from(["supervised", "unknown"]), words, settings, st.none() | st.integers()
+    ),
+    transform=transforms,
+    id=words,
+    license=words,
+    reference=st.lists(references, max_size=2),
+    members=st.lists(st.builds(EnsembleMember, words, numbers, numbers), max_size=2),
+    sweep=st.lists(st.builds(SweepMember, names, settings, reference=st.lists(references, max_size=1)), max_size=2),
+    details=settings,
+    title=st.just("Title"),
+    body=st.builds("# Title\n\n{}".format, words),
+)
+
+
+@given(cards)
+def test_what_is_written_is_read_back_equal(card: Card) -> None:
+    assert parse(write(card), "written") == card
+
+
+def test_a_card_without_a_body_gets_its_title_as_one() -> None:
+    card = dataclasses.replace(parse(text(FRONT), "tiny.md"), body="", title="Tiny")
+    assert parse(write(card), "written") == dataclasses.replace(card, body="# Tiny")
+
+
+def test_a_sweep_stands_for_its_members() -> None:
+    sweep = [
+        {"name": "tiny-1", "hyperparameters": {"dropout": 0.1}, "reference": [{"paper": "P", "table": "1", "row": "a"}]},
+        {"name": "tiny-2", "objective": "sigmoid", "link": "sigmoid"},
+    ]
+    card = parse(changed("zoo.sweep", sweep).replace("objective: softmax", "objective: softmax\n    seed: 4"), "tiny.md")
+    first, second = card.expand()
+    assert (first.name, first.hyperparameters, first.objective, first.seed) == ("tiny-1", {"dropout": 0.1}, "softmax", 4)
+    assert [row.row for row in first.reference] == ["a"]
+    assert (second.name, second.objective, second.link, second.reference) == ("tiny-2", "sigmoid", "sigmoid", [])
+    assert first.sweep == second.sweep == []
+    assert [*first.expand()] == [first]
+
+
+def test_fields_are_matched_on_the_card_its_training_and_its_hyperparameters() -> None:
+    card = parse(changed("zoo.training.hyperparameters", {"tau": 0.05}), "tiny.md")
+    assert card.matches(family="resnet", objective="softmax", tau=0.05, seed=None)
+    assert not card.matches(objective="cosine")
+    assert not card.matches(tau=0.1)
+    assert card.value("no-such-thing") is None
