@@ -4,10 +4,10 @@ import dataclasses
 import re
 from pathlib import Path
 
+import hypothesis
 import hypothesis.strategies as st
 import pytest
 import yaml
-from hypothesis import given
 
 from zoo.cards import (
     Card,
@@ -227,7 +227,8 @@ cards = st.builds(
 )
 
 
-@given(cards)
+@hypothesis.settings(deadline=None)  # the machine may be busy
+@hypothesis.given(cards)
 def test_what_is_written_is_read_back_equal(card: Card) -> None:
     assert parse(write(card), "written") == card
 
