@@ -14,7 +14,7 @@ import torch
 
 from zoo.errors import InputError
 
-Array: TypeAlias = "np.ndarray | torch.Tensor"
+Array: TypeAlias = np.ndarray | torch.Tensor
 
 # How far a row of declared probabilities may stray from one: float16 rows of 1,000 classes stray by about 5e-3.
 SUM_TOLERANCE = 1e-2
@@ -49,9 +49,31 @@ def give_back(result: torch.Tensor, like: Any) -> Any:
     return result if isinstance(like, torch.Tensor) else result.cpu().numpy()
 
 
+def host(result: torch.Tensor) -> np.ndarray:
+    """The one way to the host's memory: for small results that become a table, a chart or a number to print."""
+    return result.detach().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def total(values: torch.Tensor, dim: int) -> torch.Tensor:
+    """Sum along `dim` in float64, or in float32 on devices that have no wider numbers."""
+    return values.sum(dim, dtype=torch.float32 if values.device.type == "mps" else torch.float64)
+
+
+def matrix(values: Any, name: str) -> torch.Tensor:
+    """Floating [N, K] with at least one row and one column; what it holds is not looked at."""
+    x = tensor(values, name)
+    if x.ndim != 2:
+        raise InputError(f"{name}: expected shape [N, K], found {list(x.shape)}")
+    if not x.is_floating_point():
+        raise InputError(f"{name}: expected floating-point numbers, found dtype {x.dtype}")
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        raise InputError(f"{name}: expected at least one row and one class, found shape {list(x.shape)}")
+    return x
+
+
 def logits(values: Any, name: str = "logits") -> torch.Tensor:
     """Floating [N, K] with a finite maximum in every row; minus infinity marks a masked class."""
-    z = _matrix(values, name)
+    z = matrix(values, name)
     top = z.amax(1)
     bad = ~torch.isfinite(top)
     if bad.any():
@@ -64,7 +86,7 @@ def logits(values: Any, name: str = "logits") -> torch.Tensor:
 
 def probabilities(values: Any, name: str = "probabilities") -> torch.Tensor:
     """Floating [N, K], nothing negative, every row summing to one."""
-    p = _matrix(values, name)
+    p = matrix(values, name)
     totals = p.sum(1, dtype=torch.float32 if p.dtype != torch.float64 else torch.float64)
     bad = ~((totals - 1).abs() <= SUM_TOLERANCE) | ~(p.amin(1) >= 0)
     if bad.any():
@@ -99,14 +121,3 @@ def labels(values: Any, num_classes: int | None = None, rows: int | None = None,
 def predictions(values: Any, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
     """Predicted classes [N] as int64; the same checks as labels."""
     return labels(values, rows=rows, name=name)
-
-
-def _matrix(values: Any, name: str) -> torch.Tensor:
-    x = tensor(values, name)
-    if x.ndim != 2:
-        raise InputError(f"{name}: expected shape [N, K], found {list(x.shape)}")
-    if not x.is_floating_point():
-        raise InputError(f"{name}: expected floating-point numbers, found dtype {x.dtype}")
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        raise InputError(f"{name}: expected at least one row and one class, found shape {list(x.shape)}")
-    return x

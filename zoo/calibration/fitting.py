@@ -1,0 +1,135 @@
+"""Fitting a temperature: `fit_temperature` for one model, `fit_temperatures` for many."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from zoo import arrays
+from zoo.arrays import Array
+from zoo.calibration.likelihood import Likelihood, Point
+from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
+from zoo.calibration.search import HIGH, LOW, MAX_TEMPERATURE, MIN_TEMPERATURE, minimum
+from zoo.cards import Link
+from zoo.columns import Column
+from zoo.errors import InputError, ZooWarning
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class TemperatureFit:
+    """A fitted temperature, with the metrics at T = 1 and at it, on the data it was fitted on."""
+
+    temperature: float
+    link: Link
+    examples: int
+    nll_before: float
+    nll_after: float
+    ece_before: float
+    ece_after: float
+    brier_before: float
+    brier_after: float
+    at_bound: bool = False  # no minimum between the bounds of the search
+    note: str = ""  # why the temperature is at a bound, or was left at 1
+    passes: int = 0  # over all the data
+    bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
+
+    def reliability(self) -> "pandas.DataFrame":
+        """The reliability diagrams before and after, one below the other, told apart by the column `when`."""
+        import pandas
+
+        if self.bins is None:
+            raise InputError("this fit was read from a file, which keeps no reliability diagram; fit again to see one")
+        frames = [reliability_frame(counts) for counts in self.bins]
+        return pandas.concat(frames, keys=["before", "after"], names=["when", None]).reset_index("when")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a manifest keeps: everything but the diagrams."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bins"}
+
+
+def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax", name: str = "logits") -> TemperatureFit:
+    """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
+
+    Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
+    the rest, usually two. Memory-mapped blocks are streamed. T lies in [1e-4, 1e4]; data that would drive it beyond (every
+    label already on top, or labels worse than chance) end at the bound, and constant logits keep T = 1: both with a warning
+    and a `note`. A class may be masked with logits of -inf. `name` is what errors call the logits.
+
+    >>> import math
+    >>> import numpy as np
+    >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> fit = fit_temperature(z, [0, 1, 0, 0])  # right 3 times in 4, so a logit of log 3 would be honest
+    >>> round(2 / fit.temperature, 4) == round(math.log(3), 4)
+    True
+    """
+    column = logits if isinstance(logits, Column) else Column([arrays.matrix(logits, name)])
+    if column.ndim != 2 or len(column) == 0:
+        raise InputError(f"{name}: expected shape [N, K] with at least one row, found {list(column.shape)}")
+    if link not in ("softmax", "sigmoid"):
+        raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
+    y = arrays.labels(labels, column.shape[1], len(column))
+    first = column.blocks[0]
+    likelihood = Likelihood(column, y.to(first.device) if isinstance(first, Tensor) else y, link, name)
+    before, after, passes = minimum(likelihood)
+    after, note = _settle(likelihood, before, after)
+    if note:
+        warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
+    hits = likelihood.hits(before)
+    bins = bin_counts(before.confidence, hits), bin_counts(after.confidence, hits)
+    return TemperatureFit(
+        temperature=min(max(after.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE),
+        link=link,
+        examples=len(likelihood),
+        nll_before=before.nll,
+        nll_after=after.nll,
+        ece_before=binned_error(bins[0]),
+        ece_after=binned_error(bins[1]),
+        brier_before=before.brier,
+        brier_after=after.brier,
+        at_bound=after.log_inverse in (LOW, HIGH),
+        note=note,
+        passes=passes,
+        bins=bins,
+    )
+
+
+def fit_temperatures(
+    models: Mapping[str, Array | Column] | Iterable[Array | Column], labels: Array, link: Link = "softmax"
+) -> dict[str, TemperatureFit]:
+    """`fit_temperature` for many models on the same examples: by name, or by number for a list or an array [M, N, K].
+
+    >>> import numpy as np
+    >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> {name: round(fit.temperature, 3) for name, fit in fit_temperatures({"a": z, "b": 3 * z}, [0, 1, 0, 0]).items()}
+    {'a': 1.82, 'b': 5.461}
+    """
+    named = models if isinstance(models, Mapping) else {str(i): logits for i, logits in enumerate(models)}
+    y = arrays.labels(labels)
+    return {name: fit_temperature(logits, y, link, f"{name} logits") for name, logits in named.items()}
+
+
+def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point, str]:
+    """The point to keep, and what there is to say about it, where the likelihood has no proper minimum."""
+    one_class = likelihood.logits.shape[1] == 1
+    if one_class or (before.slope == 0 and before.curvature == 0 and before.nll > 0):
+        return before, "the logits of every row are constant, so any temperature is as good; left at 1"
+    if bool(likelihood.on_top.all()):
+        # Nothing holds the temperature up unless, by the sigmoid link, other classes saturate too: look at the end itself,
+        # since on the way there slopes vanish in rounding.
+        (end,) = likelihood.at(HIGH)
+        if end.nll < after.nll or end.nll == 0:
+            return (
+                end,
+                f"every label already has the greatest logit, so colder is always better; stopped at {MIN_TEMPERATURE}",
+            )
+    if after.log_inverse == HIGH:
+        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE}; scale the logits up"
+    if after.log_inverse == LOW:
+        return after, f"labels are no likelier than by chance, so hotter is always better; stopped at {MAX_TEMPERATURE:g}"
+    # Within the tolerance T = 1 may be the better of the two; calibration never raises the likelihood it minimises.
+    return (before if before.nll < after.nll else after), ""

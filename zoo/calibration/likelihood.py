@@ -1,0 +1,190 @@
+"""The negative log-likelihood as a function of the temperature, with its slope and curvature, in one pass over the logits.
+
+Everything is written in s = log(1/T), with b = 1/T. Let l be the log-probability up to a constant a row, p = softmax(l),
+a = dl/ds and c = b^2 d2l/db^2. A row labelled y has
+
+    nll       = log sum_k exp(l_k) - l_y
+    slope     = d nll / ds         = E_p[a] - a_y
+    curvature = b^2 d2 nll / db^2  = E_p[a^2 + c] - E_p[a]^2 - c_y
+
+Softmax: l = (z - max z)/T, so a = l and c = 0, and the curvature is Var_p[l].
+Sigmoid, p_k = sigmoid(v_k) / sum_j sigmoid(v_j) with v = z/T: l = log sigmoid(v) less its maximum in the row,
+a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be negative: not convex in b.
+"""
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from zoo import arrays
+from zoo.cards import Link
+from zoo.columns import Column
+from zoo.errors import InputError
+
+# Elements of a chunk a core: it and its exponentials stay in the second-level cache. Accelerators want long kernels.
+CACHE_ELEMENTS = 2**18
+ACCELERATOR_ELEMENTS = 2**24
+# Stands in for minus infinity, which would turn 0 * inf into NaN in the moments; its exponential is 0 at any temperature.
+MASK = -1e30
+LOG_2 = math.log(2)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The likelihood at one temperature: means over the examples, and the confidence of each."""
+
+    log_inverse: float
+    nll: float
+    slope: float
+    curvature: float
+    brier: float
+    confidence: Tensor  # [N] probability of the top-1 class
+
+    @property
+    def temperature(self) -> float:
+        return math.exp(-self.log_inverse)
+
+
+class Likelihood:
+    """Logits [N, K] in one or more blocks of rows, with their labels [N]."""
+
+    def __init__(self, logits: Column, labels: Tensor, link: Link, name: str) -> None:
+        self.logits, self.labels, self.link, self.name = logits, labels, link, name
+        self.masked = False  # set when infinities are met, which are replaced from then on
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def sample(self, elements: int) -> "Likelihood":
+        """About `elements` numbers of it: every n-th row of every block, as views; itself when it is no larger."""
+        step = -(-len(self) * self.logits.shape[1] // elements)
+        if step <= 1:
+            return self
+        labels, start = [], 0
+        for block in self.logits.blocks:
+            labels.append(self.labels[start : start + len(block) : step])
+            start += len(block)
+        return Likelihood(Column([block[::step] for block in self.logits.blocks]), torch.cat(labels), self.link, self.name)
+
+    @functools.cached_property
+    def top_and_label(self) -> tuple[Tensor, Tensor]:
+        """[N] greatest logit and [N] logit of the label."""
+        parts = [(z.amax(1), z.gather(1, self.labels[span, None])[:, 0]) for span, z in self._chunks()]
+        top, label = (torch.cat(column) for column in zip(*parts, strict=True))
+        if not top.isfinite().all():
+            rows = (~top.isfinite()).nonzero()[:, 0]
+            what = f"has NaN, +inf or no finite value ({len(rows)} such rows); expected finite logits"
+            raise InputError(f"{self.name}: row {int(rows[0])} {what}")
+        if (label == -torch.inf).any():
+            row = int((label == -torch.inf).nonzero()[0, 0])
+            raise InputError(f"{self.name}: row {row} has a logit of -inf at its own label, which masks the true class")
+        return top, label
+
+    def at(self, *log_inverses: float) -> list[Point]:
+        """The likelihood at each of these values of s = log(1/T); the logits are read once."""
+        moments = self._moments(log_inverses)
+        if not self.masked and not moments.isfinite().all():
+            self.masked = True
+            moments = self._moments(log_inverses)
+        return [self._point(s, *moments[i].unbind()) for i, s in enumerate(log_inverses)]
+
+    def _point(self, s: float, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
+        top, label = self.top_and_label
+        if self.link == "softmax":
+            log_y = a_y = (label - top) * math.exp(s)
+            c_y = torch.zeros_like(log_y)
+        else:
+            log_y = logsigmoid(label * math.exp(s)) - logsigmoid(top * math.exp(s))
+            a_y, c_y = _sigmoid_derivatives(label * math.exp(s))
+        mean = first / total
+        rows = torch.stack(
+            [
+                total.log() - log_y,
+                mean - a_y,
+                second / total - mean.square() - c_y,
+                (norm / total).square() - 2 * log_y.exp() / total + 1,  # |p - onehot|^2 = |p|^2 - 2 p_y + 1
+            ]
+        )
+        # The greatest l is 0, so the greatest probability is 1 / total.
+        return Point(s, *(float(mean) for mean in arrays.total(rows, 1) / len(self)), confidence=total.reciprocal())
+
+    def hits(self, point: Point) -> Tensor:
+        """[N] whether the label is the predicted class, the first of equal maxima.
+
+        Two equal maxima share the probability, so a label on top with more than half of it has no rival: only the other
+        rows are read again.
+        """
+        hits = self.on_top.clone()
+        unsure = hits & (point.confidence <= 0.5)
+        for span, z in self._chunks():
+            rows = unsure[span].nonzero()[:, 0]
+            if len(rows):
+                hits[span][rows] = z[rows].argmax(1) == self.labels[span][rows]
+        return hits
+
+    @property
+    def on_top(self) -> Tensor:
+        """[N] whether the label has the greatest logit, alone or with others."""
+        top, label = self.top_and_label
+        return top == label
+
+    def _chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        first = self.logits.blocks[0]
+        on_host = not isinstance(first, Tensor) or first.device.type == "cpu"
+        elements = CACHE_ELEMENTS * torch.get_num_threads() if on_host else ACCELERATOR_ELEMENTS
+        for span, chunk in self.logits.chunks(max(1, elements // self.logits.shape[1])):
+            z = arrays.tensor(chunk, self.name)
+            yield span, z if z.dtype in (torch.float32, torch.float64) else z.float()
+
+    def _moments(self, log_inverses: tuple[float, ...]) -> Tensor:
+        """[points, 4, N]: sums over classes of exp(l), a exp(l), (a^2 + c) exp(l), and the norm of exp(l), second."""
+        top, _ = self.top_and_label
+        sums = top.new_empty(len(log_inverses), 4, len(self))
+        # Three buffers, written again for every chunk: fresh memory would be mapped in page by page each time.
+        buffers: tuple[Tensor, ...] = ()
+        for span, z in self._chunks():
+            buffers = buffers or tuple(torch.empty_like(z) for _ in range(3))
+            scores, log_p, weight = (buffer[: len(z)] for buffer in buffers)
+            if self.link == "softmax":
+                torch.sub(z, top[span, None], out=scores)
+            else:
+                scores.copy_(z)
+            if self.masked:
+                scores.clamp_(min=MASK)
+            for i, s in enumerate(log_inverses):
+                fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments
+                fill(scores, math.exp(s), log_p, weight, sums[i, :, span])
+        return sums
+
+
+def _softmax_moments(scores: Tensor, inverse: float, log_p: Tensor, weight: Tensor, out: Tensor) -> None:
+    # In units of log 2, since exp2 takes little more than half the time of exp.
+    torch.mul(scores, inverse / LOG_2, out=log_p)
+    torch.exp2(log_p, out=weight)
+    torch.sum(weight, 1, out=out[0])
+    torch.linalg.vector_norm(weight, dim=1, out=out[1])
+    torch.sum(weight.mul_(log_p), 1, out=out[2]).mul_(LOG_2)
+    torch.sum(weight.mul_(log_p), 1, out=out[3]).mul_(LOG_2**2)
+
+
+def _sigmoid_moments(z: Tensor, inverse: float, v: Tensor, weight: Tensor, out: Tensor) -> None:
+    torch.mul(z, inverse, out=v)
+    log_p = logsigmoid(v)
+    torch.exp(log_p - log_p.amax(1, keepdim=True), out=weight)
+    a, c = _sigmoid_derivatives(v)
+    torch.sum(weight, 1, out=out[0])
+    torch.linalg.vector_norm(weight, dim=1, out=out[1])
+    first = weight * a
+    torch.sum(first, 1, out=out[2])
+    torch.sum(first * a + weight * c, 1, out=out[3])
+
+
+def _sigmoid_derivatives(v: Tensor) -> tuple[Tensor, Tensor]:
+    """a and c of log sigmoid(v); sigmoid(-v) rather than 1 - sigmoid(v), which is 0 long before it should be."""
+    a = v * torch.sigmoid(-v)
+    return a, -(v * torch.sigmoid(v)) * a

@@ -1,0 +1,105 @@
+"""Where the likelihood is least: safeguarded Newton steps in s = log(1/T), first on a sample, then on everything."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from zoo.calibration.likelihood import Likelihood, Point
+
+# The search stays between these. Separable data have no finite optimum and end at the first.
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-4, 1e4
+LOW, HIGH = -math.log(MAX_TEMPERATURE), -math.log(MIN_TEMPERATURE)
+# A point is accepted when the next step in log T is below this: the likelihood is then within its square of the least.
+TOLERANCE = 1e-5
+# ... or when the step could not lower the likelihood by as much as this, as where every probability has saturated.
+NEGLIGIBLE = 1e-18
+# A sample is off by a percent or so anyway; data small enough to be their own sample are solved to rounding.
+SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-3, 1e-9
+MAX_STEP = math.log(8)
+MAX_STEPS = 60
+SAMPLE_ELEMENTS, GRID_ELEMENTS, GRID_ROWS, GRID_POINTS = 2**21, 2**15, 2**9, 33
+
+
+class Bracket:
+    """The interval known to hold a minimum, narrowed by the sign of each slope seen."""
+
+    def __init__(self) -> None:
+        self.low, self.high = LOW, HIGH
+
+    def next(self, point: Point) -> float:
+        """Where to look after `point`: Newton's step, or a bold one downhill where the curvature is no help.
+
+        The slope's zero is that of f'(b), and df'/ds = b f''(b), so in the units of a point the step is -slope/curvature.
+        A step beyond a point already seen goes half way to it instead.
+        """
+        s = point.log_inverse
+        if point.slope < 0:
+            self.low = max(self.low, s)
+        elif point.slope > 0:
+            self.high = min(self.high, s)
+        else:
+            return s
+        step = -point.slope / point.curvature if point.curvature > 0 else math.copysign(MAX_STEP, -point.slope)
+        if abs(step * point.slope) < NEGLIGIBLE:
+            return s
+        target = s + max(-MAX_STEP, min(MAX_STEP, step))
+        if target >= self.high:
+            return HIGH if self.high == HIGH else (s + self.high) / 2
+        if target <= self.low:
+            return LOW if self.low == LOW else (s + self.low) / 2
+        return target
+
+
+def descend(evaluate: Callable[[float], Point], start: float, tolerance: float) -> Point:
+    """The minimum near `start` of a function known by its points."""
+    bracket = Bracket()
+    point = evaluate(start)
+    for _ in range(MAX_STEPS):
+        target = bracket.next(point)
+        if abs(target - point.log_inverse) <= tolerance:
+            break
+        point = evaluate(target)
+    return point
+
+
+def minimum(likelihood: Likelihood) -> tuple[Point, Point, int]:
+    """The likelihood at T = 1 and at its minimum, and the number of passes over all the data that took.
+
+    A grid over a handful of rows finds the basin (the sigmoid link can have several), Newton on a sample of about two
+    million numbers comes within a percent or so, and each full pass then corrects the *sample's* slope by the observed
+    difference instead of following a straight tangent: the error left is the small difference of two nearly equal curves.
+    """
+    classes = likelihood.logits.shape[1]
+    few = likelihood.sample(min(GRID_ELEMENTS, GRID_ROWS * classes))
+    grid = few.at(*(LOW + (HIGH - LOW) * i / (GRID_POINTS - 1) for i in range(GRID_POINTS)))
+    sample = likelihood.sample(SAMPLE_ELEMENTS)
+    start = descend(lambda s: sample.at(s)[0], min(grid, key=lambda point: point.nll).log_inverse, SAMPLE_TOLERANCE)
+    before, point = likelihood.at(0.0, start.log_inverse)
+    bracket = Bracket()
+    passes = 1
+    while abs((target := bracket.next(point)) - point.log_inverse) > TOLERANCE and passes < MAX_STEPS:
+        (point,) = likelihood.at(_corrected(point, sample, target, bracket))
+        passes += 1
+    return before, point, passes
+
+
+def _corrected(seen: Point, sample: Likelihood, target: float, bracket: Bracket) -> float:
+    """The zero of the sample's slope, scaled and shifted to have the slope and curvature `seen` where it was seen.
+
+    With F = f'(b) of all the data at b0 and H that of the sample, solves F(b0) + c (H(b) - H(b0)) = 0 where
+    c = F'(b0)/H'(b0). Newton's `target` stands where the sample has nothing to say.
+    """
+    (base,) = sample.at(seen.log_inverse)
+    if not (base.curvature > 0 and seen.curvature > 0):
+        return target
+    scale = seen.curvature / base.curvature
+    inverse = math.exp(seen.log_inverse)
+    offset = (seen.slope - scale * base.slope) / inverse
+
+    def model(s: float) -> Point:
+        (point,) = sample.at(s)
+        slope = math.exp(s) * offset + scale * point.slope
+        return dataclasses.replace(point, slope=slope, curvature=scale * point.curvature)
+
+    found = descend(model, target, TOLERANCE / 10).log_inverse
+    return found if bracket.low < found < bracket.high else target
