@@ -1,8 +1,8 @@
 """The Hilbert-Schmidt independence criterion of many representations at once, from sums over their Gram matrices.
 
-Whatever estimator is wanted, three sums over the Gram matrices K [n, n] suffice: its diagonal, its rows' sums, and its products
-with the other Gram matrices, sum_ij K_ij L_ij. `gram_sums` gathers them block by block, for any kernel, and never holds an
-n x n matrix; `feature_sums` gets the same numbers from D x D products when the kernel is linear and D is the smaller.
+Whatever the estimator, three sums suffice: a Gram matrix's diagonal, the sums of its rows, and its products with the other
+Gram matrices, sum_ij K_ij L_ij. `gram_sums` gathers them block by block, for any kernel, and never holds an n x n matrix;
+`feature_sums` gets the same numbers from D x D products when the kernel is linear and D is the smaller.
 """
 
 from collections.abc import Sequence

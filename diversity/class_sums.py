@@ -1,0 +1,84 @@
+"""What class separation, collapse and centroids are made of: a count, a sum of vectors and of squared norms per class."""
+
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding_bag, pad
+
+from diversity.activations import chunks, column_means, matrix, minus, nonzero_norms, row_norms
+from zoo import arrays
+from zoo.errors import InputError
+
+
+class ClassSums:
+    """Class sums over a stream of batches, in float64; K x D numbers are kept, whatever the number of examples.
+
+    `unit` sums the rows divided by their norms, after `centre` [D] was taken off where it is given. Plain sums are taken
+    about the mean of the first batch (`means` puts it back), so that variances do not drown in a mean far from zero.
+    """
+
+    def __init__(self, unit: bool = False, centre: torch.Tensor | None = None, name: str = "x") -> None:
+        self.unit = unit
+        self.centre = centre
+        self.name = name
+        self.rows = 0
+        self.dtype = torch.float64  # of the activations
+        self.counts = torch.zeros(0, dtype=torch.float64)  # [K]
+        self.sums = torch.zeros(0, 0, dtype=torch.float64)  # [K, D]
+        self.squares = torch.zeros(0, dtype=torch.float64)  # [K]
+
+    def update(self, x: Any, labels: Any) -> None:
+        """Take a batch of activations [n, ...] with their class indices [n]."""
+        rows = matrix(x, self.name)
+        y = arrays.labels(labels, rows=len(rows)).to(rows.device)
+        self._make_room(int(y.max()) + 1, rows)
+        if self.centre is None and not self.unit:
+            row_norms(rows, self.name, self.rows)  # a bad row must be named before it hides in the mean
+            self.centre = column_means(rows)
+        # Long chunks touch the [K, D] sums rarely; shorter ones where each is copied to have the centre taken off.
+        size = 8192 if self.centre is not None else min(max(8192, 64 * len(self.counts)), 65536)
+        for start, part in chunks(rows, size):
+            self._add(part, y[start : start + size], self.rows + start)
+        self.rows += len(rows)
+
+    def _add(self, x: torch.Tensor, y: torch.Tensor, first_row: int) -> None:
+        if self.centre is not None:
+            x = minus(x, self.centre)
+        norms = (nonzero_norms if self.unit else row_norms)(x, self.name, first_row)
+        counts = y.bincount(minlength=len(self.counts))
+        # Examples of one class, gathered by one kernel made for exactly this: a bag of rows and their weighted sum.
+        order = y.argsort()
+        weights = norms.reciprocal()[order] if self.unit else None
+        self.sums += embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=weights)
+        self.counts += counts
+        self.squares += counts if self.unit else y.bincount(norms.double().square(), minlength=len(self.counts))
+
+    def _make_room(self, classes: int, x: torch.Tensor) -> None:
+        if self.rows == 0:
+            self.counts, self.squares = (kept.to(x.device) for kept in (self.counts, self.squares))
+            self.sums = torch.zeros(0, x.shape[1], dtype=torch.float64, device=x.device)
+            self.dtype = x.dtype
+        elif x.shape[1] != self.sums.shape[1]:
+            raise InputError(
+                f"{self.name}: expected {self.sums.shape[1]} features as in the first batch, found {x.shape[1]}"
+            )
+        missing = classes - len(self.counts)
+        if missing > 0:
+            self.counts, self.squares = (pad(kept, (0, missing)) for kept in (self.counts, self.squares))
+            self.sums = pad(self.sums, (0, 0, 0, missing))
+
+    @property
+    def present(self) -> torch.Tensor:
+        """The classes that have examples, as indices."""
+        return self.counts.nonzero().squeeze(1)
+
+    @property
+    def rounding(self) -> float:
+        """The variance that rounding alone leaves to activations which are all the same."""
+        size = 4 * torch.finfo(self.dtype).eps
+        return size if self.unit or self.centre is None else (size * float(self.centre.norm())) ** 2
+
+    def means(self) -> torch.Tensor:
+        """[K present, D] mean vector of each class that has examples."""
+        means = self.sums[self.present] / self.counts[self.present, None]
+        return means if self.unit or self.centre is None else means + self.centre

@@ -1,0 +1,110 @@
+"""Class separation: how much of the spread of a representation lies between the classes ([K] 3.3, [KA] E.1)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from diversity.activations import column_means, matrix, row_norms
+from diversity.class_sums import ClassSums
+from zoo.errors import InputError
+
+Metric = Literal["cosine", "centered-cosine", "euclidean"]
+METRICS: tuple[Metric, ...] = ("cosine", "centered-cosine", "euclidean")
+
+
+@dataclass(frozen=True)
+class ClassVariances:
+    """Variances summed over dimensions, every class counting alike; for the cosine metrics, of unit vectors.
+
+    Half a mean squared distance over pairs is a variance ([KA] eq. 17), and 1 - sim(x, y) = ||u - v||^2 / 2 for unit u, v:
+    `within` and `total` are also the mean distances of [K] eq. 11.
+    """
+
+    within: float
+    between: float
+
+    @property
+    def total(self) -> float:
+        return self.within + self.between
+
+    @property
+    def r2(self) -> float:
+        """Class separation R^2 = 1 - within / total ([K] eq. 11, [KA] eq. 20)."""
+        return self.between / self.total
+
+    @property
+    def within_over_between(self) -> float:
+        """1 / R^2 - 1 ([KA] eq. 21)."""
+        return self.within / self.between if self.between else math.inf
+
+    @property
+    def between_over_within(self) -> float:
+        """R^2 / (1 - R^2) ([KA] eq. 21)."""
+        return self.between / self.within if self.within else math.inf
+
+    @property
+    def contrast(self) -> float:
+        """(between - within) / (between + within) = 2 R^2 - 1 ([KA] eq. 21)."""
+        return (self.between - self.within) / self.total
+
+
+def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
+    """R^2 = 1 - d_within / d_total over activations x [N, ...] with classes `labels` [N]: 0 none, 1 complete.
+
+    `cosine` is [K] eq. 11; `centered-cosine` takes the mean activation off first; `euclidean` uses the squared distance
+    (*our reading* of [KA] Table E.1: only then do cosine and Euclidean agree for embeddings of one length, as they do
+    there for cosine softmax). All pairs count, an example with itself too, so a class of one example has distance 0.
+
+    Every class counts alike. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2 is
+    CKA(Y, x; cosine kernel) times sqrt((K - 1) / r), where r = tr(G)^2 / ||G||_F^2 is the effective number of dimensions
+    of x: equal to that CKA where the spread fills K - 1 dimensions evenly.
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
+    >>> round(class_separation(x, np.array([0, 0, 1, 1])), 4)
+    0.9901
+    """
+    return class_variances(x, labels, metric).r2
+
+
+def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
+    """The variances behind `class_separation`, and the ratios that other work makes of them ([KA] eq. 21)."""
+    rows = matrix(x)
+    centre = None
+    if metric == "centered-cosine":
+        row_norms(rows, "x")
+        centre = column_means(rows)
+    sums = separation_sums(metric, centre)
+    sums.update(rows, labels)
+    return variances(sums)
+
+
+def separation_sums(metric: Metric, centre: torch.Tensor | None = None, name: str = "x") -> ClassSums:
+    """What to `update` batch by batch and then pass to `variances`, for activations that stream by.
+
+    `centered-cosine` needs the mean activation [D] before the first batch: take it in an earlier pass.
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric: expected one of {', '.join(METRICS)}, found {metric!r}")
+    if metric == "centered-cosine" and centre is None:
+        raise InputError(f"{name}: centered-cosine over a stream needs the mean activation first, in `centre`")
+    return ClassSums(unit=metric != "euclidean", centre=centre if metric == "centered-cosine" else None, name=name)
+
+
+def variances(sums: ClassSums) -> ClassVariances:
+    """With class means m_k and mean squared norms q_k: within = mean (q_k - ||m_k||^2), between = mean ||m_k - mean m||^2.
+
+    They add up to the total variance when each class weighs the same ([KA] eq. 19 and footnote 5).
+    """
+    present = sums.present
+    if len(present) < 2:
+        raise InputError(f"labels: class separation needs at least two classes with examples, found {len(present)}")
+    counts = sums.counts[present]
+    means = sums.sums[present] / counts[:, None]
+    within = float((sums.squares[present] / counts - means.square().sum(1)).mean().clamp(min=0))
+    between = float((means - means.mean(0)).square().sum(1).mean())
+    if within + between <= sums.rounding:
+        raise InputError(f"{sums.name}: all examples are the same vector, so there is no spread to separate")
+    return ClassVariances(within, between)
