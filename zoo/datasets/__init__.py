@@ -1,0 +1,11 @@
+"""Datasets by spec string: pictures, ids, labels, classes, metric and a fingerprint of the contents."""
+
+from zoo.datasets.dataset import Dataset as Dataset
+from zoo.datasets.dataset import Metric as Metric
+from zoo.datasets.known import KNOWN as KNOWN
+from zoo.datasets.loading import canonical as canonical
+from zoo.datasets.loading import load as load
+from zoo.datasets.pictures import Undecodable as Undecodable
+from zoo.datasets.pictures import to_rgb as to_rgb
+
+__all__ = ["KNOWN", "Dataset", "Undecodable", "canonical", "load"]

@@ -1,0 +1,63 @@
+"""The datasets known by name: where they are looked for, their splits, columns, label set and metric."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zoo.datasets.dataset import Metric
+
+
+@dataclass(frozen=True)
+class Known:
+    """One known dataset. `splits` maps our name of a split to the hub's; the last one is the default."""
+
+    splits: dict[str, str]
+    hub: str | None = None  # repository that `datasets` can load
+    label_set: str | None = None
+    subset: Literal["imagenet-a", "imagenet-r"] | None = None  # of the label set's classes
+    metric: Metric = "accuracy"
+    source: str = ""  # where to get it when the hub has no copy that can be loaded
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec, in order
+
+    @property
+    def default(self) -> str:
+        """The split results are reported on."""
+        return list(self.splits)[-1]
+
+
+_TRAIN_TEST = {"train": "train", "test": "test"}
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "snow",
+    "frost", "fog", "brightness", "contrast", "elastic_transform", "pixelate", "jpeg_compression",
+    "speckle_noise", "gaussian_blur", "spatter", "saturate",
+)  # fmt: skip
+
+# Metrics as the datasets' authors ask for them: paper 000, Table A.2.
+KNOWN = {
+    "cifar10": Known(_TRAIN_TEST, "uoft-cs/cifar10"),
+    "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
+    "fashion-mnist": Known(_TRAIN_TEST, "zalando-datasets/fashion_mnist"),
+    "in1k": Known({"train": "train", "validation": "validation"}, "ILSVRC/imagenet-1k", label_set="imagenet-1k"),
+    "in-v2": Known(
+        {"test": "test"}, label_set="imagenet-1k", source="https://huggingface.co/datasets/vaishaal/ImageNetV2 (tar files)"
+    ),
+    "in-a": Known({"test": "train"}, "barkermrl/imagenet-a", label_set="imagenet-1k", subset="imagenet-a"),
+    "in-r": Known({"test": "test"}, "axiong/imagenet-r", label_set="imagenet-1k", subset="imagenet-r"),
+    "in-sketch": Known({"test": "train"}, "songweig/imagenet_sketch", label_set="imagenet-1k"),
+    "in-c": Known(
+        {"test": "test"},
+        label_set="imagenet-1k",
+        source="https://github.com/hendrycks/robustness",
+        parts={"corruption": CORRUPTIONS, "severity": ("1", "2", "3", "4", "5")},
+    ),
+    "food101": Known({"train": "train", "test": "validation"}, "ethz/food101"),
+    "birdsnap": Known(_TRAIN_TEST, source="https://thomasberg.org (the pictures have to be fetched one by one)"),
+    "sun397": Known(_TRAIN_TEST, "tanganke/sun397"),
+    "cars": Known(_TRAIN_TEST, "tanganke/stanford_cars"),
+    "pets": Known(_TRAIN_TEST, "timm/oxford-iiit-pet", metric="mean-per-class"),
+    "flowers": Known(
+        {"train": "train", "validation": "validation", "test": "test"}, "dpdl-benchmark/oxford_flowers102",
+        metric="mean-per-class",
+    ),
+    "voc2007": Known({"train": "trainval", "test": "test"}, metric="map", source="http://host.robots.ox.ac.uk/pascal/VOC"),
+    "chexpert": Known({"train": "train", "test": "valid"}, metric="auc", source="https://stanfordmlgroup.github.io"),
+}  # fmt: skip

@@ -1,0 +1,170 @@
+"""From a spec string to a dataset: `digits[:split]`, `NAME[:split]`, `folder:PATH`, `parquet:PATH`, `hf:REPO[:split]`.
+
+Any spec may end in `[start:stop]`, the rows from `start` up to `stop`, e.g. `cifar10:test[:5000]`.
+"""
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+from zoo import settings
+from zoo.datasets import digits, folder, hub, label_sets, parquet, published
+from zoo.datasets.dataset import Dataset
+from zoo.datasets.known import KNOWN, Known
+from zoo.errors import InputError, UnknownName, ZooError
+from zoo.names import near
+
+_SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
+_ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """A parsed spec: `kind` is `digits`, a known name, `folder`, `parquet` or `hf`."""
+
+    kind: str
+    place: str = ""  # path, repository, or the further parts of a known name
+    split: str = ""
+    rows: tuple[int | None, int | None] | None = None
+
+    def __str__(self) -> str:
+        rows = "" if self.rows is None else f"[{':'.join('' if row is None else str(row) for row in self.rows)}]"
+        if self.kind in ("folder", "parquet"):
+            return f"{self.kind}:{self.place}{rows}"
+        if self.kind == "hf":
+            return f"hf:{self.place}:{self.split}{rows}"
+        return f"{self.kind}{'/' + self.place if self.place else ''}:{self.split}{rows}"
+
+
+def parse(spec: str) -> Spec:
+    """The parts of a spec, with the default split filled in and paths made absolute.
+
+    >>> str(parse("digits")), str(parse("cifar10:test[:100]"))
+    ('digits:test', 'cifar10:test[:100]')
+    """
+    if not isinstance(spec, str) or not spec or "\0" in spec:
+        raise InputError(f"dataset {spec!r}: expected a spec such as digits:test, cifar10 or folder:PATH")
+    sliced = _SLICE.match(spec)
+    if sliced:
+        start, stop = (int(sliced[part]) if sliced[part] else None for part in ("start", "stop"))
+        return dataclasses.replace(parse(sliced["spec"]), rows=(start, stop))
+    kind, _, rest = spec.partition(":")
+    if kind in ("folder", "parquet"):
+        if not rest:
+            raise InputError(f"dataset {spec!r}: expected {kind}:PATH")
+        return Spec(kind, os.path.abspath(Path(rest).expanduser()))
+    if kind == "hf":
+        repo, _, split = rest.partition(":")
+        return Spec("hf", repo, split or "test")
+    name, _, place = kind.partition("/")
+    if name == "digits" and not place:
+        return Spec("digits", split=_split(rest or "test", dict.fromkeys(digits.SPLITS, ""), spec))
+    if name in KNOWN:
+        return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
+    raise UnknownName(
+        f"unknown dataset {spec!r}{near(name, ['digits', *KNOWN]) or ';'} expected digits, {', '.join(KNOWN)}, "
+        "folder:PATH, parquet:PATH or hf:REPO[:split]"
+    )
+
+
+def canonical(spec: str) -> str:
+    """The one way to write a spec: with its split, and an absolute path."""
+    return str(parse(spec))
+
+
+def load(spec: "str | Dataset") -> Dataset:
+    """The dataset a spec stands for; nothing is decoded yet.
+
+    >>> dataset = load("digits:calibration")
+    >>> len(dataset), dataset[0].size, dataset.classes[int(dataset.labels[0])]
+    (299, (8, 8), '5')
+    """
+    if isinstance(spec, Dataset):
+        return spec
+    parsed = parse(spec)
+    whole = _load(dataclasses.replace(parsed, rows=None))
+    if parsed.rows is None:
+        return whole
+    chosen = whole.select(slice(*parsed.rows))
+    if len(chosen) == 0:
+        raise InputError(f"{spec}: no rows left of {len(whole)}")
+    return dataclasses.replace(chosen, spec=str(parsed))
+
+
+def _load(spec: Spec) -> Dataset:
+    if spec.kind == "digits":
+        return digits.load(spec.split)
+    if spec.kind == "folder":
+        return _with_label_set(folder.load(Path(spec.place), str(spec)))
+    if spec.kind == "parquet":
+        return _with_label_set(parquet.load(parquet.expand(Path(spec.place), str(spec)), str(spec)))
+    if spec.kind == "hf":
+        return _with_label_set(hub.load(spec.place, spec.split, str(spec)))
+    known = KNOWN[spec.kind]
+    dataset = _local(spec, known) or _from_hub(spec, known)
+    if known.label_set == label_sets.IMAGENET:
+        dataset = label_sets.in_imagenet(dataset, known.subset)
+    return dataclasses.replace(dataset, name=spec.kind, metric=known.metric)
+
+
+def _with_label_set(dataset: Dataset) -> Dataset:
+    return label_sets.in_imagenet(dataset) if label_sets.is_imagenet(dataset.classes) else dataset
+
+
+def _local(spec: Spec, known: Known) -> Dataset | None:
+    """The set from the first ZOO_DATA folder that has it, in any of the layouts people keep such sets in."""
+    text = str(spec)
+    for root in settings.data_folders():
+        base = root / spec.kind / spec.place
+        aliases = (alias for alias, split in _ALIASES.items() if split == spec.split)
+        for split in dict.fromkeys((spec.split, known.splits[spec.split], *aliases)):
+            files = [base / f"{split}.parquet"] if (base / f"{split}.parquet").is_file() else []
+            files = files or sorted(base.glob(f"{split}-*.parquet")) or sorted(base.glob(f"data/{split}-*.parquet"))
+            if files:
+                return parquet.load(files, text, spec.kind)
+            if spec.kind == "voc2007" and (found := published.voc(base, split, text)):
+                return found
+            if spec.kind == "chexpert" and (found := published.chexpert(base, split, text)):
+                return found
+            if (base / split).is_dir():
+                return folder.load(base / split, text, spec.kind)
+        if base.is_dir() and len(known.splits) == 1:
+            return folder.load(base, text, spec.kind)
+    return None
+
+
+def _from_hub(spec: Spec, known: Known) -> Dataset:
+    folders = ", ".join(str(root) for root in settings.data_folders()) or "ZOO_DATA is not set"
+    here = f"{spec.kind}{'/' + spec.place if spec.place else ''}"
+    if known.hub is None:
+        raise ZooError(
+            f"{spec}: not found in the data folders ({folders}); get it from {known.source} and put it there "
+            f"as {here}/{spec.split}"
+        )
+    try:
+        return hub.load(known.hub, known.splits[spec.split], str(spec), spec.kind)
+    except ZooError as error:
+        raise type(error)(f"{error}; data folders searched: {folders}") from error
+
+
+def _split(split: str, known: dict[str, str], spec: str) -> str:
+    split = _ALIASES.get(split, split)
+    if split in known:
+        return split
+    ours = next((name for name, theirs in known.items() if theirs == split), None)
+    if ours is None:
+        raise InputError(f"dataset {spec!r}: no split {split!r}; it has {', '.join(known)}")
+    return ours
+
+
+def _place(place: str, known: Known, spec: str) -> str:
+    given = place.split("/") if place else []
+    form = "/".join(part.upper() for part in known.parts)
+    if len(given) != len(known.parts):
+        expected = f"{spec.partition('/')[0].partition(':')[0]}/{form}" if form else spec.partition("/")[0]
+        raise InputError(f"dataset {spec!r}: expected {expected}")
+    for value, (part, allowed) in zip(given, known.parts.items(), strict=True):
+        if value not in allowed:
+            raise InputError(f"dataset {spec!r}: no {part} {value!r}; it has {', '.join(allowed)}")
+    return place

@@ -1,0 +1,64 @@
+"""Two multi-label sets in the layout their authors publish: Pascal VOC 2007 and CheXpert."""
+
+import csv
+import functools
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from zoo.datasets import fingerprints, pictures
+from zoo.datasets.dataset import Dataset
+from zoo.errors import InputError
+
+PATHOLOGIES = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion")  # those results are reported on
+
+
+def voc(folder: Path, split: str, spec: str) -> Dataset | None:
+    """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where hardly.
+
+    What is hardly seen counts as absent.
+    """
+    roots = (folder, folder / "VOC2007", folder / "VOCdevkit" / "VOC2007")
+    root = next((root for root in roots if (root / "ImageSets/Main").is_dir()), None)
+    if root is None:
+        return None
+    lists = {path.stem.removesuffix(f"_{split}"): path for path in sorted((root / "ImageSets/Main").glob(f"*_{split}.txt"))}
+    if not lists:
+        raise InputError(f"{spec}: no class lists *_{split}.txt in {root / 'ImageSets/Main'}")
+    marks = {name: dict(line.split() for line in path.read_text().splitlines()) for name, path in lists.items()}
+    ids = sorted(next(iter(marks.values())))
+    targets = np.array([[marks[name].get(row_id) == "1" for name in marks] for row_id in ids], np.uint8)
+    return _dataset("voc2007", spec, root, [f"JPEGImages/{row_id}.jpg" for row_id in ids], tuple(marks), targets)
+
+
+def chexpert(folder: Path, split: str, spec: str) -> Dataset | None:
+    """CheXpert from `SPLIT.csv`; uncertain and unmentioned observations count as negative (paper 000, D.3)."""
+    table = folder / f"{split}.csv"
+    if not table.is_file():
+        return None
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    absent = [name for name in ("Path", *PATHOLOGIES) if not rows or name not in rows[0]]
+    if absent:
+        raise InputError(f"{spec}: {table} has no column {absent[0]!r}")
+    # paths in the table begin with the name of the folder the archive was made from
+    ids = [row["Path"].partition("/")[2] for row in rows]
+    targets = np.array([[row[name] in ("1", "1.0") for name in PATHOLOGIES] for row in rows], np.uint8)
+    return _dataset("chexpert", spec, folder, ids, PATHOLOGIES, targets)
+
+
+def _dataset(name: str, spec: str, root: Path, ids: list[str], classes: tuple[str, ...], targets: np.ndarray) -> Dataset:
+    return Dataset(
+        name=name,
+        spec=spec,
+        ids=ids,
+        picture=functools.partial(_picture, root, ids),
+        fingerprint=fingerprints.of_files(root, ids, extra=[*classes, targets.tobytes().hex()]),
+        classes=classes,
+        targets=targets,
+    )
+
+
+def _picture(root: Path, ids: list[str], index: int) -> Image.Image:
+    return pictures.decode(root / ids[index])
