@@ -1,0 +1,132 @@
+"""Neural collapse: how near class means and classifier are to a simplex equiangular tight frame ([KA] Table E.2)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from diversity.activations import CHUNK, chunks, matrix, minus
+from diversity.class_sums import ClassSums
+from zoo import arrays
+from zoo.errors import InputError
+
+
+@dataclass(frozen=True)
+class NeuralCollapse:
+    """The eight quantities of [KA] Table E.2 in its order, all 0 at complete collapse, and the classifier's part in it.
+
+    m_c is the mean embedding of class c less the mean of all C class means, w_c the classifier's weights for it.
+    """
+
+    mean_norm_variation: float  # Std(||m_c||) / Avg(||m_c||)
+    weight_norm_variation: float  # Std(||w_c||) / Avg(||w_c||)
+    mean_angle_std: float  # Std of sim(m_c, m_c') over pairs of classes
+    weight_angle_std: float  # Std of sim(w_c, w_c')
+    mean_angle_gap: float  # Avg |sim(m_c, m_c') + 1 / (C - 1)|, the distance from the widest angles there are
+    weight_angle_gap: float  # Avg |sim(w_c, w_c') + 1 / (C - 1)|
+    duality_gap: float  # || W / ||W||_F - M / ||M||_F ||_F^2
+    variability: float  # Tr(Sigma_W Sigma_B^+) / C
+    nearest_mean_disagreement: float  # share of examples that the classifier puts in another class than the nearest mean
+
+
+def neural_collapse(x: Any, labels: Any, weight: Any, bias: Any = None) -> NeuralCollapse:
+    """Collapse of embeddings x [N, D] with classes `labels` [N] under the final layer `weight` [C, D], `bias` [C].
+
+    Covariances weigh every class alike: Sigma_B of the class means, Sigma_W about them. Whenever Sigma_B = b I (so C > D;
+    Sigma_W may be anything), `variability` is D / C (1 / R^2 - 1) with the Euclidean class separation R^2, because
+    Tr(Sigma_W Sigma_B^+) = Tr(Sigma_W) / b and Tr(Sigma_B) = D b leave D times the ratio of the two variances.
+
+    >>> import numpy as np
+    >>> simplex = np.eye(4) - 1 / 4
+    >>> labels = np.repeat(np.arange(4), 5)
+    >>> round(neural_collapse(simplex[labels], labels, 3 * simplex).variability, 6)
+    0.0
+    """
+    rows = matrix(x)
+    w = matrix(weight, "weight").to(rows.device, torch.float64)
+    classes = len(w)
+    if w.shape[1] != rows.shape[1]:
+        raise InputError(f"weight: expected shape [C, {rows.shape[1]}] to fit x, found {list(w.shape)}")
+    if classes < 2:
+        raise InputError("weight: expected at least two classes, found 1")
+    y = arrays.labels(labels, classes, len(rows)).to(rows.device)
+    b = torch.zeros(classes) if bias is None else arrays.tensor(bias, "bias")
+    if b.shape != (classes,):
+        raise InputError(f"bias: expected shape [{classes}], found {list(b.shape)}")
+    b = b.to(rows.device, torch.float64)
+    if not (w.isfinite().all() and b.isfinite().all()):
+        raise InputError("weight and bias: expected finite numbers, found NaN or an infinity")
+
+    sums = ClassSums()
+    sums.update(rows, y)
+    if len(sums.present) < classes:
+        absent = sorted(set(range(classes)) - set(sums.present.tolist()))
+        raise InputError(f"labels: {len(absent)} of {classes} classes have no examples, first {absent[0]}; all need some")
+    means = sums.means()
+    centred = means - means.mean(0)
+    mean_norms, weight_norms = _norms(centred, "mean", math.sqrt(sums.rounding)), _norms(w, "weight", 0.0)
+    mean_angles, weight_angles = _off_diagonal_cosines(centred), _off_diagonal_cosines(w)
+    widest = -1 / (classes - 1)
+    return NeuralCollapse(
+        mean_norm_variation=float(mean_norms.std(correction=0) / mean_norms.mean()),
+        weight_norm_variation=float(weight_norms.std(correction=0) / weight_norms.mean()),
+        mean_angle_std=float(mean_angles.std(correction=0)),
+        weight_angle_std=float(weight_angles.std(correction=0)),
+        mean_angle_gap=float((mean_angles - widest).abs().mean()),
+        weight_angle_gap=float((weight_angles - widest).abs().mean()),
+        duality_gap=float((w / w.norm() - centred / centred.norm()).square().sum()),
+        variability=_variability(rows, y, sums.counts, means),
+        nearest_mean_disagreement=_disagreement(rows, means, w, b),
+    )
+
+
+def _variability(x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor, means: torch.Tensor) -> float:
+    """Tr(Sigma_W Sigma_B^+) / C without a D x D matrix.
+
+    With the centred means M = U S V', Sigma_B = M'M / C and Sigma_B^+ = C V S^-2 V'; the trace over C is then the mean of
+    ||S^-1 V' (x - m_y)||^2, first within classes, then over them. Directions below the input's precision count as none.
+    """
+    centred = means - means.mean(0)
+    _, size, directions = torch.linalg.svd(centred, full_matrices=False)
+    kept = size > size[0] * max(centred.shape) * torch.finfo(x.dtype).eps
+    kept[len(means) - 1 :] = False  # C centred means span at most C - 1 dimensions
+    whiten = (directions[kept] / size[kept, None]).T.to(x.dtype)
+    own = means.to(x.dtype)
+    trace = torch.zeros((), dtype=torch.float64, device=x.device)
+    for start, part in chunks(x):
+        labels = y[start : start + len(part)]
+        spread = ((part - own[labels]) @ whiten).square().sum(1)
+        trace += (spread.double() / counts[labels]).sum()
+    return float(trace / len(means))
+
+
+def _disagreement(x: torch.Tensor, means: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> float:
+    """Share of examples whose nearest class mean is not the class of the largest logit.
+
+    ||x - m||^2 = ||x||^2 - 2 (x m - ||m||^2 / 2), so the nearest mean is the largest of a linear score; it is taken about
+    the overall mean, which changes no distance and spares float32 its digits.
+    """
+    overall = means.mean(0)
+    centred = (means - overall).to(x.dtype)
+    offset = centred.square().sum(1) / 2
+    different = 0
+    for _, part in chunks(x, max(1, min(CHUNK, 2**24 // len(means)))):
+        nearest = (minus(part, overall) @ centred.T - offset).argmax(1)
+        predicted = (part @ weight.T.to(x.dtype) + bias.to(x.dtype)).argmax(1)
+        different += int((nearest != predicted).sum())
+    return different / len(x)
+
+
+def _norms(rows: torch.Tensor, what: str, rounding: float) -> torch.Tensor:
+    norms = rows.norm(dim=1)
+    zero = norms <= rounding
+    if zero.any():
+        raise InputError(f"{what} of class {int(zero.nonzero()[0])}: zero up to rounding, so it has no direction")
+    return norms
+
+
+def _off_diagonal_cosines(rows: torch.Tensor) -> torch.Tensor:
+    unit = rows / rows.norm(dim=1, keepdim=True)
+    cosines = unit @ unit.T
+    return cosines[~torch.eye(len(rows), dtype=torch.bool, device=rows.device)]

@@ -1,0 +1,61 @@
+"""Densities of distances against all pairs at once, and of samples against SciPy."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from scipy.stats import gaussian_kde
+
+from diversity.densities import BLOCK, distance_densities, kernel_density
+from zoo.errors import InputError
+
+
+def data(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, n)
+    return rng.normal(size=(5, 6))[y] + rng.normal(size=(n, 6)), y
+
+
+@pytest.mark.parametrize("n", [20, BLOCK, 2 * BLOCK + 3])
+def test_every_pair_is_counted_once(n: int) -> None:
+    x, y = data(n)
+    distances = pdist(x, "cosine")
+    i, j = np.triu_indices(n, 1)
+    frame = distance_densities(x, y, bins=17)
+    for column, chosen in (("within", y[i] == y[j]), ("between", y[i] != y[j])):
+        expected, edges = np.histogram(distances[chosen], bins=17, range=(0, 2), density=True)
+        np.testing.assert_allclose(frame[column], expected, atol=1e-12)
+        assert frame[column].sum() * 2 / 17 == pytest.approx(1)
+    np.testing.assert_allclose(frame.distance, (edges[1:] + edges[:-1]) / 2)
+
+
+def test_a_drawn_sample_is_repeatable_and_near_the_whole() -> None:
+    x, y = data(1500)
+    whole, part = distance_densities(x, y, bins=10), distance_densities(x, y, bins=10, rows=500)
+    assert part.equals(distance_densities(x, y, bins=10, rows=500))
+    assert not part.equals(distance_densities(x, y, bins=10, rows=500, seed=1))
+    assert np.abs(whole - part).to_numpy().max() < 0.2
+
+
+def test_kernel_density_is_scipys() -> None:
+    sample = np.random.default_rng(0).gamma(2, size=500)
+    frame = kernel_density(sample)
+    np.testing.assert_allclose(frame.density, gaussian_kde(sample, "scott")(frame.value), rtol=1e-9)
+    narrow = kernel_density(sample, bandwidth=0.1)
+    np.testing.assert_allclose(narrow.density, gaussian_kde(sample, 0.1 / sample.std(ddof=1))(narrow.value), rtol=1e-9)
+    assert np.trapezoid(frame.density, frame.value) == pytest.approx(1, abs=0.01)
+
+
+def test_bad_input() -> None:
+    x, y = data(20)
+    with pytest.raises(InputError, match="no two of the 20 examples are of the same class"):
+        distance_densities(x, np.arange(20))
+    with pytest.raises(InputError, match="no two of the 20 examples are of different classes"):
+        distance_densities(x, np.zeros(20, int))
+    with pytest.raises(InputError, match="x: row 3 is a zero vector"):
+        distance_densities(np.where(np.arange(20)[:, None] == 3, 0, x), y)
+    with pytest.raises(InputError, match="bins=0"):
+        distance_densities(x, y, bins=0)
+    with pytest.raises(InputError, match="at least two finite numbers"):
+        kernel_density(np.array([1.0, np.nan]))
+    with pytest.raises(InputError, match="equal values need one of your own"):
+        kernel_density(np.ones(5))
