@@ -1,4 +1,4 @@
-"""Neural collapse: how near class means and classifier are to a simplex equiangular tight frame ([KA] Table E.2)."""
+"""Neural collapse: how near class means and classifier are to a regular simplex (Kornblith et al. 2021, Table E.2)."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from zoo.errors import InputError
 
 @dataclass(frozen=True)
 class NeuralCollapse:
-    """The eight quantities of [KA] Table E.2 in its order, all 0 at complete collapse, and the classifier's part in it.
+    """The eight quantities of Table E.2 in its order, all 0 at complete collapse, and the classifier's part in it.
 
     m_c is the mean embedding of class c less the mean of all C class means, w_c the classifier's weights for it.
     """

@@ -1,4 +1,4 @@
-"""Densities: of cosine distances within and between classes ([KA] Fig. E.3), and of any sample of numbers."""
+"""Densities: of cosine distances within and between classes (Kornblith et al. 2021, E.3), and of any sample of numbers."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
 def kernel_density(values: Any, bandwidth: float | None = None, points: int = 256) -> "pd.DataFrame":
     """A Gaussian kernel density estimate of a sample [N], at `points` places across its range: columns `value`, `density`.
 
-    The default bandwidth is Scott's rule, std N^(-1/5); [KA] Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
+    The default bandwidth is Scott's rule, std N^(-1/5); Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
 
     >>> import numpy as np
     >>> frame = kernel_density(np.random.default_rng(0).normal(size=1000))

@@ -1,4 +1,4 @@
-"""Angular visual hardness: how far an example points from its class, among all the classes ([KA] Fig. E.1)."""
+"""Angular visual hardness: how far an example points from its own class among all (Kornblith et al. 2021, Fig. E.1)."""
 
 from typing import Any
 

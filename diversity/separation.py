@@ -1,4 +1,4 @@
-"""Class separation: how much of the spread of a representation lies between the classes ([K] 3.3, [KA] E.1)."""
+"""Class separation: how much of the spread of a representation lies between classes (Kornblith et al. 2021, 3.3, E.1)."""
 
 import math
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ METRICS: tuple[Metric, ...] = ("cosine", "centered-cosine", "euclidean")
 class ClassVariances:
     """Variances summed over dimensions, every class counting alike; for the cosine metrics, of unit vectors.
 
-    Half a mean squared distance over pairs is a variance ([KA] eq. 17), and 1 - sim(x, y) = ||u - v||^2 / 2 for unit u, v:
-    `within` and `total` are also the mean distances of [K] eq. 11.
+    Half a mean squared distance over pairs is a variance (eq. 17), and 1 - sim(x, y) = ||u - v||^2 / 2 for unit u, v:
+    `within` and `total` are also the mean distances of eq. 11.
     """
 
     within: float
@@ -31,30 +31,30 @@ class ClassVariances:
 
     @property
     def r2(self) -> float:
-        """Class separation R^2 = 1 - within / total ([K] eq. 11, [KA] eq. 20)."""
+        """Class separation R^2 = 1 - within / total (eq. 11, eq. 20)."""
         return self.between / self.total
 
     @property
     def within_over_between(self) -> float:
-        """1 / R^2 - 1 ([KA] eq. 21)."""
+        """1 / R^2 - 1 (eq. 21)."""
         return self.within / self.between if self.between else math.inf
 
     @property
     def between_over_within(self) -> float:
-        """R^2 / (1 - R^2) ([KA] eq. 21)."""
+        """R^2 / (1 - R^2) (eq. 21)."""
         return self.between / self.within if self.within else math.inf
 
     @property
     def contrast(self) -> float:
-        """(between - within) / (between + within) = 2 R^2 - 1 ([KA] eq. 21)."""
+        """(between - within) / (between + within) = 2 R^2 - 1 (eq. 21)."""
         return (self.between - self.within) / self.total
 
 
 def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
     """R^2 = 1 - d_within / d_total over activations x [N, ...] with classes `labels` [N]: 0 none, 1 complete.
 
-    `cosine` is [K] eq. 11; `centered-cosine` takes the mean activation off first; `euclidean` uses the squared distance
-    (*our reading* of [KA] Table E.1: only then do cosine and Euclidean agree for embeddings of one length, as they do
+    `cosine` is eq. 11; `centered-cosine` takes the mean activation off first; `euclidean` uses the squared distance
+    (*our reading* of Table E.1: only then do cosine and Euclidean agree for embeddings of one length, as they do
     there for cosine softmax). All pairs count, an example with itself too, so a class of one example has distance 0.
 
     Every class counts alike. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2 is
@@ -70,7 +70,7 @@ def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
 
 
 def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
-    """The variances behind `class_separation`, and the ratios that other work makes of them ([KA] eq. 21)."""
+    """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21)."""
     rows = matrix(x)
     centre = None
     if metric == "centered-cosine":
@@ -96,7 +96,7 @@ def separation_sums(metric: Metric, centre: torch.Tensor | None = None, name: st
 def variances(sums: ClassSums) -> ClassVariances:
     """With class means m_k and mean squared norms q_k: within = mean (q_k - ||m_k||^2), between = mean ||m_k - mean m||^2.
 
-    They add up to the total variance when each class weighs the same ([KA] eq. 19 and footnote 5).
+    They add up to the total variance when each class weighs the same (eq. 19 and footnote 5).
     """
     present = sums.present
     if len(present) < 2:

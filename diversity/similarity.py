@@ -1,4 +1,4 @@
-"""Centred kernel alignment: how alike two representations of the same examples are ([K] 3.2, eq. 10).
+"""Centred kernel alignment: how alike two representations of the same examples are (Kornblith et al. 2021, 3.2).
 
 `linear_cka` and `kernel_cka` compare two matrices held in memory; `MinibatchCKA` compares every layer of one network with
 every layer of another while both stream by, batch by batch.

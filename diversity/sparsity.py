@@ -1,4 +1,4 @@
-"""Activation sparsity: the share of a layer's activations that are not zero ([K] Fig. 3)."""
+"""Activation sparsity: the share of a layer's activations that are not zero (Kornblith et al. 2021, Fig. 3)."""
 
 from typing import Any
 

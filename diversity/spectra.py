@@ -1,4 +1,4 @@
-"""Singular value spectra of activations, classifier weights and class centroids ([KA] Fig. E.2)."""
+"""Singular value spectra of activations, classifier weights and class centroids (Kornblith et al. 2021, Fig. E.2)."""
 
 import math
 from typing import TYPE_CHECKING, Any

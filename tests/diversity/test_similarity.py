@@ -11,7 +11,7 @@ from zoo.errors import InputError, ZooWarning
 
 
 def naive_cka(K: np.ndarray, L: np.ndarray) -> float:
-    """[K] eq. 10 on Gram matrices: the cosine of the two centred matrices read as vectors."""
+    """Kornblith et al. (2021), eq. 10, on Gram matrices: the cosine of the two centred matrices read as vectors."""
     n = len(K)
     H = np.eye(n) - 1 / n
     K, L = H @ K @ H, H @ L @ H
