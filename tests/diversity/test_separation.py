@@ -130,7 +130,7 @@ def test_relation_to_cka_with_labels_for_any_balanced_classes(seed: int) -> None
 
 
 def test_trend_with_transfer_in_the_papers_tables() -> None:
-    """Kornblith et al. (2021), Table 3 and Table 1 (linear transfer to eight datasets), the nine losses in the order of Table 1."""
+    """Kornblith et al. (2021), Tables 3 and 1 (linear transfer to eight datasets), nine losses in the order of Table 1."""
     separation = [0.349, 0.420, 0.427, 0.572, 0.461, 0.601, 0.517, 0.641, 0.845]
     transfer = [
         [74.6, 92.4, 76.9, 55.4, 62.0, 60.3, 92.0, 94.0],
