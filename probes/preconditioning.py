@@ -1,0 +1,54 @@
+"""A Kronecker model of the curvature of a linear classifier, cheap to invert at every strength."""
+
+import torch
+from torch import Tensor
+
+from .losses import Expansion, Loss
+
+
+class Kronecker:
+    """Approximates the Hessian  sum_n A_n (x) x_n x_n^T + 2 lambda I  by  A (x) B + 2 lambda I.
+
+    A_n is the K x K second derivative of row n's loss in its logits. A is their sum, B the second moment of the rows
+    weighted by h_n = tr A_n and divided by their total: rows that are settled count for nothing in either, which is what
+    keeps the model good on separable data, where a plain Gram matrix no longer resembles the Hessian. With A = U a U^T and
+    B = V b V^T, the inverse is a division by a_i b_j + 2 lambda in the basis U (x) V, at any lambda.
+
+    The intercept is the last column of the parameters and has no penalty. Rows are centred at their h-weighted mean m, which
+    makes intercept and weights independent in the model: the logits are W (x - m) + (c + W m).
+    """
+
+    def __init__(self, values: Tensor, loss: Loss, here: Expansion) -> None:
+        A, h = loss.curvature(here)
+        share = (h / h.sum(dtype=torch.float64).clamp_min(1e-300)).float()
+        rows = values[:, :-1]
+        self.mean = share @ rows
+        weighted = (rows - self.mean) * share.sqrt()[:, None]
+        self.b, self.V = torch.linalg.eigh(weighted.T @ weighted)
+        self.b = self.b.double().clamp_min(0)
+        if A.ndim == 1:  # problems side by side: A is diagonal already
+            self.a, self.U = A[:, None], None
+        else:
+            a, U = torch.linalg.eigh(A)
+            self.a, self.U = a.clamp_min(0)[:, None], U.float()
+        # Directions without curvature, such as adding one constant to all classes, are no concern of the intercept's.
+        self.intercept = torch.where(self.a > self.a.max() * 1e-12, 1 / self.a, 0.0)
+
+    def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """A gradient [K, r + 1] in the weights and in the intercept of rows centred at m, in the basis U."""
+        weights = gradient[:, :-1] - gradient[:, -1:] * self.mean
+        return (weights, gradient[:, -1:]) if self.U is None else (self.U.T @ weights, self.U.T @ gradient[:, -1:])
+
+    def solve(self, gradient: Tensor, ridge: Tensor) -> Tensor:
+        """The model's inverse times a gradient [K, r + 1]; `ridge` is lambda, [1, 1] or [K, 1]."""
+        weights, intercept = self.split(gradient)
+        weights = ((weights @ self.V) / (self.a * self.b + 2 * ridge).float()) @ self.V.T
+        intercept = intercept * self.intercept.float()
+        if self.U is not None:
+            weights, intercept = self.U @ weights, self.U @ intercept
+        return torch.cat([weights, intercept - (weights @ self.mean)[:, None]], 1)
+
+    def cost(self, rows: int) -> float:
+        """What building this costs, in products of the features with parameters there and back."""
+        width, classes = len(self.b), max(len(self.a), 16)
+        return width / (2 * classes) + 3 * width**2 / (rows * classes)
