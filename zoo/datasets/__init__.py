@@ -6,6 +6,5 @@ from zoo.datasets.known import KNOWN as KNOWN
 from zoo.datasets.loading import canonical as canonical
 from zoo.datasets.loading import load as load
 from zoo.datasets.pictures import Undecodable as Undecodable
-from zoo.datasets.pictures import to_rgb as to_rgb
 
 __all__ = ["KNOWN", "Dataset", "Undecodable", "canonical", "load"]

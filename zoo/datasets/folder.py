@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,15 +12,9 @@ from zoo.datasets import fingerprints, pictures
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError, ZooError
 
-_WORDNET_ID = re.compile(r"n\d{8}\Z")
-
 
 def load(path: Path, spec: str, name: str | None = None) -> Dataset:
-    """The pictures below `path`. Ids are paths relative to it; the classes are its subfolders, see `class_order`.
-
-    Subfolders named by the WordNet ids of ImageNet stand for ImageNet's classes: the labels are then indices among all
-    thousand, whichever of them are here.
-    """
+    """The pictures below `path`. Ids are paths relative to it; the classes are its subfolders, see `class_order`."""
     if not path.is_dir():
         raise ZooError(f"{spec}: {path} is not a folder; expected pictures in it, or one subfolder a class")
     loose = [entry.name for entry in sorted(path.iterdir()) if _is_picture(entry)]
@@ -57,10 +50,6 @@ def class_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (int(name), name)) if numeric else sorted(names)
 
 
-def are_wordnet_ids(names: Iterable[str]) -> bool:
-    return all(_WORDNET_ID.match(name) for name in names)
-
-
 def _pictures_below(folder: Path, root: Path) -> Iterable[str]:
     seen: set[str] = set()
     for here, below, names in os.walk(folder, followlinks=True):
@@ -77,4 +66,4 @@ def _is_picture(path: Path) -> bool:
 
 
 def _picture(root: Path, ids: list[str], index: int) -> Image.Image:
-    return pictures.decode(root / ids[index])
+    return pictures.read(root / ids[index])

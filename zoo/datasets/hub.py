@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from zoo.datasets import fingerprints, pictures, tables
+from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError, ZooError
 
@@ -86,6 +86,4 @@ def _answers() -> bool:
 
 def _picture(table: Any, column: str, row: int) -> Image.Image:
     value = table[row][column]
-    if value["bytes"] is None and value["path"] is None:
-        raise pictures.Undecodable(f"no picture in row {row}")
-    return pictures.decode(value["bytes"] if value["bytes"] is not None else Path(value["path"]))
+    return tables.picture(value, row, Path())

@@ -1,72 +1,62 @@
-"""Classes as ImageNet names and orders them, for data that covers the thousand or part of them."""
+"""Data whose classes are ImageNet's thousand, or part of them, under whichever names it calls them by."""
 
 import dataclasses
-import functools
-import importlib.util
+import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from zoo import labels
 from zoo.datasets.dataset import Dataset
-from zoo.datasets.folder import are_wordnet_ids
 from zoo.errors import InputError
 
 IMAGENET = "imagenet-1k"
+_WORDNET_ID = re.compile(r"n\d{8}\Z")
 
 
 def in_imagenet(dataset: Dataset, subset: Literal["imagenet-a", "imagenet-r"] | None = None) -> Dataset:
     """The dataset with its labels as indices among ImageNet's thousand classes, or among the classes of a `subset`.
 
-    Its own classes may be called by WordNet id, by number (`0` to `999`) or by name; a set of all thousand in an order of
-    its own naming is taken to follow ImageNet's, as every published copy does.
+    Its own classes may be WordNet ids or numbers (`0` to `999`); a set of all thousand by other names is taken to be in
+    ImageNet's order, as every published copy is.
     """
-    places = _places(dataset.classes, dataset.spec)
-    names = _names()
-    chosen = tuple(range(len(names))) if subset is None else tuple(sorted(_places(_synsets(subset), subset)))
-    position = {place: k for k, place in enumerate(chosen)}
-    outside = [name for name, place in zip(dataset.classes, places, strict=True) if place not in position]
+    every = labels.classes(IMAGENET)
+    chosen = every if subset is None else labels.classes(subset)
+    called = _wordnet_ids(dataset)
+    position = {name: k for k, name in enumerate(chosen)}
+    outside = [name for name in called if name not in position]
     if outside:
-        raise InputError(f"{dataset.spec}: class {outside[0]!r} is not one of the {len(chosen)} of {subset}")
-    moved = np.array([position[place] for place in places], np.int64)
+        raise InputError(f"{dataset.spec}: class {outside[0]!r} is not one of the {len(chosen)} of {subset or IMAGENET}")
+    moved = np.array([position[name] for name in called], np.int64)
     return dataclasses.replace(
         dataset,
-        classes=tuple(names[place] for place in chosen),
+        classes=chosen,
         labels=None if dataset.labels is None else moved[dataset.labels],
         label_set=IMAGENET,
-        class_subset=None if subset is None else chosen,
+        class_subset=None if subset is None else tuple(labels.indices(chosen, every)),
     )
 
 
 def is_imagenet(classes: Sequence[str]) -> bool:
-    """Whether the classes are WordNet ids of ImageNet's thousand."""
-    return bool(classes) and are_wordnet_ids(classes) and set(classes) <= set(_synsets("imagenet"))
+    """Whether the classes are WordNet ids of ImageNet's thousand.
+
+    >>> is_imagenet(["n01443537", "n01440764"]), is_imagenet(["cat", "dog"])
+    (True, False)
+    """
+    wordnet = bool(classes) and all(_WORDNET_ID.match(name) for name in classes)
+    return wordnet and set(classes) <= set(labels.classes(IMAGENET))
 
 
-def _places(classes: Sequence[str], where: str) -> list[int]:
-    names, synsets = _names(), _synsets("imagenet")
-    known = {name: k for table in (names, synsets) for k, name in enumerate(table)}
-    if all(name in known for name in classes):
-        return [known[name] for name in classes]
-    if all(name.isdigit() and int(name) < len(names) for name in classes):
-        return [int(name) for name in classes]
-    if len(classes) == len(names):
-        return list(range(len(names)))
-    unknown = next(name for name in classes if name not in known)
-    raise InputError(f"{where}: class {unknown!r} is not one of ImageNet's; expected WordNet ids, numbers or class names")
-
-
-@functools.cache
-def _synsets(name: str) -> tuple[str, ...]:
-    """WordNet ids from the lists that ship inside timm; found without the seconds that importing it takes."""
-    timm = importlib.util.find_spec("timm")
-    root = Path((timm.origin if timm else None) or "").parent
-    path = root / "data" / "_info" / f"{name.replace('-', '_')}_synsets.txt"
-    return tuple(path.read_text().split())
-
-
-def _names() -> tuple[str, ...]:
-    from zoo import labels
-
-    return labels.names(IMAGENET)
+def _wordnet_ids(dataset: Dataset) -> Sequence[str]:
+    every = labels.classes(IMAGENET)
+    if all(_WORDNET_ID.match(name) for name in dataset.classes):
+        return dataset.classes
+    if all(name.isdigit() and int(name) < len(every) for name in dataset.classes):
+        return [every[int(name)] for name in dataset.classes]
+    if len(dataset.classes) == len(every):
+        return every
+    raise InputError(
+        f"{dataset.spec}: {len(dataset.classes)} classes such as {dataset.classes[0]!r}; expected ImageNet's as WordNet ids, "
+        "as numbers from 0 to 999, or all thousand in order"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo.datasets import fingerprints, pictures, tables
+from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
 
@@ -78,14 +78,7 @@ class _Rows:
         group = int(np.searchsorted(self._ends, row, side="right"))
         start = int(self._ends[group - 1]) if group else 0
         value = self._group(group)[row - start].as_py()
-        if isinstance(value, dict):
-            data, place = value.get("bytes"), value.get("path")
-            value = data if data is not None else place
-        if isinstance(value, str):
-            return pictures.decode(self.paths[0].parent / value)
-        if not isinstance(value, bytes):
-            raise pictures.Undecodable(f"no picture in row {row}")
-        return pictures.decode(value)
+        return tables.picture(value, row, self.paths[0].parent)
 
     @functools.cached_property
     def _files(self) -> list[Any]:

@@ -61,4 +61,4 @@ def _dataset(name: str, spec: str, root: Path, ids: list[str], classes: tuple[st
 
 
 def _picture(root: Path, ids: list[str], index: int) -> Image.Image:
-    return pictures.decode(root / ids[index])
+    return pictures.read(root / ids[index])

@@ -6,10 +6,13 @@ what their columns hold: whole numbers are class indices, texts class names, lis
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
+from zoo.datasets import pictures
 from zoo.datasets.folder import class_order
 from zoo.errors import InputError
 
@@ -29,6 +32,18 @@ class Truth:
 def find(columns: Sequence[str], usual: Sequence[str]) -> str | None:
     """The first of the usual names that is a column."""
     return next((name for name in usual if name in columns), None)
+
+
+def picture(value: Any, row: int, folder: Path) -> Image.Image:
+    """The picture in a cell: bytes, a path relative to `folder`, or the hub's `{bytes, path}`."""
+    if isinstance(value, dict):
+        data = value.get("bytes")
+        value = data if data is not None else value.get("path")
+    if isinstance(value, str):
+        return pictures.read(folder / value)
+    if not isinstance(value, bytes):
+        raise pictures.Undecodable(f"row {row}: no picture in it")
+    return pictures.decode(value, f"row {row}")
 
 
 def truth(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Truth:

@@ -63,15 +63,15 @@ def _answers(run: RunFolder, pattern: str) -> bool:
 
 def _on_dataset(runs: list[RunFolder], data: str) -> list[RunFolder]:
     """The runs on the dataset as it is now. One that cannot be found here any more is known by its spec alone."""
-    from zoo import datasets
+    from zoo.datasets import canonical, load
 
-    spec = datasets.canonical(data)
+    spec = canonical(data)
     runs = [run for run in runs if run.identity.dataset == spec]
     prints = {run.identity.fingerprint for run in runs} - {IMPORTED}
     if not prints:
         return runs
     try:
-        current = datasets.load(spec).fingerprint
+        current = load(spec).fingerprint
     except ZooError as error:
         if len(prints) > 1:
             raise InputError(
