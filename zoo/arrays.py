@@ -51,7 +51,7 @@ def give_back(result: torch.Tensor, like: Any) -> Any:
 
 def host(result: torch.Tensor) -> np.ndarray:
     """The one way to the host's memory: for small results that become a table, a chart or a number to print."""
-    return result.detach().cpu().numpy()  # type: ignore[no-any-return]
+    return result.detach().cpu().numpy()
 
 
 def total(values: torch.Tensor, dim: int) -> torch.Tensor:

@@ -12,7 +12,6 @@ Sigmoid, p_k = sigmoid(v_k) / sum_j sigmoid(v_j) with v = z/T: l = log sigmoid(v
 a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be negative: not convex in b.
 """
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ class Likelihood:
 
     def __init__(self, logits: Column, labels: Tensor, link: Link, name: str) -> None:
         self.logits, self.labels, self.link, self.name = logits, labels, link, name
+        self.top = self.label = torch.empty(0)  # [N] greatest logit, and the label's: filled by the first pass
         self.masked = False  # set when infinities are met, which are replaced from then on
 
     def __len__(self) -> int:
@@ -71,36 +71,23 @@ class Likelihood:
             start += len(block)
         return Likelihood(Column([block[::step] for block in self.logits.blocks]), torch.cat(labels), self.link, self.name)
 
-    @functools.cached_property
-    def top_and_label(self) -> tuple[Tensor, Tensor]:
-        """[N] greatest logit and [N] logit of the label."""
-        parts = [(z.amax(1), z.gather(1, self.labels[span, None])[:, 0]) for span, z in self._chunks()]
-        top, label = (torch.cat(column) for column in zip(*parts, strict=True))
-        if not top.isfinite().all():
-            rows = (~top.isfinite()).nonzero()[:, 0]
-            what = f"has NaN, +inf or no finite value ({len(rows)} such rows); expected finite logits"
-            raise InputError(f"{self.name}: row {int(rows[0])} {what}")
-        if (label == -torch.inf).any():
-            row = int((label == -torch.inf).nonzero()[0, 0])
-            raise InputError(f"{self.name}: row {row} has a logit of -inf at its own label, which masks the true class")
-        return top, label
-
     def at(self, *log_inverses: float) -> list[Point]:
         """The likelihood at each of these values of s = log(1/T); the logits are read once."""
         moments = self._moments(log_inverses)
         if not self.masked and not moments.isfinite().all():
+            self._check_rows()
             self.masked = True
             moments = self._moments(log_inverses)
         return [self._point(s, *moments[i].unbind()) for i, s in enumerate(log_inverses)]
 
     def _point(self, s: float, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
-        top, label = self.top_and_label
+        inverse = math.exp(s)
         if self.link == "softmax":
-            log_y = a_y = (label - top) * math.exp(s)
+            log_y = a_y = (self.label - self.top) * inverse
             c_y = torch.zeros_like(log_y)
         else:
-            log_y = logsigmoid(label * math.exp(s)) - logsigmoid(top * math.exp(s))
-            a_y, c_y = _sigmoid_derivatives(label * math.exp(s))
+            log_y = logsigmoid(self.label * inverse) - logsigmoid(self.top * inverse)
+            a_y, c_y = _sigmoid_derivatives(self.label * inverse)
         mean = first / total
         rows = torch.stack(
             [
@@ -110,8 +97,9 @@ class Likelihood:
                 (norm / total).square() - 2 * log_y.exp() / total + 1,  # |p - onehot|^2 = |p|^2 - 2 p_y + 1
             ]
         )
+        nll, slope, curvature, brier = (float(mean) for mean in arrays.total(rows, 1) / len(self))
         # The greatest l is 0, so the greatest probability is 1 / total.
-        return Point(s, *(float(mean) for mean in arrays.total(rows, 1) / len(self)), confidence=total.reciprocal())
+        return Point(s, nll, slope, curvature, brier, total.reciprocal())
 
     def hits(self, point: Point) -> Tensor:
         """[N] whether the label is the predicted class, the first of equal maxima.
@@ -130,8 +118,17 @@ class Likelihood:
     @property
     def on_top(self) -> Tensor:
         """[N] whether the label has the greatest logit, alone or with others."""
-        top, label = self.top_and_label
-        return top == label
+        return self.top == self.label
+
+    def _check_rows(self) -> None:
+        """An error for a row that cannot be used; none if masked classes are all there is to the infinities."""
+        for trouble, what in (
+            (~self.top.isfinite(), "has NaN, +inf or no finite value; expected finite logits"),
+            (self.label == -torch.inf, "has a logit of -inf at its own label, which masks the true class"),
+        ):
+            rows = trouble.nonzero()[:, 0]
+            if len(rows):
+                raise InputError(f"{self.name}: row {int(rows[0])} {what} ({len(rows)} such rows)")
 
     def _chunks(self) -> Iterator[tuple[slice, Tensor]]:
         first = self.logits.blocks[0]
@@ -142,22 +139,28 @@ class Likelihood:
             yield span, z if z.dtype in (torch.float32, torch.float64) else z.float()
 
     def _moments(self, log_inverses: tuple[float, ...]) -> Tensor:
-        """[points, 4, N]: sums over classes of exp(l), a exp(l), (a^2 + c) exp(l), and the norm of exp(l), second."""
-        top, _ = self.top_and_label
-        sums = top.new_empty(len(log_inverses), 4, len(self))
+        """[points, 4, N]: over classes the sum of exp(l), its norm, the sums of a exp(l) and (a^2 + c) exp(l)."""
+        first_look = not len(self.top)
+        fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments
         # Three buffers, written again for every chunk: fresh memory would be mapped in page by page each time.
         buffers: tuple[Tensor, ...] = ()
         for span, z in self._chunks():
-            buffers = buffers or tuple(torch.empty_like(z) for _ in range(3))
+            if not buffers:
+                buffers = tuple(torch.empty_like(z) for _ in range(3))
+                sums = z.new_empty(len(log_inverses), 4, len(self))
+                if first_look:
+                    self.top, self.label = z.new_empty(2, len(self)).unbind()
+            if first_look:
+                self.top[span] = z.amax(1)
+                self.label[span] = z.gather(1, self.labels[span, None])[:, 0]
             scores, log_p, weight = (buffer[: len(z)] for buffer in buffers)
             if self.link == "softmax":
-                torch.sub(z, top[span, None], out=scores)
+                torch.sub(z, self.top[span, None], out=scores)
             else:
                 scores.copy_(z)
             if self.masked:
                 scores.clamp_(min=MASK)
             for i, s in enumerate(log_inverses):
-                fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments
                 fill(scores, math.exp(s), log_p, weight, sums[i, :, span])
         return sums
 

@@ -21,7 +21,7 @@ def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "soft
     tensor([[0.2689, 0.7311]])
     """
     z = arrays.tensor(logits, "logits")
-    return arrays.give_back(log_probabilities(z, temperature, link).exp_(), logits)  # type: ignore[no-any-return]
+    return arrays.give_back(log_probabilities(z, temperature, link).exp_(), logits)
 
 
 def log_probabilities(logits: torch.Tensor, temperature: float = 1.0, link: Link = "softmax") -> torch.Tensor:

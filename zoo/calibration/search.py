@@ -1,8 +1,6 @@
 """Where the likelihood is least: safeguarded Newton steps in s = log(1/T), first on a sample, then on everything."""
 
-import dataclasses
 import math
-from collections.abc import Callable
 
 from zoo.calibration.likelihood import Likelihood, Point
 
@@ -14,10 +12,10 @@ TOLERANCE = 1e-5
 # ... or when the step could not lower the likelihood by as much as this, as where every probability has saturated.
 NEGLIGIBLE = 1e-18
 # A sample is off by a percent or so anyway; data small enough to be their own sample are solved to rounding.
-SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-3, 1e-9
+SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-2, 1e-9
 MAX_STEP = math.log(8)
 MAX_STEPS = 60
-SAMPLE_ELEMENTS, GRID_ELEMENTS, GRID_ROWS, GRID_POINTS = 2**21, 2**15, 2**9, 33
+SAMPLE_ELEMENTS, GRID_ELEMENTS, GRID_ROWS, GRID_POINTS = 2**21, 2**16, 2**10, 17
 
 
 class Bracket:
@@ -50,56 +48,50 @@ class Bracket:
         return target
 
 
-def descend(evaluate: Callable[[float], Point], start: float, tolerance: float) -> Point:
-    """The minimum near `start` of a function known by its points."""
+def descend(likelihood: Likelihood, start: float, tolerance: float) -> float:
+    """The minimum near `start`, with the last step, which is below the tolerance, taken unseen."""
     bracket = Bracket()
-    point = evaluate(start)
+    s = start
     for _ in range(MAX_STEPS):
-        target = bracket.next(point)
-        if abs(target - point.log_inverse) <= tolerance:
+        (point,) = likelihood.at(s)
+        s = bracket.next(point)
+        if abs(s - point.log_inverse) <= tolerance:
             break
-        point = evaluate(target)
-    return point
+    return s
 
 
 def minimum(likelihood: Likelihood) -> tuple[Point, Point, int]:
     """The likelihood at T = 1 and at its minimum, and the number of passes over all the data that took.
 
     A grid over a handful of rows finds the basin (the sigmoid link can have several), Newton on a sample of about two
-    million numbers comes within a percent or so, and each full pass then corrects the *sample's* slope by the observed
+    million numbers comes within a percent or so, and a full pass then corrects the *sample's* slope by the observed
     difference instead of following a straight tangent: the error left is the small difference of two nearly equal curves.
     """
-    classes = likelihood.logits.shape[1]
-    few = likelihood.sample(min(GRID_ELEMENTS, GRID_ROWS * classes))
+    few = likelihood.sample(min(GRID_ELEMENTS, GRID_ROWS * likelihood.logits.shape[1]))
     grid = few.at(*(LOW + (HIGH - LOW) * i / (GRID_POINTS - 1) for i in range(GRID_POINTS)))
+    start = descend(few, min(grid, key=lambda point: point.nll).log_inverse, SAMPLE_TOLERANCE)
     sample = likelihood.sample(SAMPLE_ELEMENTS)
-    start = descend(lambda s: sample.at(s)[0], min(grid, key=lambda point: point.nll).log_inverse, SAMPLE_TOLERANCE)
-    before, point = likelihood.at(0.0, start.log_inverse)
+    small = sample is likelihood
+    start = descend(sample, start, SMALL_TOLERANCE if small else SAMPLE_TOLERANCE)
+    before, point = likelihood.at(0.0, start)
     bracket = Bracket()
     passes = 1
     while abs((target := bracket.next(point)) - point.log_inverse) > TOLERANCE and passes < MAX_STEPS:
-        (point,) = likelihood.at(_corrected(point, sample, target, bracket))
+        (point,) = likelihood.at(target if small else _corrected(point, sample, target, bracket))
         passes += 1
     return before, point, passes
 
 
 def _corrected(seen: Point, sample: Likelihood, target: float, bracket: Bracket) -> float:
-    """The zero of the sample's slope, scaled and shifted to have the slope and curvature `seen` where it was seen.
+    """A better place than Newton's `target`, by the shape of the sample's slope between the point `seen` and there.
 
-    With F = f'(b) of all the data at b0 and H that of the sample, solves F(b0) + c (H(b) - H(b0)) = 0 where
-    c = F'(b0)/H'(b0). Newton's `target` stands where the sample has nothing to say.
+    With F = f'(b) of all the data and H that of the sample, F(b0) + c (H(b) - H(b0)) with c = F'(b0)/H'(b0) has the value
+    and slope of F at b0 and nearly its bend. One Newton step on it from the target is enough: the target is already close.
     """
-    (base,) = sample.at(seen.log_inverse)
-    if not (base.curvature > 0 and seen.curvature > 0):
+    base, there = sample.at(seen.log_inverse, target)
+    if min(base.curvature, there.curvature, seen.curvature) <= 0:
         return target
     scale = seen.curvature / base.curvature
-    inverse = math.exp(seen.log_inverse)
-    offset = (seen.slope - scale * base.slope) / inverse
-
-    def model(s: float) -> Point:
-        (point,) = sample.at(s)
-        slope = math.exp(s) * offset + scale * point.slope
-        return dataclasses.replace(point, slope=slope, curvature=scale * point.curvature)
-
-    found = descend(model, target, TOLERANCE / 10).log_inverse
-    return found if bracket.low < found < bracket.high else target
+    offset = (seen.slope - scale * base.slope) * math.exp(target - seen.log_inverse)
+    better = target - (offset + scale * there.slope) / (scale * there.curvature)
+    return better if bracket.low < better < bracket.high else target

@@ -1,0 +1,161 @@
+"""Calibrating runs: every model's temperature from examples that results are not reported on."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from zoo import arrays
+from zoo.calibration.fitting import TemperatureFit, fit_temperature
+from zoo.columns import Column
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+if TYPE_CHECKING:
+    import pandas
+
+_SAME_MODEL = ("weights", "transform", "precision")  # what stored outputs say of the model that made them
+
+
+class CalibratedRuns(Runs):
+    """Runs that carry a temperature each, with the fits and the ids of the examples they were fitted on."""
+
+    def __init__(self, outputs: Iterable[Outputs], fits: Mapping[str, TemperatureFit], calibration_ids: np.ndarray) -> None:
+        super().__init__(outputs)
+        self.fits = dict(fits)
+        self.calibration_ids = calibration_ids
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row a model: its temperature, and the metrics on the calibration examples before and after."""
+        import pandas
+
+        return pandas.DataFrame([{"model": name} | fit.to_dict() for name, fit in self.fits.items()])
+
+
+def calibrate(
+    runs: Outputs | Iterable[Outputs] | Mapping[str, Outputs],
+    split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs]" = 0.5,
+    seed: int = 0,
+) -> CalibratedRuns:
+    """The runs with a temperature each, fitted on examples that are not among those returned.
+
+    `split` says where the calibration examples come from:
+
+    - a share, such as 0.5: that part of these runs' own rows, drawn with `seed` and stratified by class; the runs that come
+      back hold the **other** rows only, and nothing is stored, since stored outputs hold the calibration rows too;
+    - a dataset, such as `"digits:calibration"`: the same models are run on it (or read from the store);
+    - other runs of the same models on other examples.
+
+    In the last two cases all rows come back, and the temperature is stored with outputs that are on disk. Examples that are
+    in both are an error, and so are calibration runs made with other weights, another transform or another precision.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 600)
+    >>> z = rng.normal(size=(600, 3)) + 2 * np.eye(3)[y]
+    >>> calibrated = calibrate(Outputs.from_arrays("a", logits=5 * z, labels=y))
+    >>> len(calibrated["a"]), calibrated["a"].temperature == calibrated.fits["a"].temperature
+    (300, True)
+    """
+    runs = _runs(runs)
+    if isinstance(split, (int, float)):
+        runs = runs.aligned()
+        chosen = stratified_rows(runs.labels, split, seed)
+        fits = {name: _fit(outputs.select(chosen)) for name, outputs in runs.items()}
+        origin: dict[str, Any] = {"share": split, "seed": seed, "dataset": next(iter(runs.values())).dataset}
+        ids = next(iter(runs.values())).ids[chosen]
+        return CalibratedRuns((_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()), fits, ids)
+    if isinstance(split, str):
+        import zoo
+
+        split = zoo.run(runs.names, data=split)
+    others = _runs(split).aligned()
+    for name in runs:
+        check_apart(runs[name], others[name])
+    fits = {name: _fit(others[name]) for name in runs}
+    calibrated = [_with(o, fits[o.name], {"dataset": others[o.name].dataset}) for o in runs.values()]
+    for outputs in calibrated:
+        if outputs.path is not None:
+            from zoo.store import save_temperature
+
+            save_temperature(outputs, outputs.details["calibration"])
+    return CalibratedRuns(calibrated, fits, others[runs.names[0]].ids)
+
+
+def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
+    """[N] mask of about `share` of the rows, within one of it in every class.
+
+    >>> stratified_rows([0, 0, 0, 0, 1, 1, 1, 1], 0.25).sum()
+    np.int64(2)
+    """
+    y = np.asarray(labels)
+    if not 0 < share < 1:
+        raise InputError(f"split: expected a share between 0 and 1, found {share}")
+    # Rows sorted by class and shuffled within it, of which every (1/share)-th is taken: the counts come out even.
+    order = np.lexsort((np.random.default_rng(seed).permutation(len(y)), y))
+    steps = np.floor(np.arange(len(y) + 1) * share)
+    chosen = np.zeros(len(y), bool)
+    chosen[order] = np.diff(steps) > 0
+    if chosen.all() or not chosen.any():
+        raise InputError(f"split: a share of {share} of {len(y)} rows leaves one side empty")
+    return chosen
+
+
+def check_apart(reported: Outputs, held_out: Outputs) -> None:
+    """An error where an example is in both, or where the two were not made by one and the same model.
+
+    On one dataset the ids tell. Across datasets ids are often mere row numbers, so that an id in both counts only when the
+    model also said the same there, number by number.
+    """
+    for field in _SAME_MODEL:
+        first, second = reported.details.get(field), held_out.details.get(field)
+        if first is not None and second is not None and first != second:
+            raise InputError(
+                f"{reported.name}: the outputs and their calibration split differ in {field} ({first!r} and {second!r})"
+            )
+    shared, rows, other_rows = np.intersect1d(reported.ids, held_out.ids, return_indices=True)
+    if not len(shared):
+        return
+    known = reported.dataset is not None and reported.dataset == held_out.dataset
+    same = np.ones(len(shared), bool) if known else _equal_rows(reported, held_out, rows, other_rows)
+    if same.any():
+        raise InputError(
+            f"{reported.name}: {int(same.sum())} examples are both in the calibration split and among those reported, "
+            f"first id {shared[same][0]!r}; calibrate on other examples"
+        )
+
+
+def _equal_rows(a: Outputs, b: Outputs, rows: np.ndarray, other_rows: np.ndarray) -> np.ndarray:
+    if a.values.shape[1:] != b.values.shape[1:]:
+        return np.zeros(len(rows), bool)
+    same = []
+    for start in range(0, len(rows), 4096):
+        left, right = (
+            arrays.host(arrays.tensor(o.values[index[start : start + 4096]], o.name).float())
+            for o, index in ((a, rows), (b, other_rows))
+        )
+        same.append((left == right).reshape(len(left), -1).all(1))
+    return np.concatenate(same)
+
+
+def _runs(value: Any) -> Runs:
+    runs = value if isinstance(value, Runs) else Runs([value] if isinstance(value, Outputs) else value)
+    if not len(runs):
+        raise InputError("expected at least one model's outputs, found none")
+    return runs
+
+
+def _fit(outputs: Outputs) -> TemperatureFit:
+    name, labels = f"{outputs.name} {outputs.kind}", outputs.require_labels()
+    if outputs.kind != "probabilities":
+        column = outputs.values if outputs.kind == "logits" else Column([outputs.logits])
+        return fit_temperature(column, labels, outputs.link, name)
+    # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
+    p = arrays.tensor(outputs.values.array(), name)
+    return fit_temperature(p.clamp(min=torch.finfo(p.dtype).tiny).log(), labels, "softmax", name)
+
+
+def _with(outputs: Outputs, fit: TemperatureFit, origin: dict[str, Any]) -> Outputs:
+    record = fit.to_dict() | origin
+    return dataclasses.replace(outputs, temperature=fit.temperature, details=outputs.details | {"calibration": record})
