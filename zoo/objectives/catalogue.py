@@ -2,7 +2,7 @@
 
 import builtins
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -52,6 +52,16 @@ def get(name: str, **hyperparameters: Any) -> Objective:
     return parts[0] if len(parts) == 1 else Combination(tuple(parts))
 
 
+def pick(name: str, settings: Mapping[str, Any]) -> Objective:
+    """The objective of that name with those of `settings` that are its own; the others belong to something else.
+
+    >>> pick("cosine", {"tau": 0.07, "epochs": 90}).hyperparameters
+    {'tau': 0.07}
+    """
+    own = {field.name for part in name.split("+") for field in dataclasses.fields(_kind(part, name))}
+    return get(name, **{key: value for key, value in settings.items() if key in own})
+
+
 def register(name: str) -> Callable[[Kind], Kind]:
     """A decorator that makes an `Objective` subclass known by `name` to `get`, to recipes and to the command line."""
     check_safe(name, "objective")
@@ -75,7 +85,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
 def _kind(part: str, name: str) -> type[Objective]:
     if part not in _KINDS:
         of = "" if part == name else f" in {name!r}"
-        raise UnknownName(f"unknown objective {part!r}{of}{near(part, _KINDS)} Known: {', '.join(_KINDS)}")
+        raise UnknownName(f"unknown objective {part!r}{of}, expected one of {', '.join(_KINDS)}{near(part, _KINDS)}")
     return _KINDS[part]
 
 

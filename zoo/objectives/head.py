@@ -20,11 +20,15 @@ class ObjectiveHead(nn.Module):
         linear = nn.Linear(num_features, num_classes)
         self.weight = linear.weight
         self.bias = nn.Parameter(torch.full((num_classes,), objective.init_bias(num_classes)))
+        self.in_features, self.out_features = num_features, num_classes
         self.objective = objective
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.objective.logits(x.float(), self.weight, self.bias)
+        """Logits [N, K] of features [N, D]."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.objective.logits(x.to(self.weight.dtype), self.weight, self.bias)
 
     def loss(self, x: Tensor, t: Tensor) -> Tensor:
-        """The mean loss for features [N, D] and targets [N, K], in float32 whatever the body computed in."""
-        return self.objective.loss(x.float(), self.weight, self.bias, t, self.training)
+        """The mean loss for features [N, D] and targets [N, K], in the weights' precision whatever the body computed in."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.objective.loss(x.to(self.weight.dtype), self.weight, self.bias, t, self.training)

@@ -1,0 +1,5 @@
+"""Networks for recipes: small ones for small pictures, and any of timm's."""
+
+from zoo.architectures.building import build as build
+
+__all__ = ["build"]

@@ -1,0 +1,79 @@
+"""From a picture to a training example: what is done to each picture alone, and what to a batch at once.
+
+Crops and AutoAugment work on one picture in its own size, in loader workers. Shifts, flips and mixing work on whole
+batches where the network is. Without crops or AutoAugment a picture is the same in every epoch and can stay in memory.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+from zoo.preprocessing import Pipeline
+from zoo.training.randomness import For, generator, seed_of
+from zoo.training.recipes import Recipe
+
+ASPECT = (3 / 4, 4 / 3)
+
+
+@dataclass(frozen=True)
+class PictureAugmentation:
+    """A picture as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
+
+    recipe: Recipe
+
+    @property
+    def fixed(self) -> bool:
+        """Whether a picture is the same in every epoch."""
+        return not (self.recipe.crop or self.recipe.auto_augment)
+
+    def __call__(self, picture: Image.Image, epoch: int, number: int) -> Tensor:
+        if self.fixed:
+            return Pipeline(self.recipe.transform).pixels(picture)
+        from torchvision.transforms import AutoAugment, InterpolationMode, RandomResizedCrop
+        from torchvision.transforms.functional import pil_to_tensor
+
+        # torchvision draws from torch's global generator, which is put back afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_of(self.recipe.seed, For.PICTURE, epoch, number))
+            if self.recipe.crop:
+                way = InterpolationMode(self.recipe.transform.interpolation)
+                crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
+                picture = crop(picture.convert("RGB"))
+            if self.recipe.auto_augment:
+                picture = AutoAugment()(picture)
+        return pil_to_tensor(picture) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(picture)
+
+
+def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Tensor:
+    """Move and mirror pictures [N, C, H, W] at random; they are `rows` of the step's batch over all processes."""
+    draws = generator(recipe.seed, For.BATCH, step)
+    offsets = torch.randint(0, 2 * recipe.shift + 1, (recipe.batch_size, 2), generator=draws)[rows].to(pixels.device)
+    mirrored = (torch.rand(recipe.batch_size, generator=draws) < 0.5)[rows].to(pixels.device)
+    if recipe.shift:
+        pixels = _window(functional.pad(pixels, [recipe.shift] * 4), offsets, pixels.shape[2], pixels.shape[3])
+    if recipe.flip:
+        pixels = torch.where(mirrored[:, None, None, None], pixels.flip(3), pixels)
+    return pixels
+
+
+def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
+    """The part of each picture that begins at its own offset [N, 2], all in one gather."""
+    count, channels = (torch.arange(size, device=pixels.device) for size in pixels.shape[:2])
+    rows = offsets[:, :1] + torch.arange(height, device=pixels.device)
+    columns = offsets[:, 1:] + torch.arange(width, device=pixels.device)
+    return pixels[count[:, None, None, None], channels[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
+    """Mixup: each picture and its targets blended with those of the picture opposite in the batch.
+
+    The batch's order is random, so the opposite picture is a random one. All processes draw the same weight.
+    """
+    if not recipe.mixup:
+        return images, targets
+    share = float(np.random.default_rng(seed_of(recipe.seed, For.BATCH, step)).beta(recipe.mixup, recipe.mixup))
+    return images.lerp(images.flip(0), 1 - share), targets.lerp(targets.flip(0), 1 - share)

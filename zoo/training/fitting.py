@@ -1,0 +1,253 @@
+"""The training loop: a network, pictures and a recipe in; the trained network and its history out."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo import files
+from zoo.datasets import Dataset
+from zoo.errors import InputError, ZooError
+from zoo.model import Network
+from zoo.objectives import ObjectiveHead
+from zoo.preprocessing import Pipeline
+from zoo.training import checkpoints, loading, optimisation
+from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
+from zoo.training.checkpoints import Checkpoint
+from zoo.training.evaluation import evaluate
+from zoo.training.measures import Tally
+from zoo.training.optimisation import prefixed, under
+from zoo.training.processes import Processes
+from zoo.training.progress import Bar
+from zoo.training.randomness import For, seed_of
+from zoo.training.recipes import Recipe
+from zoo.training.shared_norm import SharedBatchNorm
+
+CHECKPOINT, LOG = "checkpoint.safetensors", "log.jsonl"
+SHARE = 0.05  # of the time may go into writing checkpoints
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What became of a training run."""
+
+    log: list[dict[str, Any]]  # one entry an epoch: loss, accuracy, nll, class_separation, ... and holdout_* beside them
+    epoch: int  # the epoch whose weights the network now has
+    steps: int
+    seconds: float
+
+
+def fit(
+    network: Network,
+    train_set: Dataset,
+    recipe: Recipe,
+    *,
+    folder: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    title: str = "training",
+    progress: bool = True,
+    checkpoint_every: float = 30.0,
+    workers: int | None = None,
+) -> Fit:
+    """Train `network` in place on labelled pictures; it ends with the weights of the last epoch, or of the best one.
+
+    The best epoch is the one most accurate on the recipe's holdout; without a holdout it is the last. The network's head
+    must be an `ObjectiveHead`, which says what is minimised. With a `folder`, the state is written there every
+    `checkpoint_every` seconds (at the end of each epoch when there are several processes) and a run that finds its own
+    state goes on from it, to the same weights as if it had never stopped; `log.jsonl` gets a line an epoch. `about` tells
+    this run from others in plain values: a state with other values, another recipe or other data is refused.
+    """
+    if not isinstance(network.head, ObjectiveHead):
+        raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
+    loading.check_labels(train_set)
+    with torch.random.fork_rng(devices=[]):
+        run = _Run(network, train_set, recipe, folder, dict(about or {}), checkpoint_every, workers)
+        run.resume()
+        with Bar(title, run.total, run.step, recipe.batch_size, progress and run.processes.main) as bar:
+            run.train(bar)
+        return run.finish()
+
+
+class _Learner(nn.Module):
+    """The loss as a module, so that what wraps a module (several processes, mixed precision) covers all of it."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.network.body(images)
+        return self.network.head.loss(features, targets), features.detach()  # type: ignore[union-attr, operator]
+
+
+class _Run:
+    def __init__(
+        self,
+        network: Network,
+        train_set: Dataset,
+        recipe: Recipe,
+        folder: Path | None,
+        about: dict[str, Any],
+        checkpoint_every: float,
+        workers: int | None,
+    ) -> None:
+        self.recipe, self.folder, self.checkpoint_every = recipe, folder, checkpoint_every
+        self.processes = Processes(recipe)
+        self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
+        learnt, kept_back = loading.split_holdout(train_set, recipe)
+        self.pictures = loading.Pictures(learnt, PictureAugmentation(recipe), workers)
+        self.labels = torch.from_numpy(loading.check_labels(learnt))
+        self.holdout = loading.Pictures(kept_back, PictureAugmentation(recipe.plain()), workers) if kept_back else None
+        self.per_epoch, self.total = recipe.steps_per_epoch(len(learnt)), recipe.total_steps(len(learnt))
+
+        self.network = network.to(self.processes.device)
+        self.head: ObjectiveHead = network.head  # type: ignore[assignment]
+        if self.head.weight.shape[0] != len(train_set.classes):
+            raise InputError(
+                f"network: its head has {self.head.weight.shape[0]} classes, {train_set.spec} has {len(train_set.classes)}"
+            )
+        self.optimiser = optimisation.optimiser(network, recipe)
+        self.average = optimisation.average(network, recipe)
+        self.learner, self.stepper = self.processes.prepare(_Learner(network), self.optimiser)
+        self.pipeline = Pipeline(recipe.transform)
+
+        self.step, self.seconds, self.log = 0, 0.0, list[dict[str, Any]]()
+        self.best: dict[str, Tensor] = {}
+        self.best_epoch = 0
+        self.tally = self._new_tally()
+        self.saved, self.cost = time.monotonic(), 0.0
+
+    def train(self, bar: Bar) -> None:
+        while self.step < self.total:
+            epoch, first = divmod(self.step, self.per_epoch)
+            self._epoch(epoch, first, bar)
+        self._save()
+
+    def _epoch(self, epoch: int, first: int, bar: Bar) -> None:
+        began, before = time.monotonic(), self.seconds
+        self.network.train()
+        last = min(self.per_epoch, self.total - epoch * self.per_epoch)
+        rows = self.processes.rows(self.recipe.batch_size)
+        numbers = loading.order(len(self.labels), self.recipe, epoch)[first:last, rows]
+        for batch, pixels in zip(numbers, self.pictures.batches(epoch, list(numbers)), strict=True):
+            self._save_if_due()
+            labels = self.labels[torch.from_numpy(batch)].to(self.processes.device, non_blocking=True)
+            loss = self._learn(pixels.to(self.processes.device, non_blocking=True), labels, rows)
+            self.step += 1
+            self.seconds = before + time.monotonic() - began
+            bar.advance(epoch + 1, loss)
+        self._finish_epoch(epoch + 1)
+
+    def _learn(self, pixels: Tensor, labels: Tensor, rows: slice) -> Tensor:
+        recipe, step = self.recipe, self.step
+        images = self.pipeline.normalise(shift_and_flip(pixels, recipe, step, rows))
+        targets = functional.one_hot(labels, self.head.weight.shape[0]).to(images.dtype)
+        images, targets = mix(images, targets, recipe, step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.rate(step, len(self.labels))
+        torch.manual_seed(seed_of(recipe.seed, For.NETWORK, step, self.processes.rank))
+        with contextlib.nullcontext() if self.processes.alone else SharedBatchNorm():
+            loss, features = self.learner(images, targets)
+        with torch.no_grad():
+            self.tally.add(features, self.head(features), labels, self.head.objective.link, loss)
+        self.processes.backward(loss)
+        self.stepper.step()
+        self.stepper.zero_grad()
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        return loss.detach()
+
+    def _finish_epoch(self, epoch: int) -> None:
+        tally = self.tally.over_processes(self.processes.total)
+        loss = float(tally.loss / tally.seen)
+        if not math.isfinite(loss):
+            raise ZooError(
+                f"epoch {epoch}: the loss is {loss}: training diverged; lower learning_rate or lengthen the warm-up"
+            )
+        entry: dict[str, Any] = {"epoch": epoch, "step": self.step, "loss": loss, **tally.summary()}
+        entry["learning_rate"] = self.optimiser.param_groups[0]["lr"]
+        if self.holdout is not None:
+            found = evaluate(self._result(), self.holdout, self.processes)
+            entry |= {f"holdout_{name}": value for name, value in found.items()}
+        entry |= {"seconds": round(self.seconds, 3), "pictures_per_second": round(float(tally.seen) / self.seconds, 1)}
+        self.log.append(entry)
+        if self.holdout is not None and self._is_best(entry):
+            self.best_epoch = epoch
+            self.best = {name: value.detach().clone() for name, value in self._result().state_dict().items()}
+        self.tally, self.seconds = self._new_tally(), 0.0
+        self._write_log()
+        if not self.processes.alone:
+            self._save()
+
+    def _is_best(self, entry: Mapping[str, Any]) -> bool:
+        def merit(line: Mapping[str, Any]) -> tuple[float, float]:
+            return line["holdout_accuracy"], -line["holdout_nll"]
+
+        return all(merit(entry) > merit(earlier) for earlier in self.log[:-1])
+
+    def _result(self) -> Network:
+        """The network that would be the result if training stopped here."""
+        averaged: Any = self.average
+        return self.network if averaged is None else averaged.module
+
+    def _new_tally(self) -> Tally:
+        classes, features = self.head.weight.shape
+        return Tally.empty(classes, features, self.processes.device)
+
+    def _save_if_due(self) -> None:
+        """Between two steps; processes that share a run have no common clock, so they save after each epoch instead."""
+        if self.processes.alone and time.monotonic() - self.saved >= max(self.checkpoint_every, self.cost / SHARE):
+            self._save()
+
+    def _save(self) -> None:
+        tally = self.tally.over_processes(self.processes.total)
+        if self.folder is not None and self.processes.main:
+            began = time.monotonic()
+            tensors = (
+                prefixed("network", self.network.state_dict())
+                | prefixed("momentum", optimisation.momenta(self.network, self.optimiser))
+                | prefixed("average", self.average.state_dict() if self.average is not None else {})
+                | prefixed("best", self.best)
+                | prefixed("tally", tally.tensors())
+            )
+            extra = {"seconds": self.seconds, "best_epoch": self.best_epoch, "scaler": self.processes.scaler_state()}
+            checkpoint = Checkpoint(self.step, tensors, self.log, extra)
+            checkpoints.save(files.make_folder(self.folder) / CHECKPOINT, checkpoint, self.about)
+            self.cost = time.monotonic() - began
+        self.saved = time.monotonic()
+
+    def resume(self) -> None:
+        """Go on from the folder's checkpoint, if there is one."""
+        found = checkpoints.load(self.folder / CHECKPOINT, self.about) if self.folder is not None else None
+        if found is None:
+            return
+        self.step, self.log, self.seconds = found.step, found.log, found.extra["seconds"]
+        self.network.load_state_dict(under("network", found.tensors))
+        optimisation.set_momenta(self.network, self.optimiser, under("momentum", found.tensors))
+        if self.average is not None:
+            self.average.load_state_dict(under("average", found.tensors))
+        self.best, self.best_epoch = under("best", found.tensors), found.extra["best_epoch"]
+        self.processes.set_scaler_state(found.extra["scaler"])
+        if self.processes.main:  # the sums are of all processes; one of them takes them up
+            device = self.processes.device
+            self.tally = Tally(**{name: value.to(device) for name, value in under("tally", found.tensors).items()})
+
+    def finish(self) -> Fit:
+        self.network.load_state_dict(self.best or self._result().state_dict())
+        self.network.eval()
+        self.processes.wait()
+        return Fit(self.log, self.best_epoch or len(self.log), self.step, sum(line["seconds"] for line in self.log))
+
+    def _write_log(self) -> None:
+        if self.folder is not None and self.processes.main:
+            lines = "".join(json.dumps(line) + "\n" for line in self.log)
+            files.write(files.make_folder(self.folder) / LOG, lines.encode())

@@ -1,0 +1,102 @@
+"""Batches of pictures: which ones, in what order, on which process; decoded by workers or kept in memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.datasets import Dataset
+from zoo.errors import InputError
+from zoo.training.augmentation import PictureAugmentation
+from zoo.training.randomness import For, generator
+from zoo.training.recipes import Recipe
+
+MEMORY = 2**29  # bytes of pictures that may stay in memory
+Key = tuple[int, int]  # epoch, number of the picture
+
+
+class Pictures:
+    """The pictures of a dataset as uint8 tensors [C, H, W], by epoch and number.
+
+    Those that are the same in every epoch, and few, are decoded once; the others by worker processes when they are needed.
+    """
+
+    def __init__(self, dataset: Dataset, prepare: PictureAugmentation, workers: int | None = None) -> None:
+        self.dataset, self.prepare = dataset, prepare
+        self.workers = max(1, min(8, (os.cpu_count() or 1) - 1)) if workers is None else workers
+        size = int(np.prod(prepare.recipe.transform.size)) * len(dataset)
+        self.kept = self._decode_all() if prepare.fixed and size <= MEMORY else None
+
+    def __getitem__(self, key: Key) -> "Tensor | Exception":
+        epoch, number = key
+        try:
+            return self.prepare(self.dataset[number], epoch, number)
+        except (InputError, OSError) as error:  # handed over whole: a loader would wrap it in its worker's traceback
+            error.args = (f"{self.dataset.spec}: picture {self.dataset.ids[number]}: {error}",)
+            return error
+
+    def batches(self, epoch: int, batches: Sequence[np.ndarray]) -> Iterator[Tensor]:
+        """The pictures of each batch of numbers, uint8 [N, C, H, W]."""
+        if self.kept is not None:
+            yield from (self.kept[torch.from_numpy(numbers)] for numbers in batches)
+            return
+        keys = [[(epoch, int(number)) for number in numbers] for numbers in batches]
+        loader: Any = torch.utils.data.DataLoader(
+            self,  # type: ignore[arg-type]
+            batch_sampler=keys,
+            num_workers=self.workers,
+            collate_fn=_stack,
+            pin_memory=torch.cuda.is_available(),
+        )
+        for batch in loader:
+            yield _checked(batch)
+
+    def _decode_all(self) -> Tensor:
+        return torch.stack([_checked(self[0, number]) for number in range(len(self.dataset))])
+
+
+def _stack(items: "list[Tensor | Exception]") -> "Tensor | Exception":
+    failed = next((item for item in items if isinstance(item, Exception)), None)
+    return failed if failed is not None else torch.stack(items)  # type: ignore[arg-type]
+
+
+def _checked(result: "Tensor | Exception") -> Tensor:
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def order(count: int, recipe: Recipe, epoch: int) -> np.ndarray:
+    """The epoch's order of `count` pictures, cut into batches [steps, batch_size]; the rest waits for another epoch.
+
+    It depends on the seed and the epoch alone, so a resumed run takes up any batch of it.
+    """
+    steps = recipe.steps_per_epoch(count)
+    shuffled = torch.randperm(count, generator=generator(recipe.seed, For.ORDER, epoch))
+    return shuffled[: steps * recipe.batch_size].reshape(steps, recipe.batch_size).numpy()
+
+
+def split_holdout(dataset: Dataset, recipe: Recipe) -> tuple[Dataset, Dataset | None]:
+    """The pictures to learn from and those kept back, drawn by the recipe's seed."""
+    if not recipe.holdout:
+        return dataset, None
+    if recipe.holdout >= len(dataset):
+        raise InputError(
+            f"recipe: holdout is {recipe.holdout}, expected fewer than the {len(dataset)} pictures of {dataset.spec}"
+        )
+    shuffled = torch.randperm(len(dataset), generator=generator(recipe.seed, For.HOLDOUT)).numpy()
+    return dataset.select(np.sort(shuffled[recipe.holdout :])), dataset.select(np.sort(shuffled[: recipe.holdout]))
+
+
+def check_labels(dataset: Dataset) -> np.ndarray:
+    """The labels of a dataset to learn from: every picture has one, and there are at least two kinds."""
+    if dataset.labels is None:
+        raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class a picture")
+    kinds = np.unique(dataset.labels)
+    if len(kinds) < 2:
+        found = f"only {dataset.classes[int(kinds[0])]!r}" if len(kinds) else "no picture at all"
+        raise InputError(f"{dataset.spec}: expected pictures of at least two classes, found {found}")
+    return dataset.labels

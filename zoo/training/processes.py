@@ -1,0 +1,66 @@
+"""One or several processes, devices and precisions, through Accelerate."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.errors import InputError
+from zoo.training.recipes import Recipe
+
+_ACCELERATE = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
+
+
+class Processes:
+    """This process among those that train together: started by `torchrun` or `accelerate launch`, or alone."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
+
+        # Accelerate keeps the precision of the first run in this process for all later ones unless told to forget it.
+        AcceleratorState._reset_state()
+        self.accelerator: Any = Accelerator(mixed_precision=_ACCELERATE[recipe.precision])
+        self.count: int = self.accelerator.num_processes
+        self.rank: int = self.accelerator.process_index
+        self.device: torch.device = self.accelerator.device
+        if recipe.batch_size % self.count:
+            raise InputError(f"recipe: batch_size is {recipe.batch_size}, expected a multiple of the {self.count} processes")
+
+    @property
+    def alone(self) -> bool:
+        return self.count == 1
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files and talks."""
+        return self.rank == 0
+
+    def rows(self, batch_size: int) -> slice:
+        """This process's rows of a batch; all processes have equally many, so that their mean losses average rightly."""
+        share = batch_size // self.count
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def prepare(self, learner: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[Any, Any]:
+        """The learner and the optimiser wrapped for the device, the precision and the exchange of gradients."""
+        learner, stepper = self.accelerator.prepare(learner, optimiser)
+        return learner, stepper
+
+    def backward(self, loss: Tensor) -> None:
+        self.accelerator.backward(loss)
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of a tensor over the processes; alone, the tensor itself."""
+        return value if self.alone else self.accelerator.reduce(value, reduction="sum")
+
+    def scaler_state(self) -> dict[str, Any]:
+        """The state of float16's loss scaling; empty in other precisions."""
+        return {} if self.accelerator.scaler is None else self.accelerator.scaler.state_dict()
+
+    def set_scaler_state(self, state: dict[str, Any]) -> None:
+        if state and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(state)
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        self.accelerator.wait_for_everyone()

@@ -1,0 +1,36 @@
+"""Every random draw as a function of where it is needed, so that a resumed run needs no generator's state.
+
+A draw is keyed by the recipe's seed, by what it is for, and by the epoch, step or picture it belongs to. The same draw is
+made whatever came before it: after a restart, in a loader worker, or when two processes share a batch.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+
+
+class For(IntEnum):
+    """What a draw decides. The numbers are part of the recipe: changing one changes every result."""
+
+    START = 0  # initial weights
+    HOLDOUT = 1  # which pictures are kept back
+    ORDER = 2  # of the pictures, by epoch
+    PICTURE = 3  # one picture's augmentation, by epoch and picture
+    BATCH = 4  # shifts, flips and mixing, by step
+    NETWORK = 5  # dropout and the like, by step and process
+
+
+def seed_of(seed: int, purpose: For, *position: int) -> int:
+    """A seed of 63 bits that depends on all its arguments.
+
+    >>> seed_of(0, For.ORDER, 1) == seed_of(0, For.ORDER, 2)
+    False
+    """
+    state = np.random.SeedSequence([seed, int(purpose), *position]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+def generator(seed: int, purpose: For, *position: int) -> torch.Generator:
+    """A generator on the CPU, whatever the device, so that its draws are the same everywhere."""
+    return torch.Generator().manual_seed(seed_of(seed, purpose, *position))

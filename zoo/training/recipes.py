@@ -1,0 +1,140 @@
+"""A recipe: every setting that decides what a network becomes, beside its architecture, its objective and the data."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_type_hints
+
+from zoo.cards import Transform
+from zoo.errors import InputError
+
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained by SGD. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
+
+    transform: Transform  # what prediction does to a picture; training starts from the same size
+    epochs: int
+    batch_size: int  # over all processes together
+    learning_rate: float  # the highest, reached after the warm-up
+    weight_decay: float  # each weight w adds weight_decay * w to its gradient
+    seed: int = 0
+    steps: int = 0  # where the number of steps counts rather than epochs; 0: epochs do
+    warmup_epochs: float = 0.0  # linear, from nothing
+    schedule: Literal["cosine", "exponential"] = "cosine"  # down to zero, or by a factor an epoch
+    decay: float = 0.975  # that factor
+    momentum: float = 0.9
+    nesterov: bool = True
+    decay_norms: bool = False  # whether scales and biases take part in weight decay
+    ema: float = 0.0  # momentum of the running average of the weights; 0: the weights themselves
+    crop: float = 0.0  # random crops of at least this share of the area, aspect 3/4..4/3; 0: none
+    shift: int = 0  # random shifts of up to so many pixels; what comes in is black
+    flip: bool = False  # mirror half of the pictures
+    auto_augment: bool = False  # the policy found on ImageNet (Cubuk et al. 2019)
+    mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: none
+    holdout: int = 0  # training pictures kept back; the epoch that is best on them is the result
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(Recipe).items():
+            _check(name, hint, getattr(self, name))
+        if self.warmup_epochs >= self.epochs and not self.steps:
+            raise InputError(
+                f"recipe: warmup_epochs is {self.warmup_epochs:g}, expected fewer than the {self.epochs} epochs"
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The plain values of all but the transform and the seed, as a card's hyper-parameters show them."""
+        fields = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in fields if name not in ("transform", "seed")}
+
+    def change(self, **settings: Any) -> "Recipe":
+        """The recipe with other values; they are checked like those of a new one."""
+        return dataclasses.replace(self, **settings)
+
+    def plain(self) -> "Recipe":
+        """The recipe without random crops and AutoAugment: pictures as prediction sees them."""
+        return self.change(crop=0.0, auto_augment=False)
+
+    def total_steps(self, pictures: int) -> int:
+        """How many batches it takes; what does not fill a batch waits for the next epoch's order."""
+        return self.steps or self.epochs * self.steps_per_epoch(pictures)
+
+    def steps_per_epoch(self, pictures: int) -> int:
+        if pictures < self.batch_size:
+            raise InputError(
+                f"recipe: batch_size is {self.batch_size}, but there are {pictures} training pictures; set a smaller one"
+            )
+        return pictures // self.batch_size
+
+    def rate(self, step: int, pictures: int) -> float:
+        """The learning rate of a step, counted from zero.
+
+        >>> spec = Transform((3, 8, 8), (8, 8), "bilinear", (0.0,) * 3, (1.0,) * 3)
+        >>> recipe = Recipe(spec, epochs=4, batch_size=10, learning_rate=1.0, weight_decay=0.0, warmup_epochs=1)
+        >>> [round(recipe.rate(step, pictures=20), 3) for step in range(8)]
+        [0.5, 1.0, 1.0, 0.933, 0.75, 0.5, 0.25, 0.067]
+        """
+        per_epoch, total = self.steps_per_epoch(pictures), self.total_steps(pictures)
+        warmup = self.warmup_epochs * per_epoch
+        if step < warmup:
+            return self.learning_rate * min(1.0, (step + 1) / warmup)
+        if self.schedule == "exponential":
+            return self.learning_rate * self.decay ** ((step - warmup) / per_epoch)
+        return self.learning_rate * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
+
+
+# What each number must be: least value, whether it may be equal to that, and greatest.
+_RANGES: dict[str, tuple[float, bool, float]] = {
+    "epochs": (1, True, math.inf),
+    "batch_size": (2, True, math.inf),  # batch normalisation needs two
+    "learning_rate": (0, False, math.inf),
+    "weight_decay": (0, True, math.inf),
+    "seed": (0, True, 2**32 - 1),
+    "steps": (0, True, math.inf),
+    "warmup_epochs": (0, True, math.inf),
+    "decay": (0, False, 1),
+    "momentum": (0, True, 1),
+    "ema": (0, True, 1),
+    "crop": (0, True, 1),
+    "shift": (0, True, math.inf),
+    "mixup": (0, True, math.inf),
+    "holdout": (0, True, math.inf),
+}
+
+
+def _check(name: str, hint: Any, value: Any) -> None:
+    if hint is bool or hint is Transform:
+        right, expected = isinstance(value, hint), "yes or no" if hint is bool else "a Transform"
+    elif name in _RANGES:
+        low, inclusive, high = _RANGES[name]
+        kinds = (int,) if hint is int else (int, float)
+        right = isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
+        right = right and (inclusive or value > low) and math.isfinite(value)
+        limit = "" if math.isinf(high) else f", at most {high:g}"
+        expected = f"{'a whole number' if hint is int else 'a number'} {'at least' if inclusive else 'above'} {low:g}{limit}"
+    else:
+        right, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
+    if not right:
+        raise InputError(f"recipe: {name} is {value!r}, expected {expected}")
+
+
+def setting_names() -> set[str]:
+    """The settings of a recipe that can be changed by name."""
+    return {field.name for field in dataclasses.fields(Recipe)} - {"transform", "seed"}
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two plain descriptions, as `field: old -> new`, nested fields by their path."""
+    found = []
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found += [f"{key}.{line}" for line in differences(before, after)]
+        elif before != after:
+            found.append(f"{key}: {before!r} -> {after!r}")
+    return found

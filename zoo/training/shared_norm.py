@@ -1,0 +1,64 @@
+"""Batch normalisation over the whole batch when several processes share it.
+
+Each process sees a part of the batch, and torch normalises by that part's statistics: two processes then train another
+network than one does. torch's remedy, SyncBatchNorm, needs CUDA. Here the sums travel by all-reduce, through which
+gradients flow back, on any device and inside any layer that calls `batch_norm`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+
+class SharedBatchNorm(TorchFunctionMode):
+    """While this is entered, `batch_norm` in training uses the statistics of all processes' examples together."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        return (batch_norm if func is functional.batch_norm else func)(*args, **kwargs)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """torch's `batch_norm` [N, C, ...] with the mean and variance of every process's N."""
+    if not training:
+        return functional.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    x = input.float()
+    others = [axis for axis in range(x.ndim) if axis != 1]
+    count = x.numel() // x.shape[1]
+    world = torch.distributed.get_world_size()
+    # Deviations from the common mean, not sums of squares: a mean far from zero would leave no digits for the variance.
+    mean = all_reduce(x.sum(others)) / (count * world)
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    centred = x - mean.view(shape)
+    var = all_reduce(centred.square().sum(others)) / (count * world)
+    if running_mean is not None and running_var is not None:
+        with torch.no_grad():
+            running_mean.lerp_(mean.to(running_mean), momentum)
+            running_var.lerp_(var.to(running_var) * (count * world / max(count * world - 1, 1)), momentum)
+    y = centred * torch.rsqrt(var + eps).view(shape)
+    if weight is not None:
+        y = y * weight.view(shape)
+    if bias is not None:
+        y = y + bias.view(shape)
+    return y.to(input.dtype)
