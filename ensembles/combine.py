@@ -1,0 +1,195 @@
+"""Putting predictions together: mean of probabilities, mean of logits, modal vote; weighted or not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from ensembles.scores import sum_dtype, top_class
+from zoo import arrays
+from zoo.arrays import Array
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+Kind: TypeAlias = Literal["probabilities", "logits", "predictions"]
+
+# Votes counted at a time, examples times classes: bounds the memory where there are 21,000 classes.
+VOTE_ELEMENTS = 2**24
+
+
+def average(probs: Any, weights: Any = None) -> Array:
+    """Weighted mean [N, K] of members' probabilities: [M, N, K], a list of [N, K], or Runs (calibrated probabilities).
+
+    `weights` need not sum to one: a sequence [M], or a mapping by name (those not named get none). The mean of half
+    precision is float32.
+
+    >>> average(np.array([[[1.0, 0.0]], [[0.5, 0.5]]]), weights=[3, 1])
+    array([[0.875, 0.125]])
+    """
+    members = Members.of(probs, "probabilities")
+    return members.give_back(_mean(members, members.shares(weights)))
+
+
+def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> Array:
+    """Weighted mean [N, K] of members' logits, each divided by its temperature; softmax of it is the ensemble.
+
+    Of Runs, each model's log-probabilities at its own temperature and link, which differ from its calibrated logits by a
+    constant a row and put softmax- and sigmoid-trained members on one scale. A class that any member with a share masks
+    (minus infinity) stays masked.
+
+    >>> mean_logits(np.array([[[2.0, 0.0]], [[0.0, 4.0]]]), temperatures=[1.0, 2.0])
+    array([[1., 1.]])
+    """
+    members = Members.of(logits, "logits")
+    if temperatures is None:
+        divisors = np.ones(len(members.names))
+    elif isinstance(members.values[0], Outputs):
+        raise InputError("temperatures: outputs carry their own; calibrate them instead")
+    else:
+        divisors = np.asarray(temperatures, np.float64)
+        if divisors.shape != (len(members.names),) or not (np.isfinite(divisors) & (divisors > 0)).all():
+            raise InputError(f"temperatures: expected {len(members.names)} positive numbers, found {temperatures}")
+    return members.give_back(_mean(members, members.shares(weights), divisors.tolist()))
+
+
+def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Array:
+    """The class [N] that most members predict, from predictions [M, N] (or Runs); of equal counts the lowest class.
+
+    >>> vote(np.array([[0, 2], [1, 2], [1, 0]]))
+    array([1, 2])
+    """
+    members = Members.of(preds, "predictions")
+    return members.give_back(_modal(members, members.shares(weights), num_classes, whole=weights is None))
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """What is to be combined: names, and as many arrays, tensors or outputs of one declared kind."""
+
+    names: list[Any]
+    values: list[Any]
+    kind: Kind
+    given: Any  # decides what the result is handed back as
+
+    @classmethod
+    def of(cls, given: Any, kind: Kind) -> "Members":
+        """Members from one array [M, ...], a list, a mapping by name or Runs; outputs are aligned."""
+        values = list(given.values()) if isinstance(given, Mapping) else given
+        if isinstance(values, (list, tuple)):
+            if not values:
+                raise InputError(f"{kind}: expected at least one member, found none")
+            if isinstance(values[0], Outputs):
+                runs = Runs(values).aligned()
+                return cls(runs.names, list(runs.values()), kind, None)
+            names = list(given) if isinstance(given, Mapping) else list(range(len(values)))
+            return cls(names, list(values), kind, values[0])
+        whole = arrays.tensor(given, kind)
+        wanted = "[M, N]" if kind == "predictions" else "[M, N, K]"
+        if whole.ndim != len(wanted.split(",")) or not len(whole):
+            raise InputError(f"{kind}: expected shape {wanted} with at least one member, found {list(whole.shape)}")
+        return cls(list(range(len(whole))), list(whole.unbind(0)), kind, given)
+
+    def tensor(self, member: int) -> torch.Tensor:
+        """One member's [N, K] or, of predictions, [N], checked to be what was declared."""
+        value, where = self.values[member], f"{self.kind} of {self.names[member]}"
+        if not isinstance(value, Outputs):
+            if self.kind == "predictions":
+                return arrays.predictions(value, name=where)
+            return arrays.probabilities(value, where) if self.kind == "probabilities" else arrays.logits(value, where)
+        if self.kind == "predictions":
+            return arrays.tensor(value.predictions(), where)
+        if self.kind == "probabilities":
+            return arrays.probabilities(value.probabilities(), where)
+        from zoo.calibration.links import log_probabilities
+
+        link = value.link if value.kind == "logits" else "softmax"
+        return log_probabilities(arrays.logits(value.logits, where), value.temperature or 1.0, link)
+
+    def shares(self, weights: Any) -> list[float]:
+        """Weights as shares that sum to one; equal where none are given."""
+        if weights is None:
+            return [1 / len(self.names)] * len(self.names)
+        if isinstance(weights, Mapping):
+            unknown = [name for name in weights if name not in self.names]
+            if unknown:
+                raise InputError(f"weights: {unknown[0]!r} is not among the {len(self.names)} members")
+            weights = [weights.get(name, 0.0) for name in self.names]
+        given = arrays.tensor(weights, "weights").cpu().double().numpy()
+        if given.shape != (len(self.names),):
+            raise InputError(f"weights: expected {len(self.names)}, one a member, found shape {list(given.shape)}")
+        bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+        if len(bad):
+            raise InputError(
+                f"weights: that of {self.names[bad[0]]} is {given[bad[0]]}, expected a finite number, not negative"
+            )
+        if given.sum() == 0:
+            raise InputError("weights: all are zero; give at least one member a share")
+        return (given / given.sum()).tolist()
+
+    def give_back(self, result: torch.Tensor) -> Array:
+        """The result in the caller's own kind of array, in float64 only where a member is."""
+        if result.is_floating_point() and not any(self._is_double(value) for value in self.values):
+            result = result.float()
+        return arrays.give_back(result, self.given)
+
+    @staticmethod
+    def _is_double(value: Any) -> bool:
+        return str(value.values.dtype if isinstance(value, Outputs) else getattr(value, "dtype", float)).endswith("float64")
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """An ensemble's predictions [N] beside its members' own."""
+
+    predicted: torch.Tensor
+    member_predictions: list[torch.Tensor]
+    members: list[Any]
+
+
+def combination(given: Any, kind: Kind, weights: Any = None) -> Combination:
+    """The predictions of an ensemble by the mean of probabilities or logits, or by the vote of predictions."""
+    members = Members.of(given, kind)
+    own = [members.tensor(member) for member in range(len(members.names))]
+    shares = members.shares(weights)
+    if kind == "predictions":
+        return Combination(_modal(members, shares, None, weights is None), own, members.values)
+    return Combination(top_class(_mean(members, shares)), [top_class(one) for one in own], members.values)
+
+
+def _mean(members: Members, shares: Sequence[float], divisors: Sequence[float] | None = None) -> torch.Tensor:
+    total: torch.Tensor | None = None
+    for member, share in enumerate(shares):
+        part = members.tensor(member)
+        if total is not None and part.shape != total.shape:
+            raise InputError(
+                f"{members.kind} of {members.names[member]}: shape {list(part.shape)}, expected {list(total.shape)}"
+            )
+        total = torch.zeros_like(part, dtype=sum_dtype(part.device)) if total is None else total
+        if share > 0:  # a member without a share has no say, not even NaN from nothing times a masked class
+            total += part.to(total.dtype) * (share if divisors is None else share / divisors[member])
+    assert total is not None  # there is at least one member
+    return total
+
+
+def _modal(members: Members, shares: Sequence[float], num_classes: int | None, whole: bool) -> torch.Tensor:
+    first = members.tensor(0)
+    votes = [
+        arrays.labels(members.tensor(member), num_classes, len(first), f"predictions of {members.names[member]}")
+        for member in range(len(shares))
+    ]
+    stacked = torch.stack(votes)
+    if not stacked.shape[1]:
+        raise InputError("predictions: expected at least one example, found none")
+    classes = int(stacked.max()) + 1 if num_classes is None else num_classes
+    # Without weights whole numbers are counted, which is exact.
+    share = torch.ones(len(shares), dtype=torch.int32) if whole else torch.tensor(shares, dtype=torch.float64)
+    share = share.to(stacked.device, sum_dtype(stacked.device) if not whole else torch.int32)
+    winners = []
+    for part in stacked.split(max(1, VOTE_ELEMENTS // classes), 1):
+        counts = torch.zeros((part.shape[1], classes), dtype=share.dtype, device=part.device)
+        counts.scatter_add_(1, part.T, share.expand(part.T.shape))
+        # The order shares are summed in shows in the last places; that must not decide a tie.
+        winners.append(top_class(counts if whole else counts.float()))
+    return torch.cat(winners)

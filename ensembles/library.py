@@ -1,0 +1,242 @@
+"""The models to choose from: probabilities [M, N, K] that may lie in memory, on an accelerator, or in files.
+
+Nothing is loaded beyond the rows asked for, so a library may be larger than memory. All searches read through it.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+
+from zoo import arrays
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+Name: TypeAlias = str | int
+Rows: TypeAlias = "slice | torch.Tensor"
+
+# Numbers in a chunk: on a processor it should stay in the last cache between the several looks a pass takes at it, and be
+# long enough to make the calls cheap; an accelerator wants longer stretches of work.
+CACHE_ELEMENTS = 2**20
+ACCELERATOR_ELEMENTS = 2**26
+
+
+class Source(Protocol):
+    """Where probabilities are read from."""
+
+    def rows(self, model: int, rows: Rows) -> torch.Tensor:
+        """[n, K] in the precision they are stored in."""
+
+    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """[n] numbers not above the probability of each (model, row, class), without reading whole rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """M models' probabilities on the same N labelled examples of K classes.
+
+    `models` and `examples` say which of the source's are meant, so that a part of a library is a library.
+    """
+
+    source: Source
+    names: tuple[Name, ...]
+    labels: torch.Tensor  # [N] int64, on the device where everything is computed
+    num_classes: int
+    dtype: torch.dtype  # float32, or float64 where a model is stored so
+    models: tuple[int, ...]
+    examples: torch.Tensor | None = None  # None: all of them
+    runs: Runs | None = None  # what the models came from, where they have cards and temperatures
+    array_like: Any = None  # an input array, whose kind a user's own function is given
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def device(self) -> torch.device:
+        return self.labels.device
+
+    def position(self, name: Name, what: str = "model") -> int:
+        """The index of a name, or an error that offers the near ones."""
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and self.runs is None:
+            name = int(name)
+        if name not in self.names:
+            from zoo.names import near
+
+            known = [str(known) for known in self.names]
+            hint = near(str(name), known) if isinstance(self.names[0], str) else f"; expected 0..{len(self) - 1}"
+            raise InputError(f"{what} {name!r} is not among these {len(self)} models{hint}")
+        return self.names.index(name)
+
+    def only(self, models: Sequence[int]) -> "Library":
+        """Some of the models, in the order given."""
+        return dataclasses.replace(
+            self, names=tuple(self.names[m] for m in models), models=tuple(self.models[m] for m in models)
+        )
+
+    def take(self, examples: torch.Tensor) -> "Library":
+        """Some of the examples."""
+        examples = examples.to(self.device)
+        of_source = examples if self.examples is None else self.examples[examples]
+        return dataclasses.replace(self, labels=self.labels[examples], examples=of_source)
+
+    def stretch(self, together: int = 1) -> int:
+        """How many examples of `together` models fit the cache at once."""
+        elements = CACHE_ELEMENTS if self.device.type == "cpu" else ACCELERATOR_ELEMENTS
+        return max(1, elements // (self.num_classes * together))
+
+    def spans(self, together: int = 1) -> Iterator[slice]:
+        """Consecutive stretches of examples."""
+        length = self.stretch(together)
+        for start in range(0, len(self.labels), length):
+            yield slice(start, min(start + length, len(self.labels)))
+
+    def stored(self, model: int, rows: Rows) -> torch.Tensor:
+        """[n, K] as the source keeps it: maybe float16, maybe a view that must not be written to."""
+        if self.examples is not None:
+            rows = self.examples[rows]
+        return self.source.rows(self.models[model], rows)
+
+    def read(self, model: int, rows: Rows) -> torch.Tensor:
+        """[n, K] probabilities of one model."""
+        return self.stored(model, rows).to(self.dtype)
+
+    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """[n] lower bounds of single probabilities; exact where the source can look one up."""
+        of_source = torch.tensor(self.models, device=self.device)[models]
+        return self.source.at_least(of_source, rows if self.examples is None else self.examples[rows], classes)
+
+    def check(self, probabilities: torch.Tensor, model: int, span: slice) -> None:
+        """An error unless every row is a distribution."""
+        totals = probabilities.sum(1)
+        low, high = totals.aminmax()
+        # NaN makes every one of these comparisons false. One minimum of the whole is cheaper than one a row.
+        if probabilities.amin() >= 0 and low >= 1 - arrays.SUM_TOLERANCE and high <= 1 + arrays.SUM_TOLERANCE:
+            return
+        least = probabilities.amin(1)
+        row = int((~((totals - 1).abs() <= arrays.SUM_TOLERANCE) | ~(least >= 0)).nonzero()[0])
+        example = span.start + row if self.examples is None else int(self.examples[span.start + row])
+        raise InputError(
+            f"{self.title(model)}: row {example} is not a distribution (sum {float(totals[row]):.4g}, least "
+            f"{float(least[row]):.4g}); expected probabilities, pass logits through their link first"
+        )
+
+    def title(self, model: int) -> str:
+        """What error messages and tables call a model."""
+        name = self.names[model]
+        return name if isinstance(name, str) else f"model {name}"
+
+
+def library(probs: Any, labels: Any = None, device: Any = None) -> Library:
+    """A library from arrays [M, N, K] (one array, a list, or a mapping by name) or from outputs (Runs, a list of them).
+
+    Arrays stay on their device. Outputs are aligned by example and class, read through their link at their temperature,
+    and computed on `device` (the processor unless told otherwise); their own labels are used unless `labels` are given.
+    """
+    values = list(probs.values()) if isinstance(probs, Mapping) else probs
+    if isinstance(probs, Runs) or (isinstance(values, (list, tuple)) and values and isinstance(values[0], Outputs)):
+        runs = probs if isinstance(probs, Runs) else Runs(values)
+        return _from_runs(runs.aligned(), labels, torch.device(device or "cpu"))
+    if device is not None:
+        raise InputError("device: arrays are searched where they lie; move the array instead")
+    names: Sequence[Name] | None = [str(name) for name in probs] if isinstance(probs, Mapping) else None
+    return _from_arrays(values, labels, names)
+
+
+def _from_runs(runs: Runs, labels: Any, device: torch.device) -> Library:
+    outputs = list(runs.values())
+    for one in outputs:
+        if not len(one):
+            raise InputError(f"{one.name}: expected at least one example, found none")
+    first_rows = [arrays.tensor(one.probabilities(slice(0, 1)), one.name) for one in outputs]
+    y = runs.labels if labels is None else labels
+    return Library(
+        source=_Stored(outputs, device),
+        names=tuple(runs.names),
+        labels=arrays.labels(y, len(outputs[0].classes), len(outputs[0])).to(device),
+        num_classes=len(outputs[0].classes),
+        dtype=_precision(row.dtype for row in first_rows),
+        models=tuple(range(len(outputs))),
+        runs=runs,
+    )
+
+
+def _from_arrays(values: Any, labels: Any, names: Sequence[Name] | None) -> Library:
+    if labels is None:
+        raise InputError("labels: expected class indices [N] beside arrays of probabilities, found none")
+    stack: torch.Tensor | None = None
+    if isinstance(values, (list, tuple)):
+        if not values:
+            raise InputError("probabilities: expected at least one model, found none")
+        called = names or range(len(values))
+        parts = [arrays.tensor(p, f"probabilities of {name}") for name, p in zip(called, values, strict=True)]
+    else:
+        stack = arrays.tensor(values, "probabilities")
+        if stack.ndim != 3 or 0 in stack.shape:
+            raise InputError(f"probabilities: expected shape [M, N, K] with none of them 0, found {list(stack.shape)}")
+        parts = list(stack.unbind(0))
+    names = tuple(names if names is not None else range(len(parts)))
+    first = parts[0]
+    for name, part in zip(names, parts, strict=True):
+        if part.ndim != 2 or 0 in part.shape or part.shape != first.shape:
+            raise InputError(
+                f"probabilities of {name}: expected shape [N, K] like the first model's {list(first.shape)}, "
+                f"found {list(part.shape)}"
+            )
+        if not part.is_floating_point():
+            raise InputError(f"probabilities of {name}: expected floating-point numbers, found dtype {part.dtype}")
+        if part.device != first.device:
+            raise InputError(f"probabilities of {name}: on {part.device}, the first model's on {first.device}")
+    rows, num_classes = first.shape
+    like = values[0] if isinstance(values, (list, tuple)) else values
+    return Library(
+        source=_Arrays(parts, stack),
+        names=names,
+        labels=arrays.labels(labels, num_classes, rows).to(first.device),
+        num_classes=num_classes,
+        dtype=_precision(part.dtype for part in parts),
+        models=tuple(range(len(parts))),
+        array_like=like,
+    )
+
+
+def _precision(dtypes: Iterable[torch.dtype]) -> torch.dtype:
+    return torch.float64 if torch.float64 in set(dtypes) else torch.float32
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrays:
+    """Probabilities in memory or on an accelerator; `stack` where they are one array."""
+
+    parts: list[torch.Tensor]
+    stack: torch.Tensor | None
+
+    def rows(self, model: int, rows: Rows) -> torch.Tensor:
+        return self.parts[model][rows]
+
+    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        if self.stack is not None:
+            return self.stack[models, rows, classes]
+        found = torch.empty(len(models), dtype=_precision(part.dtype for part in self.parts), device=models.device)
+        for model in models.unique().tolist():
+            here = models == model
+            found[here] = self.parts[model][rows[here], classes[here]].to(found.dtype)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """Outputs, memory-mapped or not, as calibrated probabilities."""
+
+    outputs: list[Outputs]
+    device: torch.device
+
+    def rows(self, model: int, rows: Rows) -> torch.Tensor:
+        one = self.outputs[model]
+        return arrays.tensor(one.probabilities(rows), one.name).to(self.device)
+
+    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        # One probability of calibrated logits needs its whole row; zero is what is known without reading it.
+        return torch.zeros(len(models), dtype=torch.float32, device=self.device)
