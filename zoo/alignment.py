@@ -38,7 +38,7 @@ def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
             position = {row_id: row for row, row_id in enumerate(other.ids)}
             other = other.select(np.array([position[row_id] for row_id in first.ids]))
         labelled = next((o for o in aligned if o.labels is not None), None)
-        if labelled is not None and other.labels is not None:
+        if labelled is not None and other.labels is not None and labelled.label_classes == other.label_classes:
             wrong = np.flatnonzero(labelled.labels != other.labels)
             if len(wrong):
                 example = first.ids[wrong[0]]
@@ -46,8 +46,13 @@ def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
                     f"{labelled.name} and {other.name}: labels differ on {len(wrong)} examples, first {example!r}"
                 )
         aligned.append(other)
-    labels = next((o.labels for o in aligned if o.labels is not None), None)
-    return [o if o.labels is not None or labels is None else dataclasses.replace(o, labels=labels) for o in aligned]
+    known = next((o for o in aligned if o.labels is not None), None)
+    if known is None:
+        return aligned
+    return [
+        o if o.labels is not None else dataclasses.replace(o, labels=known.labels, label_classes=known.label_classes)
+        for o in aligned
+    ]
 
 
 def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
@@ -68,8 +73,9 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     else:
         whole = other.values.array()
         values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])
-    labels = None if other.labels is None else back[other.labels]
-    targets = None if other.targets is None else other.targets[:, order]
+    foreign = other.label_classes is not None
+    labels = other.labels if other.labels is None or foreign else back[other.labels]
+    targets = other.targets if other.targets is None or foreign else other.targets[:, order]
     return dataclasses.replace(other, values=values, classes=first.classes, labels=labels, targets=targets)
 
 

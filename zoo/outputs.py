@@ -26,8 +26,10 @@ class Outputs:
     """Predictions, and where they were kept embeddings, of one model on N examples.
 
     `values` holds what `kind` declares: logits or probabilities [N, K], predicted classes [N], or, for a model that has no
-    head for these classes, just the embeddings [N, D]. `ids` name the rows; two outputs are compared only row by same id
-    and class by same name. Made by `from_arrays`, by importing a file, or by `zoo.run`, where columns are memory-mapped.
+    head, just the embeddings [N, D]. `ids` name the rows; two outputs are compared only row by same id and class by same
+    name. A model may be run on a dataset of other classes than its own, to judge its features: then `labels` speak of the
+    dataset's classes, and `require_labels` refuses to score predictions with them. Made by `from_arrays`, by importing a
+    file, or by `zoo.run`, where columns are memory-mapped.
 
     >>> outputs = Outputs.from_arrays("a", logits=[[2.0, 0.5], [0.1, 3.0]], labels=[0, 1], classes=["cat", "dog"])
     >>> outputs.predictions().tolist(), outputs.accuracy
@@ -39,7 +41,7 @@ class Outputs:
     values: Column
     ids: np.ndarray
     classes: tuple[str, ...]
-    labels: np.ndarray | None = None  # [N] int64 in the order of `classes`
+    labels: np.ndarray | None = None  # [N] int64, the dataset's, as indices into `label_classes`, or `classes` without it
     features: Column | None = None
     link: Link = "softmax"
     temperature: float | None = None
@@ -48,6 +50,7 @@ class Outputs:
     path: Path | None = None
     details: dict[str, Any] = field(default_factory=dict)  # manifest: key, dataset, undecodable images
     targets: np.ndarray | None = None  # [N, K] of 0 and 1: the classes of each example of a multi-label set
+    label_classes: tuple[str, ...] | None = None  # the dataset's classes, where the model predicts others
 
     @classmethod
     def from_arrays(
@@ -162,16 +165,20 @@ class Outputs:
         return torch.cat(parts).numpy()
 
     def require_labels(self) -> np.ndarray:
-        """[N] true classes as indices into `classes`, or an error where the dataset had none."""
+        """[N] true classes as indices into `classes`, to score predictions with; an error where there are none."""
         if self.labels is None and self.targets is not None:
             raise InputError(f"{self.name}: several classes an example ({self.dataset}); this measure needs exactly one")
         if self.labels is None:
             raise InputError(f"{self.name}: no labels are stored; this measure needs them")
+        if self.label_classes is not None:
+            raise InputError(
+                f"{self.name}: predicts {len(self.classes)} classes that are not the {len(self.label_classes)} of "
+                f"{self.dataset or 'the dataset'} ({self.label_classes[0]}, ...); probe its embeddings, or choose another model"
+            )
         return self.labels
 
     def _lacking(self, needed: str) -> InputError:
-        why = self.details.get("no_logits") or "store those, or choose another model"
-        return InputError(f"{self.name}: only {self.kind} are stored, this needs {needed}; {why}")
+        return InputError(f"{self.name}: only {self.kind} are stored, this needs {needed}; choose a model that has them")
 
     @property
     def accuracy(self) -> float:

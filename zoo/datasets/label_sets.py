@@ -57,6 +57,6 @@ def _wordnet_ids(dataset: Dataset) -> Sequence[str]:
     if len(dataset.classes) == len(every):
         return every
     raise InputError(
-        f"{dataset.spec}: {len(dataset.classes)} classes such as {dataset.classes[0]!r}; expected ImageNet's as WordNet ids, "
-        "as numbers from 0 to 999, or all thousand in order"
+        f"{dataset.spec}: {len(dataset.classes)} classes such as {dataset.classes[0]!r}; expected ImageNet's by WordNet id, "
+        "by number from 0 to 999, or all thousand in order"
     )

@@ -112,6 +112,7 @@ class RunFolder:
             dataset=identity.dataset,
             path=self.path,
             targets=_array([part.targets for part in parts]),
+            label_classes=identity.label_classes,
             details=manifest["identity"]
             | {"digest": manifest["digest"], "undecodable": manifest["undecodable"], "calibration": record},
         )

@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]+")
 
 @dataclass(frozen=True)
 class Identity:
-    """What outputs are of. Every field but the last four enters the digest."""
+    """What outputs are of. Every field but the last three enters the digest."""
 
     name: str
     kind: Kind
@@ -40,17 +40,17 @@ class Identity:
     fingerprint: str  # of the dataset
     examples: int  # of the dataset, undecodable ones included
     shard_rows: int = SHARD_ROWS
+    label_classes: tuple[str, ...] | None = None  # the dataset's, where the model predicts others
     dataset: str | None = None  # its spec
     dataset_name: str = "unnamed"
     card: str | None = None  # the card's text
-    no_logits: str | None = None  # why a model's outputs are embeddings only
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name.encode()) > 300 or any(ord(c) < 32 for c in self.name):
             raise InputError(f"name {self.name[:60]!r}: expected 1 to 300 bytes without control characters")
 
     def digest(self) -> str:
-        apart = ("dataset", "dataset_name", "card", "no_logits")
+        apart = ("dataset", "dataset_name", "card")
         fields = {key: value for key, value in dataclasses.asdict(self).items() if key not in apart}
         return files.digest([json.dumps(fields, sort_keys=True)])
 
@@ -99,7 +99,8 @@ def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
     value = files.read_json(path, SCHEMA)
     try:
         fields = value["identity"]
-        identity = Identity(**{**fields, "classes": tuple(fields["classes"])})
+        tuples = {key: fields[key] and tuple(fields[key]) for key in ("classes", "label_classes")}
+        identity = Identity(**{**fields, **tuples})
         whole = value["digest"] == identity.digest() and len(value["shards"]) == identity.shards
         named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
     except (KeyError, TypeError, AttributeError, InputError) as error:

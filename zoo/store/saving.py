@@ -56,6 +56,7 @@ def _identity(outputs: Outputs) -> Identity:
         fingerprint=IMPORTED,
         examples=len(outputs),
         shard_rows=SHARD_ROWS,
+        label_classes=outputs.label_classes,
         dataset=spec,
         dataset_name=Path(spec).name if spec else "unnamed",
         card=None if outputs.card is None else cards.write(outputs.card),
