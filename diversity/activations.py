@@ -33,12 +33,12 @@ def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) 
         )
 
 
-def row_norms(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
-    """Euclidean norms [N]; an error that names the first row, counted from `first_row`, with NaN or an infinity in it.
+def row_norms(x: torch.Tensor, name: str, first_row: int = 0, centre: torch.Tensor | None = None) -> torch.Tensor:
+    """Euclidean norms [N] of x, or of x - `centre`; an error names the first row, from `first_row`, that is not finite.
 
     A measure that needs the norms anyway has looked for bad rows without a further pass over the activations.
     """
-    norms = torch.linalg.vector_norm(x, dim=1)
+    norms = torch.linalg.vector_norm(x, dim=1) if centre is None else _distances(x, centre.to(x.dtype))
     bad = ~torch.isfinite(norms)
     if bad.any():
         row = first_row + int(bad.nonzero()[0])
@@ -48,21 +48,32 @@ def row_norms(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
     return norms
 
 
+def nonzero_norms(x: torch.Tensor, name: str, first_row: int = 0, centre: torch.Tensor | None = None) -> torch.Tensor:
+    """`row_norms` where a row of zeros, which has no direction, is an error too."""
+    norms = row_norms(x, name, first_row, centre)
+    zero = norms == 0
+    if zero.any():
+        row = first_row + int(zero.nonzero()[0])
+        what = "a zero vector" if centre is None else "the mean itself"
+        raise InputError(
+            f"{name}: row {row} is {what} ({int(zero.sum())} such rows), which has no cosine similarity; "
+            "leave such rows out or use a Euclidean measure"
+        )
+    return norms
+
+
 def unit_rows(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
     """Rows divided by their norms; a zero row has no direction and is an error that names it."""
     return x / nonzero_norms(x, name, first_row)[:, None]
 
 
-def nonzero_norms(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
-    """`row_norms` where a row of zeros, which has no direction, is an error too."""
-    norms = row_norms(x, name, first_row)
-    zero = norms == 0
-    if zero.any():
-        row = first_row + int(zero.nonzero()[0])
-        raise InputError(
-            f"{name}: row {row} is a zero vector ({int(zero.sum())} such rows), which has no cosine similarity; "
-            "leave such rows out or use a Euclidean measure"
-        )
+def _distances(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+    """||x - centre|| through one buffer small enough to stay in the cache, so that it costs no more than the norms of x."""
+    buffer = torch.empty(min(256, len(x)), x.shape[1], dtype=x.dtype, device=x.device)
+    norms = torch.empty(len(x), dtype=x.dtype, device=x.device)
+    for start, part in chunks(x, len(buffer)):
+        difference = torch.sub(part, centre, out=buffer[: len(part)])
+        torch.linalg.vector_norm(difference, dim=1, out=norms[start : start + len(part)])
     return norms
 
 
@@ -72,11 +83,17 @@ def chunks(x: torch.Tensor, rows: int = CHUNK) -> Iterator[tuple[int, torch.Tens
         yield start, x[start : start + rows]
 
 
-def column_means(x: torch.Tensor) -> torch.Tensor:
-    """[D] float64, of [N, D]; float32 within a chunk, float64 across chunks."""
+def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
+    """[D] float64, of [N, D]. A row that is not finite is an error.
+
+    A product with ones reads x twice as fast as a sum does, and over no more than 256 rows it is as exact.
+    """
+    ones = torch.ones(256, dtype=x.dtype, device=x.device)
     total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
-    for _, part in chunks(x):
-        total += part.sum(0)
+    for _, part in chunks(x, len(ones)):
+        total += ones[: len(part)] @ part
+    if not total.isfinite().all():
+        row_norms(x, name)
     return total / len(x)
 
 

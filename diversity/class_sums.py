@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding_bag, pad
 
-from diversity.activations import chunks, column_means, matrix, minus, nonzero_norms, row_norms
+from diversity.activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms
 from zoo import arrays
 from zoo.errors import InputError
 
@@ -14,7 +14,7 @@ class ClassSums:
     """Class sums over a stream of batches, in float64; K x D numbers are kept, whatever the number of examples.
 
     `unit` sums the rows divided by their norms, after `centre` [D] was taken off where it is given. Plain sums are taken
-    about the mean of the first batch (`means` puts it back), so that variances do not drown in a mean far from zero.
+    about a mean of the first rows (`means` puts it back), so that variances do not drown in a mean far from zero.
     """
 
     def __init__(self, unit: bool = False, centre: torch.Tensor | None = None, name: str = "x") -> None:
@@ -33,25 +33,31 @@ class ClassSums:
         y = arrays.labels(labels, rows=len(rows)).to(rows.device)
         self._make_room(int(y.max()) + 1, rows)
         if self.centre is None and not self.unit:
-            row_norms(rows, self.name, self.rows)  # a bad row must be named before it hides in the mean
-            self.centre = column_means(rows)
-        # Long chunks touch the [K, D] sums rarely; shorter ones where each is copied to have the centre taken off.
-        size = 8192 if self.centre is not None else min(max(8192, 64 * len(self.counts)), 65536)
+            self.centre = column_means(rows[:CHUNK], self.name)
+        # Long chunks touch the [K, D] sums rarely; the float32 sum of one class in one chunk stays short.
+        size = min(max(8192, 64 * len(self.counts)), 65536)
         for start, part in chunks(rows, size):
             self._add(part, y[start : start + size], self.rows + start)
         self.rows += len(rows)
 
     def _add(self, x: torch.Tensor, y: torch.Tensor, first_row: int) -> None:
-        if self.centre is not None:
-            x = minus(x, self.centre)
-        norms = (nonzero_norms if self.unit else row_norms)(x, self.name, first_row)
-        counts = y.bincount(minlength=len(self.counts))
+        norms = (nonzero_norms if self.unit else row_norms)(x, self.name, first_row, self.centre)
+        centre = self.centre
+        if centre is not None and centre.norm() > 64 * norms.median():
+            # Far from zero the sums below would lose their digits when the centre comes off; a copy without it keeps them.
+            x, centre = x - centre.to(x.dtype), None
+        classes = len(self.counts)
+        counts = y.bincount(minlength=classes)
         # Examples of one class, gathered by one kernel made for exactly this: a bag of rows and their weighted sum.
         order = y.argsort()
-        weights = norms.reciprocal()[order] if self.unit else None
-        self.sums += embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=weights)
+        weights = norms.reciprocal() if self.unit else None
+        ordered = None if weights is None else weights[order]
+        self.sums += embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=ordered)
+        if centre is not None:  # sum of w (x - c) = sum of w x - c times the sum of w
+            totals = counts.double() if weights is None else y.bincount(weights.double(), minlength=classes)
+            self.sums.addr_(totals, centre.to(x.dtype).double(), alpha=-1)
         self.counts += counts
-        self.squares += counts if self.unit else y.bincount(norms.double().square(), minlength=len(self.counts))
+        self.squares += counts if self.unit else y.bincount(norms.double().square(), minlength=classes)
 
     def _make_room(self, classes: int, x: torch.Tensor) -> None:
         if self.rows == 0:
@@ -81,4 +87,4 @@ class ClassSums:
     def means(self) -> torch.Tensor:
         """[K present, D] mean vector of each class that has examples."""
         means = self.sums[self.present] / self.counts[self.present, None]
-        return means if self.unit or self.centre is None else means + self.centre
+        return means if self.unit or self.centre is None else means + self.centre.to(self.dtype)

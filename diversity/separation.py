@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from diversity.activations import column_means, matrix, row_norms
+from diversity.activations import column_means, matrix
 from diversity.class_sums import ClassSums
 from zoo.errors import InputError
 
@@ -72,11 +72,7 @@ def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
 def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
     """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21)."""
     rows = matrix(x)
-    centre = None
-    if metric == "centered-cosine":
-        row_norms(rows, "x")
-        centre = column_means(rows)
-    sums = separation_sums(metric, centre)
+    sums = separation_sums(metric, column_means(rows) if metric == "centered-cosine" else None)
     sums.update(rows, labels)
     return variances(sums)
 
@@ -98,13 +94,15 @@ def variances(sums: ClassSums) -> ClassVariances:
 
     They add up to the total variance when each class weighs the same (eq. 19 and footnote 5).
     """
-    present = sums.present
-    if len(present) < 2:
-        raise InputError(f"labels: class separation needs at least two classes with examples, found {len(present)}")
-    counts = sums.counts[present]
-    means = sums.sums[present] / counts[:, None]
-    within = float((sums.squares[present] / counts - means.square().sum(1)).mean().clamp(min=0))
-    between = float((means - means.mean(0)).square().sum(1).mean())
+    present = sums.counts > 0
+    classes = int(present.sum())
+    if classes < 2:
+        raise InputError(f"labels: class separation needs at least two classes with examples, found {classes}")
+    counts = sums.counts.clamp(min=1)
+    means = sums.sums / counts[:, None]  # zero for a class without examples
+    own = sums.squares / counts - torch.linalg.vector_norm(means, dim=1).square()
+    apart = torch.linalg.vector_norm(means - means.sum(0) / classes, dim=1).square()
+    within, between = float(own[present].mean().clamp(min=0)), float(apart[present].mean())
     if within + between <= sums.rounding:
         raise InputError(f"{sums.name}: all examples are the same vector, so there is no spread to separate")
     return ClassVariances(within, between)

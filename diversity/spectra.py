@@ -49,7 +49,7 @@ class SpectrumMeter:
         Two groups of n and m rows about their joint mean have the scatter of each about its own, and
         n m / (n + m) times the outer square of the difference of the means.
         """
-        mean = column_means(x)
+        mean = column_means(x, self.name)
         rows = [minus(x, mean)]
         if self._mean is None:
             self._mean = mean

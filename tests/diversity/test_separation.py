@@ -171,7 +171,7 @@ def test_maps_half_precision_and_tensors() -> None:
         (np.ones((4, 2)), [0, 0, 1, 1], "cosine", "all examples are the same vector"),
         (np.outer([1, 2, 3, 4], [1, 1, 0.1]), [0, 0, 1, 1], "cosine", "all examples are the same vector"),
         (np.full((4, 2), 0.1, np.float32), [0, 0, 1, 1], "euclidean", "all examples are the same vector"),
-        (np.ones((4, 2)), [0, 0, 1, 1], "centered-cosine", "row 0 is a zero vector"),
+        (np.ones((4, 2)), [0, 0, 1, 1], "centered-cosine", "row 0 is the mean itself"),
         (np.diag([1.0, 1, 0, 1]), [0, 0, 1, 1], "cosine", "x: row 2 is a zero vector"),
         (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "cosine", "x: row 2 has NaN"),
         (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "centered-cosine", "x: row 2 has NaN"),

@@ -1,0 +1,120 @@
+"""Minibatch CKA of 16 x 16 layers, n = 10,000, widths 256-2048, against torch_cka in the same run.
+
+    python tests/benchmarks/cka.py --peer-python /path/to/venv/bin/python
+
+The peer lives in a virtual environment of its own (pip install torch_cka setuptools); without `--peer-python` it is looked
+for in this one, and left out where it is not installed. It takes minutes a batch, so it is timed on `--peer-batches` of the
+batches and its time is extrapolated to all of them in proportion; our time is of all of them. Both get the same
+activations, made beforehand, and the largest difference of their results on those batches is printed.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import torch
+
+WIDTHS = [256] * 3 + [512] * 4 + [1024] * 6 + [2048] * 3
+
+
+def batch(index: int, rows: int, layers: int) -> list[list[torch.Tensor]]:
+    """Activations of both networks: rectified random projections of inputs that they share."""
+    generator = torch.Generator().manual_seed(index)
+    inputs = torch.randn(rows, 64, generator=generator)
+    networks = []
+    for network in range(2):
+        weights = torch.Generator().manual_seed(1000 + network)
+        networks.append([(inputs @ torch.randn(64, width, generator=weights)).relu_() for width in WIDTHS[:layers]])
+    return networks
+
+
+def sizes(rows: int, size: int) -> list[int]:
+    return [min(size, rows - start) for start in range(0, rows, size)]
+
+
+def time_peer(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
+    """Seconds that torch_cka takes for the batches, with networks that only play back their activations."""
+    from torch import nn
+    from torch_cka import CKA
+
+    class Playback(nn.Module):
+        def __init__(self, network: int) -> None:
+            super().__init__()
+            self.network = network
+            self.layers = nn.ModuleList(nn.Identity() for _ in batches[0][network])
+
+        def forward(self, index: torch.Tensor) -> None:
+            for layer, activations in zip(self.layers, batches[int(index)][self.network], strict=True):
+                layer(activations)
+
+    names = [f"layers.{k}" for k in range(len(batches[0][0]))]
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(len(batches))), batch_size=1)
+    peer = CKA(Playback(0), Playback(1), "a", "b", names, names)
+    start = time.perf_counter()
+    peer.compare(loader, loader)
+    return time.perf_counter() - start, peer.export()["CKA"].tolist()
+
+
+def time_ours(batches: list[list[list[torch.Tensor]]]) -> tuple[float, np.ndarray]:
+    from diversity.similarity import MinibatchCKA
+
+    meter = MinibatchCKA()
+    start = time.perf_counter()
+    for first, second in batches:
+        meter.update(first, second)
+    result = meter.result().to_numpy()
+    return time.perf_counter() - start, result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--batch-size", type=int, default=1500)
+    parser.add_argument("--layers", type=int, default=16, help="how many of the 16 widths")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--peer-batches", type=int, default=1)
+    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--as-peer", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    rows = sizes(options.rows, options.batch_size)
+    if options.as_peer:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seconds, result = time_peer([batch(k, rows[k], options.layers) for k in range(options.peer_batches)])
+        print(json.dumps({"seconds": seconds, "result": result}))
+        return
+
+    runs = []
+    for _ in range(options.repeats):
+        runs.append(sum(time_ours([batch(k, n, options.layers)])[0] for k, n in enumerate(rows)))
+    ours = statistics.median(runs)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{options.layers} x {options.layers} layers, {options.rows} rows in {len(rows)} batches, {options.threads} threads"
+    )
+    print(f"{'diversity.MinibatchCKA':32}{ours:10.2f} s   peak memory {memory:.0f} MB")
+
+    command = [options.peer_python, *sys.argv, "--as-peer", "--threads", str(options.threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"torch_cka left out: {done.stderr.strip().splitlines()[-1]}")
+        return
+    peer = json.loads(done.stdout.splitlines()[-1])
+    share = sum(rows[: options.peer_batches]) / options.rows
+    _, check = time_ours([batch(k, rows[k], options.layers) for k in range(options.peer_batches)])
+    estimated = f"measured on {share:.0%} of the rows: {peer['seconds']:.1f} s" if share < 1 else "measured"
+    print(f"{'torch_cka':32}{peer['seconds'] / share:10.2f} s   {estimated}")
+    print(f"{'ratio':32}{peer['seconds'] / share / ours:10.1f}")
+    print(f"{'largest difference of CKA':32}{np.abs(check - np.array(peer['result'])).max():10.1e}")
+
+
+if __name__ == "__main__":
+    main()
