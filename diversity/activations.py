@@ -25,6 +25,11 @@ def matrix(values: Any, name: str = "x") -> torch.Tensor:
     return (x if x.dtype in (torch.float32, torch.float64) else x.float()).flatten(1)
 
 
+def wide(device: torch.device) -> torch.dtype:
+    """The dtype of long sums: float64, or float32 on devices that have no wider numbers."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
     """An error unless the two describe the same number of examples."""
     if len(first) != len(other):
@@ -89,7 +94,7 @@ def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
     A product with ones reads x twice as fast as a sum does, and over no more than 256 rows it is as exact.
     """
     ones = torch.ones(256, dtype=x.dtype, device=x.device)
-    total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
+    total = torch.zeros(x.shape[1], dtype=wide(x.device), device=x.device)
     for _, part in chunks(x, len(ones)):
         total += ones[: len(part)] @ part
     if not total.isfinite().all():

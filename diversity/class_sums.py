@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding_bag, pad
 
-from diversity.activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms
+from diversity.activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms, wide
 from zoo import arrays
 from zoo.errors import InputError
 
@@ -23,9 +23,9 @@ class ClassSums:
         self.name = name
         self.rows = 0
         self.dtype = torch.float64  # of the activations
-        self.counts = torch.zeros(0, dtype=torch.float64)  # [K]
-        self.sums = torch.zeros(0, 0, dtype=torch.float64)  # [K, D]
-        self.squares = torch.zeros(0, dtype=torch.float64)  # [K]
+        self.counts = torch.zeros(0)  # [K]
+        self.sums = torch.zeros(0, 0)  # [K, D]
+        self.squares = torch.zeros(0)  # [K]
 
     def update(self, x: Any, labels: Any) -> None:
         """Take a batch of activations [n, ...] with their class indices [n]."""
@@ -54,15 +54,15 @@ class ClassSums:
         ordered = None if weights is None else weights[order]
         self.sums += embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=ordered)
         if centre is not None:  # sum of w (x - c) = sum of w x - c times the sum of w
-            totals = counts.double() if weights is None else y.bincount(weights.double(), minlength=classes)
-            self.sums.addr_(totals, centre.to(x.dtype).double(), alpha=-1)
+            totals = counts if weights is None else y.bincount(weights.to(self.sums.dtype), minlength=classes)
+            self.sums.addr_(totals.to(self.sums.dtype), centre.to(x.dtype).to(self.sums.dtype), alpha=-1)
         self.counts += counts
-        self.squares += counts if self.unit else y.bincount(norms.double().square(), minlength=classes)
+        self.squares += counts if self.unit else y.bincount(norms.to(self.squares.dtype).square(), minlength=classes)
 
     def _make_room(self, classes: int, x: torch.Tensor) -> None:
         if self.rows == 0:
-            self.counts, self.squares = (kept.to(x.device) for kept in (self.counts, self.squares))
-            self.sums = torch.zeros(0, x.shape[1], dtype=torch.float64, device=x.device)
+            self.counts, self.squares = torch.zeros(2, 0, dtype=wide(x.device), device=x.device)
+            self.sums = torch.zeros(0, x.shape[1], dtype=wide(x.device), device=x.device)
             self.dtype = x.dtype
         elif x.shape[1] != self.sums.shape[1]:
             raise InputError(

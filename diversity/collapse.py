@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from diversity.activations import CHUNK, chunks, matrix, minus
+from diversity.activations import CHUNK, chunks, matrix, minus, wide
 from diversity.class_sums import ClassSums
 from zoo import arrays
 from zoo.errors import InputError
@@ -44,7 +44,7 @@ def neural_collapse(x: Any, labels: Any, weight: Any, bias: Any = None) -> Neura
     0.0
     """
     rows = matrix(x)
-    w = matrix(weight, "weight").to(rows.device, torch.float64)
+    w = matrix(weight, "weight").to(rows.device, wide(rows.device))
     classes = len(w)
     if w.shape[1] != rows.shape[1]:
         raise InputError(f"weight: expected shape [C, {rows.shape[1]}] to fit x, found {list(w.shape)}")
@@ -54,15 +54,17 @@ def neural_collapse(x: Any, labels: Any, weight: Any, bias: Any = None) -> Neura
     b = torch.zeros(classes) if bias is None else arrays.tensor(bias, "bias")
     if b.shape != (classes,):
         raise InputError(f"bias: expected shape [{classes}], found {list(b.shape)}")
-    b = b.to(rows.device, torch.float64)
+    b = b.to(rows.device, w.dtype)
     if not (w.isfinite().all() and b.isfinite().all()):
         raise InputError("weight and bias: expected finite numbers, found NaN or an infinity")
 
     sums = ClassSums()
     sums.update(rows, y)
     if len(sums.present) < classes:
-        absent = sorted(set(range(classes)) - set(sums.present.tolist()))
-        raise InputError(f"labels: {len(absent)} of {classes} classes have no examples, first {absent[0]}; all need some")
+        absent = (y.bincount(minlength=classes) == 0).nonzero()
+        raise InputError(
+            f"labels: {len(absent)} of {classes} classes have no examples, first {int(absent[0])}; all need some"
+        )
     means = sums.means()
     centred = means - means.mean(0)
     mean_norms, weight_norms = _norms(centred, "mean", math.sqrt(sums.rounding)), _norms(w, "weight", 0.0)
@@ -93,11 +95,11 @@ def _variability(x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor, means: 
     kept[len(means) - 1 :] = False  # C centred means span at most C - 1 dimensions
     whiten = (directions[kept] / size[kept, None]).T.to(x.dtype)
     own = means.to(x.dtype)
-    trace = torch.zeros((), dtype=torch.float64, device=x.device)
+    trace = torch.zeros((), dtype=counts.dtype, device=x.device)
     for start, part in chunks(x):
         labels = y[start : start + len(part)]
         spread = ((part - own[labels]) @ whiten).square().sum(1)
-        trace += (spread.double() / counts[labels]).sum()
+        trace += (spread.to(counts.dtype) / counts[labels]).sum()
     return float(trace / len(means))
 
 

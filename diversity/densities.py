@@ -3,9 +3,10 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from diversity.activations import chunks, matrix, unit_rows
+from diversity.activations import chunks, matrix, unit_rows, wide
 from zoo import arrays
 from zoo.errors import InputError
 
@@ -37,7 +38,7 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
         drawn = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))[:rows].sort().values
         values, y = values[drawn.to(values.device)], y[drawn.to(values.device)]
     unit = unit_rows(values, "x")
-    counts = torch.zeros(2 * bins, dtype=torch.float64, device=unit.device)
+    counts = torch.zeros(2 * bins, dtype=torch.int64, device=unit.device)
     for start in range(0, len(unit), BLOCK):
         stop = min(start + BLOCK, len(unit))
         distance = 1 - unit[start:stop] @ unit[:stop].T
@@ -45,14 +46,14 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
         bin_of += bins * (y[start:stop, None] != y[:stop])
         below = torch.ones_like(bin_of, dtype=torch.bool).tril(start - 1)  # each pair once, none with itself
         counts += bin_of[below].bincount(minlength=2 * bins)
-    within, between = counts.reshape(2, bins).cpu()
+    within, between = arrays.host(counts).reshape(2, bins)
     for kind, pairs in (("the same class", within), ("different classes", between)):
         if pairs.sum() == 0:
             raise InputError(f"labels: no two of the {len(unit)} examples are of {kind}, so their distances have no density")
     width = 2 / bins
-    middles = (torch.arange(bins, dtype=torch.float64) + 0.5) * width
-    columns = {"distance": middles, "within": within / within.sum() / width, "between": between / between.sum() / width}
-    return pd.DataFrame({name: column.numpy() for name, column in columns.items()})
+    middles = (np.arange(bins) + 0.5) * width
+    densities = {"within": within / within.sum() / width, "between": between / between.sum() / width}
+    return pd.DataFrame({"distance": middles} | densities)
 
 
 def kernel_density(values: Any, bandwidth: float | None = None, points: int = 256) -> "pd.DataFrame":
@@ -67,19 +68,20 @@ def kernel_density(values: Any, bandwidth: float | None = None, points: int = 25
     """
     import pandas as pd
 
-    sample = arrays.tensor(values, "values").double()
+    sample = arrays.tensor(values, "values")
     if sample.ndim != 1 or len(sample) < 2 or not sample.isfinite().all():
         raise InputError(f"values: expected at least two finite numbers of shape [N], found shape {list(sample.shape)}")
+    sample = sample.to(wide(sample.device))
     if bandwidth is None:
         bandwidth = float(sample.std()) * len(sample) ** -0.2
     if not bandwidth > 0:
         raise InputError(f"bandwidth: expected a positive number, found {bandwidth}; equal values need one of your own")
     margin = 3 * bandwidth
     grid = torch.linspace(
-        float(sample.min()) - margin, float(sample.max()) + margin, points, dtype=torch.float64, device=sample.device
+        float(sample.min()) - margin, float(sample.max()) + margin, points, dtype=sample.dtype, device=sample.device
     )
     density = torch.zeros_like(grid)
     for _, part in chunks(sample, 2**16):
         density += ((grid[:, None] - part) / bandwidth).square_().mul_(-0.5).exp_().sum(1)
     density /= len(sample) * bandwidth * math.sqrt(2 * math.pi)
-    return pd.DataFrame({"value": grid.cpu().numpy(), "density": density.cpu().numpy()})
+    return pd.DataFrame({"value": arrays.host(grid), "density": arrays.host(density)})

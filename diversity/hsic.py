@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from diversity.activations import chunks, column_means, minus
+from diversity.activations import chunks, column_means, minus, wide
 
 # Rows of a Gram matrix built at a time. Large enough for fast products, small enough that the blocks of 32 layers
 # stay near the cache and that a float32 product over one block is good to six digits.
@@ -56,8 +56,8 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
     """
     n, device = len(layers[0]), layers[0].device
     squares = [torch.linalg.vector_norm(x, dim=1).square() for x in layers]
-    products = torch.zeros(len(layers), len(layers), dtype=torch.float64, device=device)
-    rows = torch.zeros(len(layers), n, dtype=torch.float64, device=device)
+    products = torch.zeros(len(layers), len(layers), dtype=wide(device), device=device)
+    rows = torch.zeros(len(layers), n, dtype=wide(device), device=device)
     for start in range(0, n, BLOCK):
         here = slice(start, min(start + BLOCK, n))
         for there in (slice(0, start), here):
@@ -78,7 +78,7 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
             rows[:, here] += block.sum(2)
             flat = block.flatten(1)
             products += (flat @ flat.T) * (1 if on_diagonal else 2)
-    diagonal = torch.ones_like(rows) if gaussian else torch.stack(squares).double()
+    diagonal = torch.ones_like(rows) if gaussian else torch.stack(squares).to(rows.dtype)
     return GramSums(products, rows, diagonal)
 
 
@@ -90,11 +90,11 @@ def feature_sums(x: torch.Tensor, y: torch.Tensor) -> GramSums:
     """
     means = column_means(x), column_means(y)
     pairs = ((0, 0), (0, 1), (1, 1))
-    crosses = [torch.zeros(len(means[i]), len(means[j]), dtype=torch.float64, device=x.device) for i, j in pairs]
+    crosses = [torch.zeros(len(means[i]), len(means[j]), dtype=means[0].dtype, device=x.device) for i, j in pairs]
     squares = []
     for start, part in chunks(x):
         centred = minus(part, means[0]), minus(y[start : start + len(part)], means[1])
-        squares.append(torch.stack([torch.linalg.vector_norm(z, dim=1).double().square() for z in centred]))
+        squares.append(torch.stack([torch.linalg.vector_norm(z, dim=1).to(means[0].dtype).square() for z in centred]))
         for cross, (i, j) in zip(crosses, pairs, strict=True):
             cross += centred[i].T @ centred[j]
     xx, xy, yy = (cross.square().sum() for cross in crosses)

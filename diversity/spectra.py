@@ -97,7 +97,7 @@ def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: boo
     for name, values in matrices.items():
         meter = SpectrumMeter(center, name)
         meter.update(values)
-        spectrum = meter.values().double().cpu().numpy()
+        spectrum = arrays.host(meter.values()).astype("float64")
         relative = spectrum / (spectrum[0] or 1.0)
         index = range(1, len(spectrum) + 1)
         frames.append(pd.DataFrame({"matrix": name, "index": index, "value": spectrum, "relative": relative}))
