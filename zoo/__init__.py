@@ -1,0 +1,63 @@
+"""A zoo of image classifiers: models by name, their outputs on disk, calibration, objectives and training.
+
+Everything named here loads when it is first used, so that `import zoo` takes no time and no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import builtins
+
+    from zoo import calibration as calibration
+    from zoo import datasets as datasets
+    from zoo import objectives as objectives
+    from zoo.calibration import calibrate as calibrate
+    from zoo.cards import Card as Card
+    from zoo.hidden import layers as layers
+    from zoo.importing import import_outputs as import_outputs
+    from zoo.model import Model as Model
+    from zoo.outputs import Outputs as Outputs
+    from zoo.outputs import Runs as Runs
+    from zoo.registry import card as card
+    from zoo.registry import list as list
+    from zoo.registry import load as load
+    from zoo.registry import register as register
+    from zoo.runner import run as run
+    from zoo.store import verify as verify
+    from zoo.training import train as train
+
+_HOMES = {
+    "Card": "cards",
+    "Model": "model",
+    "Outputs": "outputs",
+    "Runs": "outputs",
+    "calibrate": "calibration",
+    "card": "registry",
+    "import_outputs": "importing",
+    "layers": "hidden",
+    "list": "registry",
+    "load": "registry",
+    "register": "registry",
+    "run": "runner",
+    "train": "training",
+    "verify": "store",
+}
+_SUBPACKAGES = ("calibration", "datasets", "heads", "labels", "objectives")
+
+__all__ = [
+    "Card", "Model", "Outputs", "Runs", "calibrate", "calibration", "card", "datasets", "import_outputs", "layers", "list",
+    "load", "objectives", "register", "run", "train", "verify",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"zoo.{_HOMES[name]}"), name)
+    if name in _SUBPACKAGES:
+        return import_module(f"zoo.{name}")
+    raise AttributeError(f"module 'zoo' has no attribute {name!r}")
+
+
+def __dir__() -> "builtins.list[str]":
+    return sorted({*globals(), *_HOMES, *_SUBPACKAGES})

@@ -7,7 +7,6 @@ error with its path. What has one meaning is converted: grey and palette to RGB,
 
 import io
 import os
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,9 +27,7 @@ def pictures(images: Images) -> Iterator[Image.Image]:
     >>> [picture.size for picture in pictures(np.zeros((2, 4, 6, 3), np.uint8))]
     [(6, 4), (6, 4)]
     """
-    if isinstance(images, (str, os.PathLike, Image.Image, bytes)):
-        yield picture(images, "image")
-    elif _is_array(images) and images.ndim in (2, 3):
+    if isinstance(images, (str, os.PathLike, Image.Image, bytes)) or (_is_array(images) and images.ndim in (2, 3)):
         yield picture(images, "image")
     elif isinstance(images, Iterable) or hasattr(images, "__getitem__"):
         for number, image in enumerate(images):

@@ -89,9 +89,9 @@ class Model:
         """The hash of the weights as they were loaded; random weights are hashed number by number."""
         return self._weights_hash or state_hash(self.network)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Model":
-        """This model, moved."""
-        self.network.to(device=device, dtype=dtype)
+    def to(self, device: torch.device | str) -> "Model":
+        """This model, moved to another device."""
+        self.network.to(device)
         return self
 
     def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -42,17 +42,20 @@ class RecipeName:
         return f"{self.architecture}-{self.objective}{seed}{'.' + self.dataset if self.dataset else ''}"
 
 
-def parse_recipe(name: str, architectures: Iterable[str], objectives: Iterable[str]) -> RecipeName | None:
-    """The parts of a recipe name, or None where it is not of that form.
+def parse_recipe(name: str, architectures: Iterable[str] | None, objectives: Iterable[str]) -> RecipeName | None:
+    """The parts of a recipe name, or None where it is not of that form; any architecture will do where none are given.
 
     Both parts may contain hyphens (`wrn-16-8-label-smoothing`), so the known objectives decide where to cut. `.` may stand
     in an architecture too, so the dataset is what follows the last one after the objective.
+
+    >>> str(parse_recipe("wrn-16-8-label-smoothing-s3.cifar10", None, ["label-smoothing"]).architecture)
+    'wrn-16-8'
     """
     objective = "|".join(re.escape(o) for o in sorted(objectives, key=len, reverse=True))
     form = re.compile(
         rf"(?P<arch>.+?)-(?P<objective>(?:{objective})(?:\+(?:{objective}))*)(?:-s(?P<seed>\d+))?(?:\.(?P<data>[a-z0-9-]+))?\Z"
     )
     match = form.match(name)
-    if not match or match["arch"] not in set(architectures):
+    if not match or (architectures is not None and match["arch"] not in set(architectures)):
         return None
     return RecipeName(match["arch"], match["objective"], int(match["seed"] or 0), match["data"])

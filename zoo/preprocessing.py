@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,6 +34,10 @@ class Preprocessing(Protocol):
     @property
     def fingerprint(self) -> str:
         """A hash of all that decides the result; it stands in the key of stored outputs."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The shape of one input."""
 
     def __call__(self, image: Image.Image) -> Tensor:
         """The network's input for one picture, float32."""
@@ -85,7 +90,7 @@ class Pipeline:
         return torch.from_numpy(np.ascontiguousarray(array))
 
     def normalise(self, batch: Tensor) -> Tensor:
-        """[..., C, H, W] of uint8 to float32; the order of operations is torchvision's, so that results are equal to the bit."""
+        """[..., C, H, W] of uint8 to float32, in torchvision's order of operations and so equal to it to the bit."""
         mean = torch.tensor(self.spec.mean, dtype=torch.float32, device=batch.device)[:, None, None]
         std = torch.tensor(self.spec.std, dtype=torch.float32, device=batch.device)[:, None, None]
         return batch.to(torch.float32).div_(255).sub_(mean).div_(std)
@@ -114,11 +119,15 @@ class Pipeline:
 class Packed:
     """Several transforms of one picture, end to end in one [1, 1, L] tensor: what a model of several networks takes in."""
 
-    parts: tuple[Pipeline, ...]
+    parts: tuple[Preprocessing, ...]
 
     @cached_property
     def fingerprint(self) -> str:
         return _hash([part.fingerprint for part in self.parts])
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return 1, 1, sum(math.prod(part.size) for part in self.parts)
 
     def __call__(self, image: Image.Image) -> Tensor:
         return self._pack([part(image) for part in self.parts])
@@ -133,7 +142,7 @@ class Packed:
 
     def unpack(self, batch: Tensor) -> list[Tensor]:
         """[N, 1, 1, L] as one [N, C, H, W] for each transform."""
-        lengths = [int(np.prod(part.size)) for part in self.parts]
+        lengths = [math.prod(part.size) for part in self.parts]
         pieces = batch.flatten(1).split(lengths, 1)
         return [piece.reshape(-1, *part.size) for part, piece in zip(self.parts, pieces, strict=True)]
 

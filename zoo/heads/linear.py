@@ -1,0 +1,113 @@
+"""A linear head, fitted on embeddings by multinomial logistic regression, and kept beside a model's card."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoo import arrays, cards, files, settings, tensorfile
+from zoo.cards import Card
+from zoo.errors import InputError, MissingWeights
+from zoo.model import Model, Network
+from zoo.names import check_safe
+
+
+def fit_linear(
+    model: Model, embeddings: Any, y: Any, classes: Sequence[str], strength: float = 1e-2, name: str | None = None
+) -> Model:
+    """`model` with a linear head that predicts `classes`, fitted on embeddings [N, D] with labels `y` [N].
+
+    Minimises the sum of log losses + strength * ||W||^2 by L-BFGS, in dimensions scaled to unit variance; the scaling is
+    folded into the weights, so the head takes embeddings as they are. `name` is the new model's, by default the model's
+    own with `-linear`.
+    """
+    x = arrays.tensor(embeddings, "embeddings").cpu().double()
+    if x.ndim != 2 or not torch.isfinite(x).all():
+        raise InputError(f"{model.name}: embeddings: expected finite numbers of shape [N, D], found {list(x.shape)}")
+    if not strength > 0:
+        raise InputError(f"{model.name}: strength: expected a positive number, found {strength}")
+    labels = arrays.labels(y, len(classes), len(x)).cpu().numpy()
+    absent = sorted(set(range(len(classes))) - set(labels.tolist()))
+    if absent:
+        raise InputError(
+            f"{model.name}: no example of class {classes[absent[0]]!r} ({len(absent)} such); fit on all classes"
+        )
+    weight, bias = _fit(x.numpy(), labels, strength)
+    head = _linear(torch.from_numpy(weight).float(), torch.from_numpy(bias).float()).to(model.device)
+    network = Network(model.body, head, model.network.blocks)
+    card = dataclasses.replace(
+        model.card, name=name or f"{model.name}-linear", head="linear", labels=model.card.labels, link="softmax"
+    )
+    digest = files.digest([model.weights_hash, weight.tobytes(), bias.tobytes()])
+    return Model(card, network, model.transform, classes, digest)
+
+
+def save_linear(model: Model, labels: str) -> Path:
+    """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; `labels` names its label set.
+
+    The path of the card.
+    """
+    if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
+        raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
+    check_safe(model.name)
+    tensors = {"weight": model.head.weight.cpu().numpy(), "bias": model.head.bias.cpu().numpy()}
+    path = _path(model.name)
+    files.make_folder(path.parent)
+    files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
+    card = dataclasses.replace(model.card, labels=labels, path=None, reference=[], title=model.name, body="")
+    card_path = files.make_folder(settings.home() / "cards") / f"{model.name}.md"
+    files.write(card_path, cards.write(card).encode())
+    return card_path
+
+
+def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tuple[nn.Module, str | None]:
+    """The head kept for a card, and its hash; with `weights` false a random one."""
+    if not weights:
+        return nn.Linear(width, len(classes)), None
+    path = _path(card.name)
+    if not path.exists():
+        raise MissingWeights(
+            f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled pictures "
+            "with zoo.heads.fit_linear, then keep it with zoo.heads.save_linear"
+        )
+    file = tensorfile.read(path)
+    kept = json.loads(file.metadata.get("zoo", "{}")).get("classes")
+    weight, bias = (torch.from_numpy(np.array(file.tensors[key])) for key in ("weight", "bias"))
+    if kept != list(classes) or weight.shape != (len(classes), width):
+        raise InputError(
+            f"{card.name}: the head in {path} has shape {list(weight.shape)} and {len(kept or ())} classes, expected "
+            f"[{len(classes)}, {width}] and the classes of {card.labels}; fit it again"
+        )
+    return _linear(weight, bias), files.sha256(path)
+
+
+def _fit(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = x.mean(0), x.std(0)
+    scale[scale == 0] = 1
+    # scikit-learn minimises C * (sum of losses) + ||W||^2 / 2, so C = 1 / (2 strength).
+    solver = LogisticRegression(C=1 / (2 * strength), tol=1e-6, max_iter=5000)
+    solver.fit((x - mean) / scale, y)
+    coefficients, intercepts = solver.coef_, solver.intercept_
+    if len(coefficients) == 1:  # two classes: one row, the logit of the second against the first
+        coefficients, intercepts = np.vstack([-coefficients, coefficients]) / 2, np.hstack([-intercepts, intercepts]) / 2
+    weight = coefficients / scale
+    return weight, intercepts - weight @ mean
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    head = nn.Linear(weight.shape[1], weight.shape[0])
+    with torch.no_grad():
+        head.weight.copy_(weight)
+        head.bias.copy_(bias)
+    return head.requires_grad_(False)
+
+
+def _path(name: str) -> Path:
+    return settings.home() / "weights" / name / "head.safetensors"
