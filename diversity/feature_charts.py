@@ -1,0 +1,137 @@
+"""Charts of representations: similarity, separation and sparsity by layer, spectra, densities. Altair, the data inside."""
+
+from collections.abc import Mapping
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from zoo.errors import InputError
+
+WIDTH, HEIGHT = 420, 260
+
+
+def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
+    """CKA of the layers of two networks as a heatmap, first layers at the bottom left (Kornblith et al. 2021, Fig. 2a).
+
+    `frame` is what `cka` or `MinibatchCKA.result` gives. Unbiased estimates a little below 0 have the colour of 0.
+    """
+    rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
+    values = frame.to_numpy(float).round(4)
+    cells = pd.DataFrame(
+        {"first": np.repeat(rows, len(columns)), "second": np.tile(columns, len(rows)), "cka": values.reshape(-1)}
+    )
+    side = max(12, min(36, 420 // max(len(rows), len(columns))))
+    names = frame.index.name or "first network", frame.columns.name or "second network"
+    return (
+        alt.Chart(cells)
+        .mark_rect()
+        .encode(
+            x=alt.X("second:N", sort=columns, title=str(names[1])),
+            y=alt.Y("first:N", sort=rows[::-1], title=str(names[0])),
+            color=alt.Color("cka:Q", title="CKA", scale=alt.Scale(domain=[0, 1], scheme="magma", clamp=True)),
+            tooltip=["first:N", "second:N", alt.Tooltip("cka:Q", format=".3f")],
+        )
+        .properties(width=alt.Step(side), height=alt.Step(side), title=title)
+    )
+
+
+def separation_chart(frame: pd.DataFrame) -> alt.Chart:
+    """Class separation of each layer, a line a model (Fig. 4); `frame` is what `layer_separation` gives."""
+    return _by_layer(frame, "r2", alt.Y("r2:Q", title="class separation R²"))
+
+
+def sparsity_chart(frame: pd.DataFrame) -> alt.Chart:
+    """The share of non-zero activations of each block, a line a model (Fig. 3); `frame` is what `layer_sparsity` gives."""
+    return _by_layer(frame, "nonzero", alt.Y("nonzero:Q", title="non-zero activations", axis=alt.Axis(format="%")))
+
+
+def training_chart(frame: pd.DataFrame) -> alt.Chart:
+    """Class separation over training, a colour a model, a dash a split (Fig. E.4); `frame`: `separation_over_training`."""
+    return (
+        alt.Chart(frame)
+        .mark_line()
+        .encode(
+            x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("r2:Q", title="class separation R²", scale=alt.Scale(zero=False)),
+            color=alt.Color("model:N"),
+            strokeDash=alt.StrokeDash("split:N"),
+            tooltip=["model:N", "split:N", "epoch:Q", alt.Tooltip("r2:Q", format=".4f")],
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
+    """Singular values relative to the largest, a panel a matrix, a line a model (Fig. E.2); values: `singular_spectra`."""
+    frame = _named(frames)
+    positive = frame[frame.relative > 0]  # a logarithmic axis has no place for zero
+    return (
+        alt.Chart(positive)
+        .mark_line()
+        .encode(
+            x=alt.X("index:Q", title="index", scale=alt.Scale(type="log")),
+            y=alt.Y("relative:Q", title="singular value / largest", scale=alt.Scale(type="log")),
+            color=alt.Color("model:N"),
+        )
+        .properties(width=220, height=200)
+        .facet(column=alt.Column("matrix:N", title=None))
+    )
+
+
+def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
+    """Cosine distance within classes (full) and between them (dashed), a colour a model (Fig. E.3).
+
+    `frames` holds what `distance_densities` gives, by model. Empty bins at both ends are left out.
+    """
+    frame = _named(frames).melt(["model", "distance"], ["within", "between"], "pairs", "density")
+    held = frame.loc[frame.density > 0, "distance"]
+    frame = frame[frame.distance.between(held.min(), held.max())]
+    dash = alt.Scale(domain=["within", "between"], range=[[1, 0], [4, 4]])
+    return (
+        alt.Chart(frame)
+        .mark_line()
+        .encode(
+            x=alt.X("distance:Q", title="cosine distance"),
+            y=alt.Y("density:Q"),
+            color=alt.Color("model:N"),
+            strokeDash=alt.StrokeDash("pairs:N", scale=dash),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
+    """Densities of angular visual hardness, a line a model (Fig. E.1); values: `kernel_density` of the scores."""
+    return (
+        alt.Chart(_named(frames))
+        .mark_line()
+        .encode(
+            x=alt.X("value:Q", title="angular visual hardness", scale=alt.Scale(zero=False)),
+            y=alt.Y("density:Q"),
+            color=alt.Color("model:N"),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def _by_layer(frame: pd.DataFrame, value: str, y: alt.Y) -> alt.Chart:
+    """Layers keep the order in which they come; those of several networks are put in one row of names."""
+    order = list(dict.fromkeys(frame.layer))
+    return (
+        alt.Chart(frame.dropna(subset=[value]))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("layer:N", sort=order, title=None),
+            y=y,
+            color=alt.Color("model:N"),
+            tooltip=["model:N", "layer:N", alt.Tooltip(f"{value}:Q", format=".4f")],
+        )
+        .properties(width=alt.Step(24) if len(order) > 16 else WIDTH, height=HEIGHT)
+    )
+
+
+def _named(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    if not frames:
+        raise InputError("expected at least one model to draw, found none")
+    return pd.concat([frame.assign(model=name) for name, frame in frames.items()], ignore_index=True)
