@@ -81,8 +81,9 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
     hits = likelihood.hits(before)
     bins = bin_counts(before.confidence, hits), bin_counts(after.confidence, hits)
+    bounds = {LOW: MAX_TEMPERATURE, HIGH: MIN_TEMPERATURE}
     return TemperatureFit(
-        temperature=min(max(after.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE),
+        temperature=bounds.get(after.log_inverse) or after.temperature,
         link=link,
         examples=len(likelihood),
         nll_before=before.nll,
@@ -91,7 +92,7 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         ece_after=binned_error(bins[1]),
         brier_before=before.brier,
         brier_after=after.brier,
-        at_bound=after.log_inverse in (LOW, HIGH),
+        at_bound=after.log_inverse in bounds,
         note=note,
         passes=passes,
         bins=bins,
@@ -125,11 +126,12 @@ def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point,
         if end.nll < after.nll or end.nll == 0:
             return (
                 end,
-                f"every label already has the greatest logit, so colder is always better; stopped at {MIN_TEMPERATURE}",
+                f"every label already has the greatest logit, so colder is always better; stopped at {MIN_TEMPERATURE:g}",
             )
     if after.log_inverse == HIGH:
-        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE}; scale the logits up"
+        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE:g}: the logits are tiny"
     if after.log_inverse == LOW:
-        return after, f"labels are no likelier than by chance, so hotter is always better; stopped at {MAX_TEMPERATURE:g}"
+        why = "labels are no likelier than by chance, or the logits are out of all scale"
+        return after, f"the best temperature lies above the greatest one tried, {MAX_TEMPERATURE:g}: {why}"
     # Within the tolerance T = 1 may be the better of the two; calibration never raises the likelihood it minimises.
     return (before if before.nll < after.nll else after), ""

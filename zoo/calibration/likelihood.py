@@ -12,6 +12,7 @@ Sigmoid, p_k = sigmoid(v_k) / sum_j sigmoid(v_j) with v = z/T: l = log sigmoid(v
 a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be negative: not convex in b.
 """
 
+import ctypes
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,8 +53,9 @@ class Point:
 class Likelihood:
     """Logits [N, K] in one or more blocks of rows, with their labels [N]."""
 
-    def __init__(self, logits: Column, labels: Tensor, link: Link, name: str) -> None:
+    def __init__(self, logits: Column, labels: Tensor, link: Link, name: str, whole: "Likelihood | None" = None) -> None:
         self.logits, self.labels, self.link, self.name = logits, labels, link, name
+        self.whole = whole  # what this is a sample of
         self.top = self.label = torch.empty(0)  # [N] greatest logit, and the label's: filled by the first pass
         self.masked = False  # set when infinities are met, which are replaced from then on
 
@@ -69,7 +71,8 @@ class Likelihood:
         for block in self.logits.blocks:
             labels.append(self.labels[start : start + len(block) : step])
             start += len(block)
-        return Likelihood(Column([block[::step] for block in self.logits.blocks]), torch.cat(labels), self.link, self.name)
+        thinned = Column([block[::step] for block in self.logits.blocks])
+        return Likelihood(thinned, torch.cat(labels), self.link, self.name, self)
 
     def at(self, *log_inverses: float) -> list[Point]:
         """The likelihood at each of these values of s = log(1/T); the logits are read once."""
@@ -83,7 +86,7 @@ class Likelihood:
     def _point(self, s: float, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
         inverse = math.exp(s)
         if self.link == "softmax":
-            log_y = a_y = (self.label - self.top) * inverse
+            log_y = a_y = (self.label - self.top) * _rounded(inverse / LOG_2, self.top) * LOG_2
             c_y = torch.zeros_like(log_y)
         else:
             log_y = logsigmoid(self.label * inverse) - logsigmoid(self.top * inverse)
@@ -122,6 +125,8 @@ class Likelihood:
 
     def _check_rows(self) -> None:
         """An error for a row that cannot be used; none if masked classes are all there is to the infinities."""
+        if self.whole is not None:
+            self.whole.at(0.0)  # which names the row by its number there
         for trouble, what in (
             (~self.top.isfinite(), "has NaN, +inf or no finite value; expected finite logits"),
             (self.label == -torch.inf, "has a logit of -inf at its own label, which masks the true class"),
@@ -167,12 +172,18 @@ class Likelihood:
 
 def _softmax_moments(scores: Tensor, inverse: float, log_p: Tensor, weight: Tensor, out: Tensor) -> None:
     # In units of log 2, since exp2 takes little more than half the time of exp.
-    torch.mul(scores, inverse / LOG_2, out=log_p)
+    torch.mul(scores, _rounded(inverse / LOG_2, scores), out=log_p)
     torch.exp2(log_p, out=weight)
     torch.sum(weight, 1, out=out[0])
     torch.linalg.vector_norm(weight, dim=1, out=out[1])
     torch.sum(weight.mul_(log_p), 1, out=out[2]).mul_(LOG_2)
     torch.sum(weight.mul_(log_p), 1, out=out[3]).mul_(LOG_2**2)
+
+
+def _rounded(factor: float, like: Tensor) -> float:
+    """`factor` as the tensor's own type holds it: label and normaliser must be scaled by the very same number, or the
+    difference between them is off by as much as their mean times the rounding."""
+    return factor if like.dtype == torch.float64 else ctypes.c_float(factor).value
 
 
 def _sigmoid_moments(z: Tensor, inverse: float, v: Tensor, weight: Tensor, out: Tensor) -> None:

@@ -122,7 +122,7 @@ def check_apart(reported: Outputs, held_out: Outputs) -> None:
     if same.any():
         raise InputError(
             f"{reported.name}: {int(same.sum())} examples are both in the calibration split and among those reported, "
-            f"first id {shared[same][0]!r}; calibrate on other examples"
+            f"first id {str(shared[same][0])!r}; calibrate on other examples"
         )
 
 

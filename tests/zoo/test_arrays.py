@@ -1,0 +1,124 @@
+"""Arrays in, arrays out: what is accepted, what is refused, and where results live."""
+
+import numpy as np
+import pytest
+import torch
+from accelerator import Accelerator, WrongDevice, download, upload
+
+from zoo import arrays
+from zoo.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1.0, 2.0], [3.0, 4.0]],
+        np.array([[1, 2], [3, 4]], np.uint16),
+        np.array([[1, 2], [3, 4]], ">f4"),
+        np.array([[4.0, 3.0], [2.0, 1.0]])[::-1, ::-1],
+        np.array([[1, 2], [3, 4]], np.longdouble),
+        np.asfortranarray([[1.0, 2.0], [3.0, 4.0]]),
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True),
+    ],
+)
+def test_tensor_takes_any_layout(values):
+    assert arrays.tensor(values, "x").tolist() == [[1, 2], [3, 4]]
+
+
+def test_memory_is_shared_and_read_only_memory_is_no_trouble():
+    x = np.arange(4.0)
+    assert arrays.tensor(x, "x").data_ptr() == x.ctypes.data
+    x.flags.writeable = False
+    assert arrays.tensor(x, "x").data_ptr() == x.ctypes.data
+
+
+def test_results_come_back_in_the_callers_kind():
+    assert isinstance(arrays.give_back(torch.ones(2), np.ones(2)), np.ndarray)
+    assert isinstance(arrays.give_back(torch.ones(2), [1.0]), np.ndarray)
+    assert isinstance(arrays.give_back(torch.ones(2), torch.ones(2)), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("check", "values", "message"),
+    [
+        (arrays.logits, [[0.0, np.nan]], "row 0 has NaN"),
+        (arrays.logits, [[0.0, 1.0], [np.inf, 0.0]], "row 1 has NaN, \\+inf"),
+        (arrays.logits, [[-np.inf, -np.inf]], "no finite value"),
+        (arrays.logits, [0.0, 1.0], r"expected shape \[N, K\]"),
+        (arrays.logits, [[0, 1]], "floating-point"),
+        (arrays.logits, np.zeros((0, 3)), "at least one row"),
+        (arrays.probabilities, [[0.5, 0.2]], "row 0 is not a distribution"),
+        (arrays.probabilities, [[0.5, 0.5], [-0.1, 1.1]], "row 1 is not a distribution"),
+        (arrays.probabilities, [[3.0, -2.0]], "pass logits through their link first"),
+        (arrays.probabilities, [[np.nan, 1.0]], "row 0"),
+        (arrays.labels, [0, -1], "entry 1 is -1"),
+        (arrays.labels, [0.0, 1.0], "whole-number"),
+        (arrays.labels, [True, False], "whole-number"),
+        (arrays.labels, [[0, 1], [1, 0]], "not one-hot rows"),
+        (arrays.labels, ["a", "b"], "expected numbers"),
+        (arrays.labels, [[0], [1, 2]], "different lengths"),
+    ],
+)
+def test_faults(check, values, message):
+    with pytest.raises(InputError, match=message):
+        check(values)
+
+
+def test_labels_know_their_limits():
+    assert arrays.labels(np.array([2, 0], np.uint8), 3).dtype == torch.int64
+    assert len(arrays.labels(np.zeros(0, int))) == 0
+    with pytest.raises(InputError, match=r"entry 1 is 3, expected class indices in 0\.\.2"):
+        arrays.labels([0, 3], 3)
+    with pytest.raises(InputError, match="expected 3 entries"):
+        arrays.labels([0, 1], rows=3)
+
+
+def test_masked_classes_and_half_precision_are_fine():
+    assert arrays.logits(np.array([[0.0, -np.inf]], np.float16)).dtype == torch.float16
+    thousand = np.full((2, 1000), 1e-3, np.float16)
+    assert arrays.probabilities(thousand).dtype == torch.float16
+
+
+def test_totals_are_wide():
+    ones = torch.full((2**24 + 10,), 1.0)
+    assert arrays.total(ones, 0) == 2**24 + 10
+
+
+class TestStandIn:
+    """The stand-in must be able to fail, or it shows nothing."""
+
+    @pytest.mark.parametrize(
+        "misuse",
+        [
+            lambda x: x + torch.ones(3),
+            lambda x: x.cpu(),
+            lambda x: x.to("cpu"),
+            lambda x: x.numpy(),
+            lambda x: np.asarray(x),
+            lambda x: x.tolist(),
+            lambda x: x[torch.tensor([0, 1])],
+            lambda x: torch.zeros(3).copy_(x),
+            lambda x: torch.stack([x, torch.zeros(3)]),
+        ],
+    )
+    def test_refuses(self, misuse):
+        with Accelerator(), pytest.raises(WrongDevice):
+            misuse(upload([1.0, 2.0, 3.0]))
+
+    def test_computes(self):
+        with Accelerator():
+            x = upload([[1.0, 2.0], [3.0, 4.0]])
+            y = torch.arange(2, device=x.device) + torch.ones(2).to(x.device) * float(x.sum())
+            z = x @ x.new_ones(2, 1) + 1
+            x[0] = 7
+            assert arrays.host(z).tolist() == [[4], [8]]
+        assert download(y).tolist() == [10, 11]
+        assert download(x).tolist() == [[7, 7], [3, 4]]
+
+    def test_checks_run_there(self):
+        with Accelerator():
+            arrays.logits(upload([[0.0, 1.0]]))
+            arrays.probabilities(upload([[0.5, 0.5]]))
+            arrays.labels(upload([0, 1]), 2)
+            with pytest.raises(InputError, match="row 0"):
+                arrays.logits(upload([[0.0, np.nan]]))

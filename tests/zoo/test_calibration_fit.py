@@ -1,0 +1,323 @@
+"""Fitting temperatures: against SciPy and scikit-learn, through every edge case, and on the stand-in device."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from accelerator import DEVICES, Accelerator, upload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import log_expit, log_softmax, logsumexp
+from sklearn.calibration import _TemperatureScaling
+from sklearn.metrics import log_loss
+
+from zoo.calibration import expected_calibration_error, fit_temperature, fit_temperatures, to_probabilities
+from zoo.columns import Column
+from zoo.errors import InputError, ZooWarning
+
+
+def drawn(rows, classes, seed=0, scale=1.0):
+    """Logits of which the labels are a sample, so that T = `scale` is right up to chance."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 2, (rows, classes))
+    p = np.exp(log_softmax(z, 1)).cumsum(1)
+    y = (rng.random((rows, 1)) * p[:, -1:] > p).sum(1).clip(max=classes - 1)
+    return z * scale, y
+
+
+def log_probabilities(z, temperature, link):
+    v = z / temperature
+    v = v if link == "softmax" else log_expit(v)
+    return v - logsumexp(v, 1, keepdims=True)
+
+
+def nll(z, y, temperature, link="softmax"):
+    return -log_probabilities(z, temperature, link)[np.arange(len(y)), y].mean()
+
+
+def scipy_optimum(z, y, link="softmax"):
+    """The best of bounded searches around every point of a fine grid: slow, global, in float64."""
+    grid = np.linspace(math.log(1e-4), math.log(1e4), 161)
+    values = [nll(z, y, math.exp(t), link) for t in grid]
+    best = int(np.argmin(values))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(lambda t: nll(z, y, math.exp(t), link), bounds=bounds, options={"xatol": 1e-10})
+    return math.exp(found.x), found.fun
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("classes", [2, 3, 10, 200])
+def test_equals_scipy(link, classes):
+    z, y = drawn(700, classes, seed=classes)
+    z -= 2.0 if link == "sigmoid" else 0.0
+    fit = fit_temperature(z, y, link)
+    temperature, least = scipy_optimum(z, y, link)
+    assert fit.temperature == pytest.approx(temperature, rel=1e-5)
+    assert fit.nll_after == pytest.approx(least, abs=1e-10)
+    assert fit.nll_before == pytest.approx(nll(z, y, 1.0, link), abs=1e-10)
+
+
+def test_equals_scikit_learn():
+    z, y = drawn(3000, 20, scale=3.0)
+    fit = fit_temperature(z, y)
+    beta = _TemperatureScaling().fit(z, y).beta_
+    assert fit.temperature == pytest.approx(1 / beta, rel=1e-5)
+    assert fit.nll_after == pytest.approx(log_loss(y, to_probabilities(z, fit.temperature)), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.005, 0.01, 0.3, 1.0, 7.0, 100.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaling_the_logits_scales_the_temperature(scale, dtype):
+    z, y = drawn(2000, 15)
+    base = fit_temperature(z, y).temperature
+    assert fit_temperature((z * scale).astype(dtype), y).temperature == pytest.approx(base * scale, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.005, 0.2, 30.0])
+def test_a_start_from_a_sample_ends_at_the_optimum_of_everything(scale):
+    # More than two million numbers, and the sampled rows are unlike the rest: the first ones are much too confident.
+    z, y = drawn(3000, 1000, seed=5, scale=scale)
+    z[::7] *= 3
+    z = z.astype(np.float32)
+    fit = fit_temperature(z, y)
+    logits = z.astype(np.float64)
+    found = minimize_scalar(
+        lambda t: nll(logits, y, math.exp(t)),
+        bounds=(math.log(fit.temperature) - 0.3, math.log(fit.temperature) + 0.3),
+        options={"xatol": 1e-9},
+    )
+    assert fit.temperature == pytest.approx(math.exp(found.x), rel=3e-5)
+    assert fit.nll_after == pytest.approx(found.fun, abs=1e-7)
+    assert fit.passes <= 6
+
+
+def test_rows_in_blocks_are_one_column():
+    z, y = drawn(999, 12)
+    blocks = Column([z[:1], z[1:500], z[500:]])
+    assert fit_temperature(blocks, y).temperature == pytest.approx(fit_temperature(z, y).temperature, rel=1e-12)
+
+
+def test_memory_map_is_streamed(tmp_path):
+    z, y = drawn(500, 10)
+    np.save(tmp_path / "z.npy", z.astype(np.float32))
+    mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
+    assert fit_temperature(mapped, y).temperature == fit_temperature(np.array(mapped), y).temperature
+
+
+def test_extra_memory_is_that_of_a_chunk():
+    z, y = drawn(20_000, 100)
+    z = z.astype(np.float16)
+    blocks = Column(np.array_split(z, 7))
+    tracemalloc.start()
+    fit_temperature(blocks, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * z.nbytes  # NumPy's memory: torch's is the buffers of one chunk
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype):
+    z, y = drawn(2000, 30, scale=4.0)
+    half = torch.from_numpy(z).to(dtype)
+    fit = fit_temperature(half, y)
+    assert fit.temperature == pytest.approx(fit_temperature(half.double(), y).temperature, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_large_logits(dtype):
+    z = np.array([[800.0, -800.0], [800.0, -800.0], [-800.0, 800.0]] * 5, dtype)
+    y = np.array([0, 1, 1] * 5)
+    # Two times in three the gap of 1600 is right, so gap / T = log 2.
+    assert fit_temperature(z, y).temperature == pytest.approx(1600 / math.log(2), rel=1e-5)
+
+
+def test_float16_logits_at_the_end_of_their_range():
+    z = np.array([[65504.0, -65504.0], [65504.0, -65504.0], [-65504.0, 65504.0]] * 5, np.float16)
+    with pytest.warns(ZooWarning, match="lies above the greatest one tried"):
+        fit = fit_temperature(z, np.array([0, 1, 1] * 5))
+    assert math.isfinite(fit.nll_after)
+    assert fit.nll_after < fit.nll_before
+
+
+def test_twenty_one_thousand_classes():
+    z, y = drawn(100, 21_000, seed=2, scale=0.5)
+    fit = fit_temperature(z.astype(np.float32), y)
+    found = minimize_scalar(lambda t: nll(z, y, math.exp(t)), bounds=(-2, 1), options={"xatol": 1e-7})
+    assert fit.temperature == pytest.approx(math.exp(found.x), rel=1e-4)
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def test_masked_classes_are_as_if_absent(link):
+    z, y = drawn(400, 8)
+    wide = np.full((400, 11), -np.inf)
+    wide[:, [0, 2, 3, 4, 6, 7, 8, 10]] = z
+    columns = np.array([0, 2, 3, 4, 6, 7, 8, 10])
+    fit, plain = fit_temperature(wide, columns[y], link), fit_temperature(z, y, link)
+    assert fit.temperature == pytest.approx(plain.temperature, rel=1e-9)
+    assert fit.ece_after == pytest.approx(plain.ece_after, abs=1e-9)
+    assert fit.brier_after == pytest.approx(plain.brier_after, abs=1e-9)
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("scale", [1.0, 400.0])
+def test_separable_data_stop_at_the_bound_and_say_so(link, scale):
+    y = np.arange(60) % 3
+    z = (np.eye(3)[y] * 2 - 1) * scale
+    with pytest.warns(ZooWarning, match="every label already has the greatest logit"):
+        fit = fit_temperature(z, y, link)
+    assert fit.temperature == 1e-4
+    assert fit.at_bound
+    assert fit.nll_after <= fit.nll_before
+
+
+def test_labels_worse_than_chance_stop_at_the_other_bound():
+    y = np.arange(60) % 3
+    with pytest.warns(ZooWarning, match="lies above the greatest one tried"):
+        fit = fit_temperature(-np.eye(3)[y], y)
+    assert fit.temperature == 1e4
+    assert fit.at_bound
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("classes", [1, 4])
+def test_constant_logits_keep_one(link, classes):
+    z = np.full((20, classes), 3.0)
+    with pytest.warns(ZooWarning, match="constant"):
+        fit = fit_temperature(z, np.arange(20) % classes, link)
+    assert (fit.temperature, fit.at_bound) == (1.0, False)
+    assert fit.nll_after == fit.nll_before == pytest.approx(math.log(classes))
+
+
+def test_several_saturated_sigmoids_have_a_proper_minimum():
+    # Every label is on top, yet other positive logits saturate too: the coldest temperature is not the best.
+    z = np.tile([[3.0, 1.0, -2.0]], (10, 1))
+    fit = fit_temperature(z, np.zeros(10, int), "sigmoid")
+    temperature, least = scipy_optimum(z, np.zeros(10, int), "sigmoid")
+    assert 0.01 < temperature < 100
+    assert fit.nll_after == pytest.approx(least, abs=1e-9)
+    assert not fit.at_bound
+
+
+def test_one_row_and_an_absent_class():
+    fit = fit_temperature([[1.0, 2.0, 0.0], [3.0, 1.0, 0.0]], [0, 0])
+    assert fit.examples == 2
+    with pytest.warns(ZooWarning):
+        assert fit_temperature([[1.0, 2.0]], [1]).at_bound
+
+
+def test_metrics_are_those_of_the_probabilities():
+    z, y = drawn(1500, 25, scale=2.5)
+    fit = fit_temperature(z, y)
+    for when, temperature in (("before", 1.0), ("after", fit.temperature)):
+        p = to_probabilities(z, temperature)
+        assert getattr(fit, f"ece_{when}") == pytest.approx(expected_calibration_error(p, y), abs=1e-12)
+        assert getattr(fit, f"brier_{when}") == pytest.approx(((p - np.eye(25)[y]) ** 2).sum(1).mean(), abs=1e-12)
+    frame = fit.reliability()
+    assert frame.groupby("when")["count"].sum().tolist() == [1500, 1500]
+    assert set(fit.to_dict()) >= {"temperature", "nll_before", "nll_after", "ece_before", "ece_after", "note"}
+
+
+def test_equal_maxima_count_for_the_first_class():
+    z = np.array([[1.0, 1.0, 0.0]] * 4)
+    fit = fit_temperature(z, [0, 1, 1, 2])
+    assert fit.ece_after == pytest.approx(expected_calibration_error(to_probabilities(z, fit.temperature), [0, 1, 1, 2]))
+
+
+def test_many_models_in_one_call():
+    z, y = drawn(300, 6)
+    stack = np.stack([z, 2 * z, 0.1 * z])
+    by_number = fit_temperatures(stack, y)
+    assert list(by_number) == ["0", "1", "2"]
+    assert by_number["1"].temperature == pytest.approx(2 * by_number["0"].temperature, rel=1e-6)
+    by_name = fit_temperatures({"a": stack[0], "b": torch.from_numpy(stack[2])}, y)
+    assert by_name["b"].temperature == by_number["2"].temperature
+
+
+class TestFaults:
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    @pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+    def test_a_row_that_is_not_finite_is_named(self, value, link):
+        z, y = drawn(50, 4)
+        z[17, 2] = value
+        with pytest.raises(InputError, match=r"resnet logits: row 17 has NaN, \+inf or no finite value.*1 such row"):
+            fit_temperature(z, y, link, "resnet logits")
+
+    def test_it_is_named_by_its_own_number_when_a_sample_meets_it_first(self):
+        z, y = drawn(3000, 1000)
+        z[2996] = np.nan
+        with pytest.raises(InputError, match="row 2996"):
+            fit_temperature(z, y)
+
+    def test_all_rows(self):
+        with pytest.raises(InputError, match=r"row 0 .*3 such rows"):
+            fit_temperature(np.full((3, 2), np.nan), [0, 1, 1])
+
+    def test_masked_label(self):
+        with pytest.raises(InputError, match="row 1 has a logit of -inf at its own label"):
+            fit_temperature([[0.0, 1.0], [-np.inf, 1.0]], [0, 0])
+
+    @pytest.mark.parametrize(
+        ("z", "y", "message"),
+        [
+            (np.zeros((2, 3)), [0, 3], "entry 1 is 3, expected class indices in 0..2"),
+            (np.zeros((2, 3)), [0, -1], "entry 1 is -1"),
+            (np.zeros((2, 3)), [0.0, 1.0], "whole-number"),
+            (np.zeros((2, 3)), np.eye(3)[:2], "one-hot"),
+            (np.zeros((2, 3)), [0], "expected 2 entries"),
+            (np.zeros((0, 3)), [], "at least one row"),
+            (np.zeros(3), [0], r"expected shape \[N, K\]"),
+            (np.zeros((2, 3), int), [0, 1], "floating-point"),
+        ],
+    )
+    def test_shapes_and_labels(self, z, y, message):
+        with pytest.raises(InputError, match=message):
+            fit_temperature(z, np.asarray(y, int) if len(y) == 0 else y)
+
+    def test_unknown_link(self):
+        with pytest.raises(InputError, match="softmax or sigmoid"):
+            fit_temperature(np.zeros((2, 3)), [0, 1], "probit")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 9), st.integers(1, 40), st.integers(0, 10**6), st.floats(-3, 3), st.sampled_from(["softmax", "sigmoid"])
+)
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # small draws are often separable
+def test_invariants(classes, rows, seed, log_scale, link):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, math.exp(log_scale), (rows, classes)).astype(rng.choice([np.float32, np.float64]))
+    y = rng.integers(0, classes, rows)
+    fit = fit_temperature(z, y, link)
+    assert fit.nll_after <= fit.nll_before
+    assert 1e-4 <= fit.temperature <= 1e4
+    assert fit.nll_after <= scipy_optimum(z.astype(float), y, link)[1] + 1e-6
+    p = to_probabilities(z, fit.temperature, link)
+    top = z.argmax(1)
+    assert (p[np.arange(rows), top] == p.max(1)).all()  # the same top-1, where rounding has not made two classes equal
+    order = rng.permutation(rows)
+    assert fit_temperature(z[order], y[order], link).nll_after == pytest.approx(fit.nll_after, abs=1e-6)
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def test_stays_on_the_stand_in_device(link):
+    z, y = drawn(300, 7)
+    z[:, 0] = -np.inf
+    keep = y != 0
+    z, y = z[keep], y[keep]
+    with Accelerator():
+        remote = fit_temperature(upload(z), upload(y), link)
+        assert fit_temperature(upload(z), y, link).temperature == remote.temperature
+        frame = remote.reliability()
+    here = fit_temperature(z, y, link)
+    assert remote == here
+    assert frame.equals(here.reliability())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_on_each_device(device):
+    z, y = drawn(2000, 40, scale=2.0)
+    fit = fit_temperature(torch.from_numpy(z).float().to(device), torch.from_numpy(y).to(device))
+    assert fit.temperature == pytest.approx(fit_temperature(z, y).temperature, rel=1e-4)

@@ -1,0 +1,163 @@
+"""Calibrating runs: disjoint rows, refused overlaps, and what is kept with the outputs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoo.calibration import calibrate, fit_temperature, stratified_rows, to_probabilities
+from zoo.errors import InputError, UnknownName
+from zoo.outputs import Outputs, Runs
+
+
+def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", first_id=0, **more):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    z = scale * (rng.normal(size=(rows, classes)) + 1.5 * np.eye(classes)[y])
+    values = {"logits": z, "probabilities": to_probabilities(z), "predictions": z.argmax(1)}[kind]
+    ids = [f"picture-{i}" for i in range(first_id, first_id + rows)]
+    return Outputs.from_arrays(name, **{kind: values}, labels=y, ids=ids, **more)
+
+
+def test_a_share_of_the_rows():
+    runs = Runs([outputs("a"), outputs("b", seed=0, scale=0.2)])
+    calibrated = calibrate(runs, split=0.25, seed=3)
+    assert len(calibrated["a"]) == 300
+    assert len(calibrated.calibration_ids) == 100
+    for name, run in calibrated.items():
+        assert not set(run.ids) & set(calibrated.calibration_ids)
+        chosen = np.isin(runs[name].ids, calibrated.calibration_ids)
+        expected = fit_temperature(runs[name].logits[chosen], runs[name].labels[chosen])
+        assert run.temperature == expected.temperature == calibrated.fits[name].temperature
+        np.testing.assert_allclose(run.probabilities(), to_probabilities(run.logits, run.temperature))
+        assert run.details["calibration"]["share"] == 0.25
+    assert calibrated["a"].temperature == pytest.approx(15 * calibrated["b"].temperature, rel=1e-6)
+    again = calibrate(runs, split=0.25, seed=3)
+    assert again["a"].ids.tolist() == calibrated["a"].ids.tolist()
+    assert calibrate(runs, split=0.25, seed=4)["a"].ids.tolist() != calibrated["a"].ids.tolist()
+
+
+def test_runs_in_another_order_are_aligned_first():
+    a = outputs("a")
+    b = outputs("b", seed=0).select(np.random.default_rng(0).permutation(400))
+    calibrated = calibrate(Runs([a, b]))
+    assert calibrated["a"].ids.tolist() == calibrated["b"].ids.tolist()
+
+
+def test_other_runs():
+    held_out = outputs("a", seed=1, first_id=1000)
+    calibrated = calibrate(outputs("a"), split=held_out)
+    assert len(calibrated["a"]) == 400
+    assert calibrated["a"].temperature == fit_temperature(held_out.logits, held_out.labels).temperature
+    frame = calibrated.to_frame()
+    assert frame["model"].tolist() == ["a"]
+    assert frame["nll_after"][0] <= frame["nll_before"][0]
+
+
+def test_probabilities_are_calibrated_through_their_logarithm():
+    from_logits = calibrate(outputs(), split=outputs(seed=1, first_id=1000))["a"]
+    from_probabilities = calibrate(
+        outputs(kind="probabilities"), split=outputs(kind="probabilities", seed=1, first_id=1000)
+    )["a"]
+    assert from_probabilities.temperature == pytest.approx(from_logits.temperature, rel=1e-6)
+    np.testing.assert_allclose(from_probabilities.probabilities(), from_logits.probabilities(), atol=1e-7)
+
+
+def test_a_probability_stored_as_zero_does_not_make_the_likelihood_infinite():
+    held_out = outputs(kind="probabilities", scale=400.0, seed=1, first_id=1000)
+    p = np.asarray(held_out.probabilities())
+    assert (p[np.arange(len(p)), held_out.labels] == 0).any()
+    assert calibrate(outputs(kind="probabilities"), split=held_out).fits["a"].nll_after < np.inf
+
+
+def test_the_link_of_the_model_is_used():
+    held_out = outputs(seed=1, first_id=1000, link="sigmoid")
+    calibrated = calibrate(outputs(link="sigmoid"), split=held_out)["a"]
+    assert calibrated.temperature == fit_temperature(held_out.logits, held_out.labels, "sigmoid").temperature
+    np.testing.assert_allclose(
+        calibrated.probabilities(), to_probabilities(calibrated.logits, calibrated.temperature, "sigmoid")
+    )
+
+
+class TestOverlap:
+    def test_same_dataset_and_ids(self):
+        with pytest.raises(InputError, match=r"50 examples are both .* first id 'picture-350'"):
+            calibrate(outputs(dataset="d:test"), split=outputs(seed=1, first_id=350, dataset="d:test"))
+
+    def test_same_rows_under_another_name(self):
+        everything = outputs(rows=500)
+        with pytest.raises(InputError, match="100 examples are both"):
+            calibrate(everything.select(slice(0, 300)), split=everything.select(slice(200, 500)))
+
+    def test_row_numbers_of_different_sets_are_no_overlap(self):
+        assert calibrate(outputs(dataset="d:test"), split=outputs(seed=1, dataset="d:train"))["a"].temperature
+
+    def test_one_and_the_same(self):
+        with pytest.raises(InputError, match="400 examples"):
+            calibrate(outputs(), split=outputs())
+
+
+class TestFaults:
+    def test_made_with_other_weights(self):
+        held_out = dataclasses.replace(outputs(seed=1, first_id=1000), details={"weights": "sha-2"})
+        with pytest.raises(InputError, match=r"a: .* differ in weights \('sha-1' and 'sha-2'\)"):
+            calibrate(dataclasses.replace(outputs(), details={"weights": "sha-1"}), split=held_out)
+
+    def test_a_model_without_calibration_outputs(self):
+        with pytest.raises(UnknownName, match="no outputs of 'b'"):
+            calibrate(Runs([outputs("a"), outputs("b")]), split=outputs("a", seed=1, first_id=1000))
+
+    def test_predictions_only(self):
+        with pytest.raises(InputError, match="a: only predictions are stored"):
+            calibrate(outputs(kind="predictions"))
+
+    def test_no_labels(self):
+        with pytest.raises(InputError, match="a: no labels"):
+            calibrate(dataclasses.replace(outputs(), labels=None))
+
+    @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2])
+    def test_share(self, share):
+        with pytest.raises(InputError, match="share between 0 and 1"):
+            calibrate(outputs(), split=share)
+
+    def test_nothing(self):
+        with pytest.raises(InputError, match="at least one model"):
+            calibrate([])
+
+    def test_one_row(self):
+        with pytest.raises(InputError, match="leaves one side empty"):
+            calibrate(outputs(rows=1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=80), st.floats(0.1, 0.9), st.integers(0, 1000))
+def test_stratified_rows_are_even_in_every_class(labels, share, seed):
+    labels = np.array(labels)
+    if not 1 <= np.floor(len(labels) * share) < len(labels):
+        return
+    chosen = stratified_rows(labels, share, seed)
+    assert chosen.sum() == np.floor(len(labels) * share)
+    for label in set(labels.tolist()):
+        inside = labels == label
+        assert abs(chosen[inside].sum() - share * inside.sum()) < 1 + 1e-9
+
+
+def test_a_temperature_is_kept_with_stored_outputs(zoo_home):
+    from zoo import store
+
+    saved = store.save(outputs(dataset="d:test"))
+    calibrated = calibrate(saved, split=outputs(seed=1, first_id=1000, dataset="d:calibration"))["a"]
+    opened = store.open_runs("a")["a"]
+    assert opened.temperature == calibrated.temperature
+    assert opened.details["calibration"]["dataset"] == "d:calibration"
+    np.testing.assert_allclose(opened.probabilities(), calibrated.probabilities())
+
+
+def test_a_temperature_from_the_same_rows_is_not_kept(zoo_home):
+    from zoo import store
+
+    saved = store.save(outputs(dataset="d:test"))
+    assert calibrate(saved, split=0.5)["a"].temperature is not None
+    assert store.open_runs("a")["a"].temperature is None
