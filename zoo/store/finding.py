@@ -88,7 +88,7 @@ def _one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
         by_name.setdefault(run.identity.name, []).append(run)
     chosen = []
     for name, candidates in by_name.items():
-        for better in (lambda run: run.identity.weights != "random", lambda run: run.identity.embeddings):
+        for better in (lambda run: not run.identity.weights.startswith("random:"), lambda run: run.identity.embeddings):
             candidates = [run for run in candidates if better(run)] or candidates
         if len(candidates) > 1:
             fields = ("weights", "precision", "transform", "classes", "kind", "shard_rows", "fingerprint")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo import cards, files
+from zoo import files
 from zoo.columns import Column
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.outputs import Outputs
@@ -108,7 +108,9 @@ class RunFolder:
             features=features,
             link=identity.link,
             temperature=None if record is None else record["temperature"],
-            card=None if identity.card is None else cards.parse(identity.card, f"{self.path / MANIFEST} card"),
+            card=None
+            if identity.card is None
+            else layout.card_from(identity.card, identity.name, str(self.path / MANIFEST)),
             dataset=identity.dataset,
             path=self.path,
             targets=_array([part.targets for part in parts]),

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import files, settings
-from zoo.cards import Link
+from zoo import cards, files, settings
+from zoo.cards import Card, Link
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Kind
 
@@ -78,6 +78,16 @@ def slug(text: str) -> str:
     ('open_clip-ViT-B-32-openai', 'etc')
     """
     return _UNSAFE.sub("-", text).strip("-")[:80] or "x"
+
+
+def card_text(card: Card) -> str:
+    """A card as a manifest keeps it: without its name, which may be one (`timm:resnet18`) that no card's file can have."""
+    return cards.write(dataclasses.replace(card, name="model"))
+
+
+def card_from(text: str, name: str, where: str) -> Card:
+    """The card that `card_text` wrote."""
+    return dataclasses.replace(cards.parse(text, where), name=name)
 
 
 def shard_name(shard: int) -> str:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo import arrays, cards, files
+from zoo import arrays, files
 from zoo.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 from zoo.store.finding import stored
 from zoo.store.folder import RunFolder, save_temperature
-from zoo.store.layout import IMPORTED, SHARD_ROWS, Identity
+from zoo.store.layout import IMPORTED, SHARD_ROWS, Identity, card_text
 from zoo.store.shards import Shard
 
 
@@ -59,7 +59,7 @@ def _identity(outputs: Outputs) -> Identity:
         label_classes=outputs.label_classes,
         dataset=spec,
         dataset_name=Path(spec).name if spec else "unnamed",
-        card=None if outputs.card is None else cards.write(outputs.card),
+        card=None if outputs.card is None else card_text(outputs.card),
     )
 
 

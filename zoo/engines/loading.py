@@ -1,0 +1,92 @@
+"""Pictures decoded and transformed ahead of the network, by worker processes where that pays."""
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from zoo.datasets import Dataset, Undecodable
+from zoo.preprocessing import Preprocessing
+
+MOST_WORKERS = 8
+WORTH_WORKERS = 512  # pictures; fewer are decoded sooner than workers start
+
+
+@dataclass
+class Batch:
+    """Pixels [N, C, H, W] for each transform, and for each row why it does not decode (None if it does).
+
+    A picture that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
+    """
+
+    pixels: list[Tensor]
+    reasons: list[str | None]
+
+    def pin_memory(self) -> "Batch":
+        """Called by torch's loader for a batch on its way to a CUDA device."""
+        return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons)
+
+
+def load_batches(
+    dataset: Dataset,
+    transforms: Sequence[Preprocessing],
+    batches: Iterable[list[int]],
+    workers: int,
+    device: torch.device,
+) -> Iterator[Batch]:
+    """The batches of these rows, in order; each picture is decoded once, whatever the number of transforms."""
+    options: dict[str, Any] = {}
+    if workers and sys.platform == "linux":
+        options["multiprocessing_context"] = multiprocessing.get_context("fork")  # no second import of torch
+    loader = DataLoader(
+        _Pixels(dataset, transforms),
+        batch_sampler=batches,
+        collate_fn=_collate,
+        num_workers=workers,
+        pin_memory=device.type == "cuda",
+        **options,
+    )
+    with warnings.catch_warnings():
+        # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+        started = iter(loader)
+    yield from started
+
+
+def useful_workers(asked: int | None, pictures: int, devices: int) -> int:
+    """How many processes should decode for each device."""
+    if asked is not None:
+        return asked
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 0 if pictures < WORTH_WORKERS else max(1, min(MOST_WORKERS, cores // devices))
+
+
+class _Pixels(torch.utils.data.Dataset[tuple[list[Tensor], str | None]]):
+    """A dataset's pictures as models take them in, or why one does not decode."""
+
+    def __init__(self, dataset: Dataset, transforms: Sequence[Preprocessing]) -> None:
+        self.dataset, self.transforms = dataset, transforms
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[list[Tensor], str | None]:
+        try:
+            picture = self.dataset[index]
+        except Undecodable as error:
+            return [], str(error)
+        return [transform.pixels(picture) for transform in self.transforms], None
+
+
+def _collate(rows: list[tuple[list[Tensor], str | None]]) -> Batch:
+    whole = next((pixels for pixels, _ in rows if pixels), [])
+    blank = [torch.zeros_like(pixels) for pixels in whole]
+    columns = zip(*((pixels or blank) for pixels, _ in rows), strict=True)
+    return Batch([torch.stack(column) for column in columns], [reason for _, reason in rows])

@@ -1,0 +1,209 @@
+"""`zoo.run`: models on a dataset, their outputs kept, resumed where they were left, and never computed twice."""
+
+import copy
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+from zoo import devices, files, model_facts, registry, settings
+from zoo.class_matching import Match, match
+from zoo.datasets import Dataset
+from zoo.datasets import load as load_dataset
+from zoo.engines.forward import Precision
+from zoo.engines.job import Job
+from zoo.engines.progress import progress as show_progress
+from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
+from zoo.model import Model
+from zoo.model_facts import Facts
+from zoo.outputs import Outputs, Runs
+from zoo.store import SHARD_ROWS, Identity, RunFolder
+
+Engine = Literal["local", "ray"]
+
+
+def run(
+    models: "str | Model | Sequence[str | Model]",
+    data: "str | Dataset | None" = None,
+    weights: bool = True,
+    home: str | Path | None = None,
+    batch_size: int = 64,
+    precision: Precision = "float32",
+    embeddings: bool = True,
+    engine: Engine = "local",
+    device: str | Sequence[str] | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+    shard_rows: int = SHARD_ROWS,
+) -> Runs:
+    """Outputs of models, given by name, pattern (`resnet50-*`) or as loaded, on a dataset (a spec, or loaded).
+
+    What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
+    loaded. `device` defaults to every accelerator here, `workers` (processes that decode pictures) to what the machine
+    and the work call for. `shard_rows` outputs at a time are written; a killed run loses at most the shards under way.
+
+    >>> import tempfile
+    >>> home = tempfile.mkdtemp()
+    >>> runs = run("timm:test_resnet", data="digits:test[:8]", weights=False, home=home, progress=False)
+    >>> runs["timm:test_resnet"].logits.shape
+    (8, 1000)
+    """
+    if batch_size < 1 or shard_rows < 1 or (workers is not None and workers < 0):
+        raise InputError(f"batch_size {batch_size}, shard_rows {shard_rows}, workers {workers}: expected positive numbers")
+    if engine not in ("local", "ray"):
+        raise InputError(f"engine {engine!r}: expected local or ray")
+    dataset = load_dataset(data if data is not None else settings.default_dataset())
+    options = _Options(
+        None if home is None else Path(home), batch_size, precision, embeddings, engine, _devices(device), workers, progress,
+        shard_rows,
+    )  # fmt: skip
+    subjects = [_subject(model, weights, dataset, options) for model in resolve(models)]
+    return Runs(_run(subject, dataset, options) for subject in subjects)
+
+
+def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":
+    """Names and models with patterns replaced by the names of the models they match, each once.
+
+    >>> resolve(["resnet50-co*", "timm:resnet18"])
+    ['resnet50-cosine', 'timm:resnet18']
+    """
+    found: dict[str, str | Model] = {}
+    for entry in [models] if isinstance(models, (str, Model)) else models:
+        if isinstance(entry, Model):
+            found[entry.name] = entry
+        elif any(mark in entry for mark in "*?["):
+            names = registry.list(entry)
+            if not names:
+                raise UnknownName(f"no model matches {entry!r}; `zoo list` shows what there is")
+            found |= dict.fromkeys(names)  # type: ignore[arg-type]  # filled in below
+        else:
+            found[entry] = entry
+    if not found:
+        raise InputError("expected at least one model, found none")
+    return [name if model is None else model for name, model in found.items()]
+
+
+@dataclass(frozen=True)
+class _Options:
+    home: Path | None
+    batch_size: int
+    precision: Precision
+    embeddings: bool
+    engine: Engine
+    devices: list[str]
+    workers: int | None
+    progress: bool
+    shard_rows: int
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A model to be run: what identifies it, and how to get it onto a device."""
+
+    facts: Facts
+    load: Callable[[str], Model]
+
+
+def _subject(model: "str | Model", weights: bool, dataset: Dataset, options: _Options) -> _Subject:
+    if isinstance(model, Model):
+        return _Subject(model_facts.of_model(model), functools.partial(_replica, model))
+    card = registry.card(model)
+    # a zero-shot head is made for the classes at hand
+    classes = dataset.classes if card.head == "zero-shot" and dataset.classes else None
+    load = functools.partial(_load, model, weights, classes)
+    facts = model_facts.recall(card, weights, classes, options.home)
+    if facts is None:
+        loaded = load("cpu")
+        facts = model_facts.of_model(loaded, weights)
+        # loading may have trained the model, which gives it another card
+        model_facts.remember(facts, registry.card(model), weights, classes, options.home)
+        if options.engine == "local":
+            load = functools.partial(_replica, loaded)
+    return _Subject(facts, load)
+
+
+def _load(name: str, weights: bool, classes: Sequence[str] | None, device: str) -> Model:
+    return registry.load(name, weights=weights, device=device, classes=classes)
+
+
+def _replica(model: Model, device: str) -> Model:
+    """The model itself where it is on that device, else a copy of it there."""
+    return model if str(model.device) == device else copy.deepcopy(model).to(device)
+
+
+def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
+    fitting = match(dataset, subject.facts.classes)
+    run = RunFolder.of(_identity(subject.facts, fitting, dataset, options), options.home)
+    if not options.embeddings:  # outputs that have more than was asked for will do
+        fuller = RunFolder.of(_identity(subject.facts, fitting, dataset, options, embeddings=True), options.home)
+        run = fuller if fuller.finished else run
+    outputs = _open(run)
+    if outputs is None:
+        _complete(run, Job(run, dataset, fitting, subject.load, options.batch_size, options.workers), options)
+        outputs = run.open()
+    lost = outputs.details["undecodable"]
+    if lost:
+        named = ", ".join(entry["id"] for entry in lost[:3]) + (", ..." if len(lost) > 3 else "")
+        warnings.warn(
+            f"{dataset.spec}: {len(lost)} of {len(dataset)} pictures cannot be decoded and are left out: {named}",
+            ZooWarning,
+            stacklevel=4,
+        )
+    return outputs
+
+
+def _open(run: RunFolder) -> Outputs | None:
+    """The outputs if they are finished and whole."""
+    if not run.finished:
+        return None
+    try:
+        return run.open() if not run.problems() else None
+    except CorruptFile as error:
+        manifest = run.path / "manifest.json"
+        warnings.warn(f"{error}; set aside as {files.set_aside(manifest).name}, made again", ZooWarning, stacklevel=5)
+        return None
+
+
+def _complete(run: RunFolder, job: Job, options: _Options) -> None:
+    """Make the missing shards, then the manifest. A second process at the same run starts from the other end."""
+    files.make_folder(run.path)
+    with files.lock(run.path / ".lock") as first:
+        missing = run.missing() if first else run.missing()[::-1]
+        if missing:
+            total = sum(len(run.identity.rows(shard)) for shard in missing)
+            engine = import_module(f"zoo.engines.{options.engine}")
+            with show_progress(f"{run.identity.name} on {run.identity.dataset}", total, options.progress) as report:
+                engine.run(job, missing, options.devices, report)
+        run.finish()
+
+
+def _identity(facts: Facts, fitting: Match, dataset: Dataset, options: _Options, embeddings: bool | None = None) -> Identity:
+    kind: Literal["logits", "embeddings"] = "logits" if facts.classes else "embeddings"
+    return Identity(
+        name=facts.name,
+        kind=kind,
+        link=facts.link,
+        classes=fitting.classes,
+        weights=facts.weights,
+        transform=facts.transform,
+        precision=options.precision,
+        embeddings=kind == "embeddings" or (options.embeddings if embeddings is None else embeddings),
+        fingerprint=dataset.fingerprint,
+        examples=len(dataset),
+        shard_rows=options.shard_rows,
+        label_classes=fitting.label_classes,
+        dataset=dataset.spec,
+        dataset_name=dataset.spec if ":/" not in dataset.spec else dataset.name,
+        card=facts.card,
+    )
+
+
+def _devices(device: str | Sequence[str] | None) -> list[str]:
+    """The devices asked for, or every accelerator here, or the CPU."""
+    if device is not None:
+        return [str(devices.choose(one)) for one in ([device] if isinstance(device, str) else device)]
+    here = devices.present()
+    return here[:-1] or here
