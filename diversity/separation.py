@@ -102,7 +102,11 @@ def variances(sums: ClassSums) -> ClassVariances:
     means = sums.sums / counts[:, None]  # zero for a class without examples
     own = sums.squares / counts - torch.linalg.vector_norm(means, dim=1).square()
     apart = torch.linalg.vector_norm(means - means.sum(0) / classes, dim=1).square()
-    within, between = float(own[present].mean().clamp(min=0)), float(apart[present].mean())
+    return checked_variances(float(own[present].mean()), float(apart[present].mean()), sums)
+
+
+def checked_variances(within: float, between: float, sums: ClassSums) -> ClassVariances:
+    """Variances that rounding has not made negative, or an error where rounding is all there is to them."""
     if within + between <= sums.rounding:
         raise InputError(f"{sums.name}: all examples are the same vector, so there is no spread to separate")
-    return ClassVariances(within, between)
+    return ClassVariances(max(within, 0.0), max(between, 0.0))

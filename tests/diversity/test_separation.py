@@ -1,5 +1,7 @@
 """Class separation against loops over pairs, the identities of the papers, and inputs at the edge."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from diversity.class_sums import ClassSums
+from diversity.ordered_separation import OrderedSeparation
 from diversity.separation import class_separation, class_variances, separation_sums, variances
 from diversity.similarity import kernel_cka
 from zoo.errors import InputError
@@ -68,6 +71,32 @@ def test_a_stream_of_batches_gives_the_same(metric: str) -> None:
         sums.update(x[rows], y[rows])
     assert variances(sums).r2 == pytest.approx(class_separation(x, y, metric), abs=1e-12)
     assert sums.rows == 200
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3], [40, 41, 160]])
+def test_class_by_class_gives_the_same_with_one_open_class(metric: str, cuts: list[int]) -> None:
+    x, y = data(200, 6, 5)
+    order = np.argsort(y, kind="stable")
+    meter = OrderedSeparation(metric, torch.from_numpy(x.mean(0)))
+    for rows in np.split(order, cuts):
+        meter.update(x[rows], 3 * y[rows] + 1)
+    expected = dataclasses.asdict(class_variances(x, y, metric))
+    assert dataclasses.asdict(meter.result()) == pytest.approx(expected, abs=1e-12)
+    assert len(meter._sums.sums) == 0
+
+
+def test_class_order_is_required() -> None:
+    meter = OrderedSeparation("cosine", name="conv1")
+    with pytest.raises(InputError, match="conv1: expected examples sorted by class"):
+        meter.update(np.eye(3), np.array([0, 2, 1]))
+    meter.update(np.eye(2), np.array([1, 1]))
+    with pytest.raises(InputError, match="conv1: expected examples sorted by class"):
+        meter.update(np.eye(2), np.array([0, 1]))
+    with pytest.raises(InputError, match="conv1: row 3 is a zero vector"):
+        meter.update(np.array([[1.0, 0], [0, 0]]), np.array([1, 2]))
+    with pytest.raises(InputError, match="at least two classes with examples, found 0"):
+        OrderedSeparation("cosine").result()
 
 
 def test_chunks_of_many_rows_add_up() -> None:
