@@ -13,9 +13,15 @@ _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNOR
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """A clause for an error message: the known names nearest to `name`, or nothing."""
+    """A clause for an error message: the known names nearest to `name`, or nothing.
+
+    >>> near("resnet50-cosin", ["resnet50-cosine", "resnet20-cosine", "vgg19"])
+    '; did you mean resnet50-cosine?'
+    """
     folded = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    likeness = [difflib.SequenceMatcher(None, candidate, name.lower()).ratio() for candidate in close]
+    close = [candidate for candidate, ratio in zip(close, likeness, strict=True) if ratio >= likeness[0] - 0.05]
     return f"; did you mean {' or '.join(folded[c] for c in close)}?" if close else ""
 
 

@@ -6,7 +6,6 @@ by case would be one file on some systems, so they cannot both be registered.
 """
 
 import builtins
-import dataclasses
 import fnmatch
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,7 +66,7 @@ def card(name: str) -> Card:
     recipe = recipes.card(name, every)
     if recipe is not None:
         return recipe
-    raise UnknownName(f"unknown model {name!r}{near(name, [*every, *sweeps])}; `zoo list` shows what there is")
+    raise UnknownName(f"unknown model {name!r}; `zoo list` shows what there is{near(name, [*every, *sweeps])}")
 
 
 def register(entry: Card | str | Path) -> Card:
@@ -104,6 +103,10 @@ def known_models() -> dict[str, Card]:
     found: dict[str, Card] = {}
     for entry in (*read_cards(shipped_folder()), *read_cards(settings.home() / "cards")):
         found.update({member.name: member for member in entry.expand()})
+    folded: dict[str, str] = {}
+    for name in found:
+        if folded.setdefault(name.lower(), name) != name:
+            raise InputError(f"the cards {folded[name.lower()]!r} and {name!r} differ only by case; rename yours")
     return found | _registered
 
 
@@ -147,6 +150,4 @@ def _matches(found: Any, wanted: Any) -> bool:
         return (low is None or found >= low) and (high is None or found <= high)
     if isinstance(wanted, builtins.list) and not isinstance(found, builtins.list):
         return found in wanted
-    if dataclasses.is_dataclass(found) or isinstance(found, builtins.list):
-        return bool(found == wanted)
     return bool(found == wanted)

@@ -15,7 +15,6 @@ from urllib.parse import urlparse
 
 from zoo import files, settings
 from zoo.cards import Card
-from zoo.catalogue.hub import answers
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 
 SCHEMA = 1
@@ -26,6 +25,8 @@ def hub_file(name: str, repository: str, candidates: Sequence[str], revision: st
     """The first of the candidate files that the hub's cache holds, else that the hub has; `name` is the model's."""
     import huggingface_hub
     from huggingface_hub import constants, errors
+
+    from zoo.catalogue.hub import answers
 
     for file in candidates:
         cached = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision)
@@ -52,6 +53,8 @@ def url_file(name: str, url: str) -> Path:
     path = url_cache() / Path(urlparse(url).path).name
     if path.is_file():
         return path
+    from zoo.catalogue.hub import answers
+
     parts = urlparse(url)
     if not answers(f"{parts.scheme}://{parts.netloc}"):
         raise MissingWeights(
@@ -84,6 +87,8 @@ def require_cached(card: Card) -> None:
     if repository is None or any(url_cache().glob("*")):
         return
     from huggingface_hub import constants
+
+    from zoo.catalogue.hub import answers
 
     cached = Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
     if cached.exists() or not (constants.HF_HUB_OFFLINE or not answers(constants.ENDPOINT)):

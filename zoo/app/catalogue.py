@@ -1,7 +1,210 @@
-"""Commands of this group; see `register`."""
+"""`zoo list` and `zoo show`: which models there are, and what is known about one."""
+
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from zoo.app.printing import JsonOption, cell, note, print_json
+
+if TYPE_CHECKING:
+    from zoo.cards import Card, Reference
+
+PANEL = "Find models"
+_NARROWEST = 6
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
+    app.command("list", rich_help_panel=PANEL)(list_models)
+    app.command("show", rich_help_panel=PANEL)(show_model)
+
+
+def list_models(
+    pattern: Annotated[str | None, typer.Argument(help="A name with * and ?, e.g. 'resnet50-*'.")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", "-f", metavar="KEY=VALUE", help="Only models whose card says so; LOW..HIGH for numbers."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List models: those shipped and your own.
+
+    [dim]zoo list 'clip-*'[/dim]
+
+    [dim]zoo list -f objective=cosine -f accuracy=74..78[/dim]
+    """
+    from zoo import registry
+    from zoo.presence import weights_here
+
+    names = registry.list(pattern, **dict(_condition(text) for text in field or ()))
+    known = registry.known_models()
+    rows = [_row(known[name], weights_here(known[name], known)) for name in names]
+    if json:
+        print_json(rows)
+        return
+    if not rows:
+        note(f"no model matches {pattern or ''} {' '.join(field or ())}".rstrip())
+        return
+    _print_rows(rows)
+    here = sum(row["weights_here"] for row in rows)
+    note(f"{len(rows)} models, {here} with weights on this machine (*); accuracy as its paper or library reports it")
+
+
+def show_model(
+    name: Annotated[str, typer.Argument(help="A model's name, e.g. resnet50-cosine or timm:resnet18.")],
+    card: Annotated[bool, typer.Option("--card", help="Print the whole card as it is written.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show what is known about a model.
+
+    [dim]zoo show resnet50-cosine[/dim]
+
+    [dim]zoo show timm:convnext_tiny --json[/dim]
+    """
+    from zoo import cards, registry
+    from zoo.presence import weights_here
+
+    found = registry.card(name)
+    here = weights_here(found, registry.known_models())
+    if json:
+        print_json({**_card_fields(found), "weights_here": here})
+    elif card:
+        print(found.path.read_text(encoding="utf-8") if found.path else cards.write(found), end="")
+    else:
+        _print_summary(found, here)
+
+
+def _condition(text: str) -> tuple[str, Any]:
+    """`key=value` as a field and what it must be: YAML's reading of the value, or a range `low..high`."""
+    import yaml
+
+    from zoo.errors import InputError
+
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"--field {text}: expected KEY=VALUE, e.g. objective=cosine")
+    low, dots, high = value.partition("..")
+    try:
+        if dots:
+            return key, (float(low) if low else None, float(high) if high else None)
+        return key, _plain(yaml.safe_load(value))
+    except (ValueError, yaml.YAMLError) as error:
+        raise InputError(f"--field {text}: the value cannot be read; expected a word, a number or LOW..HIGH") from error
+
+
+def _plain(value: Any) -> Any:
+    """A list as the tuple that cards hold."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _row(card: "Card", here: bool) -> dict[str, Any]:
+    return {
+        "name": card.name,
+        "family": card.family,
+        "dataset": card.dataset,
+        "framework": card.framework,
+        "objective": card.objective,
+        "source": card.source,
+        "license": card.license,
+        "accuracy": card.accuracy,
+        "weights_here": here,
+    }
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    """One line a model, names whole; the other columns are cut to what the terminal leaves them.
+
+    Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
+    """
+    table = [("name", "family", "trained on", "by", "licence", "acc %")]
+    for row in rows:
+        by = row["objective"] if row["framework"] == "supervised" else row["framework"]
+        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f}"
+        name = row["name"] + ("*" if row["weights_here"] else "")
+        table.append((name, row["family"], row["dataset"].replace("imagenet-", "in"), by, row["license"], accuracy))
+    widths = [max(len(line[column]) for line in table) for column in range(6)]
+    room = shutil.get_terminal_size((80, 24)).columns
+    gap = 2 if sum(widths) + 2 * 5 <= room else 1
+    while sum(widths) + gap * 5 > room and max(widths[1:5]) > _NARROWEST:
+        widest = max(range(1, 5), key=lambda column: widths[column])
+        widths[widest] -= 1
+    for line in table:
+        cells = [_cut(text, width).ljust(width) for text, width in zip(line[:5], widths[:5], strict=True)]
+        print((" " * gap).join([*cells, line[5].rjust(widths[5])]))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _card_fields(card: "Card") -> dict[str, Any]:
+    from zoo import typed
+
+    fields = typed.plain(card)
+    return {**fields, "accuracy": card.accuracy, "path": card.path}
+
+
+def _print_summary(card: "Card", here: bool) -> None:
+    """Facts one a line, then the published figures, then the card's own words."""
+    print(f"{card.name}: {card.title or card.name}\n")
+    for label, value in _facts(card, here).items():
+        if value:
+            print(_filled(value, f"  {label:<13}"))
+    for row in card.reference:
+        print(_filled(_figures(row), f"  {'published':<13}"))
+    print("\n" + "\n\n".join(_paragraphs(card.body)))
+
+
+def _figures(row: "Reference") -> str:
+    """A row of a paper's table in one sentence."""
+    figures = {
+        "": None if row.accuracy is None else f"{row.accuracy:g}%",
+        "temperature ": row.temperature,
+        "error inconsistency ": row.inconsistency,
+        "with ResNet-50 ": None if row.ensemble_accuracy is None else f"{row.ensemble_accuracy:g}%",
+        "category ": row.category,
+        **{f"{name} ": value for name, value in row.results.items()},
+    }
+    said = ", ".join(f"{name}{cell(value)}" for name, value in figures.items() if value is not None)
+    return f"{row.paper}, table {row.table}, {row.row}: {said}"
+
+
+def _paragraphs(markdown: str) -> list[str]:
+    """The body of a card without its title, its paragraphs filled to the terminal; blocks of code stay as they are."""
+    parts = []
+    for number, part in enumerate(markdown.split("```")):
+        if number % 2:
+            parts.append("\n".join(f"    {line}" for line in part.strip("\n").splitlines() if line))
+        else:
+            texts = (text.strip() for text in part.split("\n\n"))
+            parts += [_filled(text, "") for text in texts if text and not text.startswith("# ")]
+    return parts
+
+
+def _filled(text: str, start: str) -> str:
+    width = min(shutil.get_terminal_size((80, 24)).columns, 100)
+    return textwrap.fill(
+        " ".join(text.split()), width, initial_indent=start, subsequent_indent=" " * len(start),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _facts(card: "Card", here: bool) -> dict[str, str]:
+    training = card.training
+    settings = ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items())
+    size = " x ".join(map(str, card.input_size[1:])) if card.input_size else ""
+    origin = f"{card.source} {card.id or ''}".strip() + (f" @ {card.revision}" if card.revision else "")
+    return {
+        "weights": f"{origin} ({'here' if here else 'never published' if card.source == 'reference' else 'not here yet'})",
+        "licence": card.license,
+        "architecture": f"{card.architecture} ({card.family} family)",
+        "input": f"{size} pixels, {card.transform.interpolation}" if card.transform else "",
+        "classes": f"{card.labels} by a {card.head} head, {card.link}" if card.head != "none" else "none: embeddings only",
+        "trained on": training.dataset,
+        "by": f"{training.framework}, {training.objective}" + (f", seed {training.seed}" if training.seed else ""),
+        "settings": settings,
+        "models": ", ".join(member.name for member in card.sweep),
+        "members": ", ".join(f"{m.name} (weight {m.weight:g}, T {m.temperature:g})" for m in card.members),
+    }

@@ -12,7 +12,7 @@ from torch import nn
 _NUMBERED = re.compile(r"[A-Za-z]*_?\d+[a-z]?(_\d+)?\Z")
 _HOLDS_BLOCKS = {"blocks", "layers", "layer", "resblocks", "stages"}
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-_TOO_SMALL = re.compile(r"(Conv|Norm|BatchNorm|LayerNorm|RmsNorm|Patch|Drop|Mlp|Linear|Pool)")
+_TOO_SMALL = re.compile(r"(Conv(2d|Norm|Bn|BN|Mlp|Stem)|BatchNorm|LayerNorm|RmsNorm|Patch|Drop|Mlp|Linear|Pool)")
 
 
 def find(body: nn.Module) -> dict[str, nn.Module]:
