@@ -38,10 +38,10 @@ DIGITS: dict[str, dict[str, float]] = {
     "label-smoothing": {"alpha": 0.1},
     "dropout": {"rho": 0.7},
     "extra-l2": {"lambda_final": 1e-2},
-    "logit-penalty": {"beta": 2e-3},
-    "logit-norm": {"tau": 0.1},
+    "logit-penalty": {"beta": 5e-3},
+    "logit-norm": {"tau": 0.2},
     "cosine": {"tau": 0.07},
-    "squared-error": {"kappa": 3.0, "M": 3.0, "loss_scale": 1.0},
+    "squared-error": {"kappa": 1.0, "M": 10.0, "loss_scale": 0.3},
 }
 
 _TABLES = {"in1k": IMAGENET, "cifar10": CIFAR10, "fashion-mnist": CIFAR10, "cifar100": CIFAR100, "digits": DIGITS}
