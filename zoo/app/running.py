@@ -1,7 +1,164 @@
-"""Commands of this group; see `register`."""
+"""Commands that make outputs: `zoo run`, `zoo import`, `zoo verify`."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from zoo.app.printing import JsonOption, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from zoo.outputs import Outputs, Runs
+
+PANEL = "Make outputs"
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
+    app.command("run", rich_help_panel=PANEL)(run)
+    app.command("import", rich_help_panel=PANEL)(import_)
+    app.command("verify", rich_help_panel=PANEL)(verify)
+
+
+def run(
+    names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
+    data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
+    random: Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")] = False,
+    batch_size: Annotated[int, typer.Option(help="Pictures in one forward pass.")] = 64,
+    precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    embeddings: Annotated[bool, typer.Option(help="Keep embeddings too.")] = True,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ...; every accelerator by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compute and store what models say about a dataset.
+
+    What is stored already is not computed again; a run that was stopped goes on where it left off.
+
+    [dim]zoo run efficientnet-lite0 'resnet50-*' --data folder:photos[/dim]
+    """
+    from zoo.runner import run as run_models
+
+    with _warnings_as_notes():
+        runs = run_models(
+            names,
+            data=data,
+            weights=not random,
+            batch_size=batch_size,
+            precision=precision,  # type: ignore[arg-type]  # checked there
+            embeddings=embeddings,
+            engine=engine,  # type: ignore[arg-type]
+            device=device or None,
+            workers=workers,
+        )
+    _print_runs(runs, json)
+
+
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="npz, npy, csv, parquet or safetensors files, or a folder.")],
+    kind: Annotated[str | None, typer.Option(help="logits, probabilities, predictions or embeddings.")] = None,
+    name: Annotated[str | None, typer.Option(help="The model's name; by default the file's.")] = None,
+    data: Annotated[str | None, typer.Option(help="The dataset these are outputs on.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one a line.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one a line.")] = None,
+    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one a line.")] = None,
+    link: Annotated[str, typer.Option(help="softmax or sigmoid: from logits to probabilities.")] = "softmax",
+    replace: Annotated[bool, typer.Option("--replace", help="Put outputs of the same name aside.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Bring in outputs made elsewhere, so that the other commands find them by name.
+
+    [dim]zoo import mine.npz --kind logits --data cifar10:test[/dim]
+    """
+    from zoo.importing import import_outputs
+    from zoo.outputs import Runs
+    from zoo.store import save
+
+    with _warnings_as_notes():
+        found = import_outputs(
+            list(files) if len(files) > 1 else files[0],
+            name=name,
+            kind=kind,  # type: ignore[arg-type]  # checked there
+            labels=labels,
+            classes=classes,
+            ids=ids,
+            link=link,  # type: ignore[arg-type]
+            data=data,
+        )
+        _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
+
+
+def verify(
+    set_aside: Annotated[bool, typer.Option("--set-aside", help="Rename damaged files out of the way.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Re-check the checksum of every stored output; exit code 1 if any is wrong.
+
+    [dim]zoo verify --set-aside[/dim]
+    """
+    from zoo.store import verify as verify_store
+
+    found = verify_store(set_aside=set_aside)
+    if json:
+        print_json({"clean": found.clean, "runs": found.runs, "set_aside": found.set_aside})
+    else:
+        rows = [{"model": r.model, "dataset": r.dataset, "shards": r.shards, "state": r.state} for r in found.runs]
+        if rows:
+            print_table(rows)
+        for path, problem in found.problems.items():
+            print(f"{path}: {problem}")
+        for path, place in found.set_aside.items():
+            note(f"{path} is now {place.name}; run its model again to replace it")
+        bad = sum(run.state == "corrupt" for run in found.runs)
+        note(f"{len(found.runs)} runs checked, {bad} damaged" if found.runs else "no outputs are stored")
+    if not found.clean:
+        raise typer.Exit(1)
+
+
+def _print_runs(runs: "Runs", json: bool) -> None:
+    rows = [_row(outputs) for outputs in runs.values()]
+    if json:
+        print_json(rows)
+        return
+    print_table(rows, ["model", "dataset", "examples", "classes", "accuracy"])
+    for outputs in runs.values():
+        if outputs.label_classes is not None:
+            note(f"{outputs.name} predicts other classes than {outputs.dataset} has: probe its features")
+        note(f"stored in {outputs.path}")
+
+
+def _row(outputs: "Outputs") -> dict[str, Any]:
+    scored = outputs.kind != "embeddings" and outputs.labels is not None and outputs.label_classes is None
+    return {
+        "model": outputs.name,
+        "dataset": outputs.dataset,
+        "kind": outputs.kind,
+        "examples": len(outputs),
+        "classes": len(outputs.classes),
+        "dimensions": None if outputs.features is None else outputs.features.shape[1],
+        "accuracy": outputs.accuracy if scored else None,
+        "undecodable": outputs.details.get("undecodable", []),
+        "path": outputs.path,
+    }
+
+
+class _warnings_as_notes(warnings.catch_warnings):  # noqa: N801  # used like a function
+    """Inside, our warnings are lines on standard error, without the source line Python would show."""
+
+    def __enter__(self) -> Any:
+        from zoo.errors import ZooWarning
+
+        entered = super().__enter__()
+        show = warnings.showwarning
+
+        def as_note(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, ZooWarning):
+                note(f"zoo: {message}")
+            else:
+                show(message, category, *rest, **more)
+
+        warnings.simplefilter("always", ZooWarning)
+        warnings.showwarning = as_note
+        return entered
