@@ -37,6 +37,18 @@ def build(
     return Network(body, head, layers)
 
 
+def check(architecture: str) -> None:
+    """An error with the near names unless `build` can make this architecture."""
+    if architecture in SMALL_ARCHITECTURES:
+        return
+    import timm
+
+    if not timm.is_model(architecture):
+        close = near(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()])
+        small = ", ".join(SMALL_ARCHITECTURES)
+        raise UnknownName(f"unknown architecture {architecture!r}, expected {small} or a name of timm's{close}")
+
+
 def _small(architecture: str) -> tuple[nn.Module, int, dict[str, nn.Module]]:
     body: CifarResNet | AllConvolutional | WideResNet
     if architecture == "all-cnn-c":
@@ -51,10 +63,7 @@ def _small(architecture: str) -> tuple[nn.Module, int, dict[str, nn.Module]]:
 def _timm(architecture: str, input_size: tuple[int, ...]) -> tuple[nn.Module, int, dict[str, nn.Module]]:
     import timm
 
-    if not timm.is_model(architecture):
-        small = ", ".join(SMALL_ARCHITECTURES)
-        close = near(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()])
-        raise UnknownName(f"unknown architecture {architecture!r}, expected {small} or a name of timm's{close}")
+    check(architecture)
     # Networks with position embeddings are made for one size; the others take any.
     fixed = getattr(timm.get_pretrained_cfg(architecture), "fixed_input_size", False)
     size = {"img_size": input_size[1:]} if fixed else {}

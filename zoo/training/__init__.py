@@ -1,0 +1,13 @@
+"""Training: from a recipe's name to a model with weights and a card; and the loop itself for any network."""
+
+from zoo.training.fitting import Fit as Fit
+from zoo.training.fitting import fit as fit
+from zoo.training.making import Trained as Trained
+from zoo.training.making import build as build
+from zoo.training.making import train as train
+from zoo.training.planning import Plan as Plan
+from zoo.training.planning import expand as expand
+from zoo.training.planning import plan as plan
+from zoo.training.recipes import Recipe as Recipe
+
+__all__ = ["Fit", "Plan", "Recipe", "Trained", "build", "expand", "fit", "plan", "train"]

@@ -8,7 +8,7 @@ import torch
 from zoo.model import Network
 from zoo.objectives import ObjectiveHead
 from zoo.preprocessing import Pipeline
-from zoo.training.loading import Pictures, check_labels
+from zoo.training.loading import Pictures, labels_of
 from zoo.training.measures import Tally
 from zoo.training.processes import Processes
 
@@ -18,7 +18,7 @@ BATCH = 256
 def evaluate(network: Network, pictures: Pictures, processes: Processes) -> dict[str, float]:
     """Means over labelled pictures, each process taking its share of them."""
     head = cast(ObjectiveHead, network.head)
-    labels = torch.from_numpy(check_labels(pictures.dataset))
+    labels = torch.from_numpy(labels_of(pictures.dataset))
     pipeline = Pipeline(pictures.prepare.recipe.transform)
     classes, features = head.weight.shape
     tally = Tally.empty(classes, features, processes.device)

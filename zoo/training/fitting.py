@@ -55,6 +55,7 @@ def fit(
     about: Mapping[str, Any] | None = None,
     title: str = "training",
     progress: bool = True,
+    resume: bool = True,
     checkpoint_every: float = 30.0,
     workers: int | None = None,
 ) -> Fit:
@@ -63,15 +64,17 @@ def fit(
     The best epoch is the one most accurate on the recipe's holdout; without a holdout it is the last. The network's head
     must be an `ObjectiveHead`, which says what is minimised. With a `folder`, the state is written there every
     `checkpoint_every` seconds (at the end of each epoch when there are several processes) and a run that finds its own
-    state goes on from it, to the same weights as if it had never stopped; `log.jsonl` gets a line an epoch. `about` tells
+    state goes on from it (unless told not to `resume`), to the same weights as if it had never stopped; `log.jsonl` gets a
+    line an epoch. `about` tells
     this run from others in plain values: a state with other values, another recipe or other data is refused.
     """
     if not isinstance(network.head, ObjectiveHead):
         raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
-    loading.check_labels(train_set)
+    loading.check_classes(train_set)
     with torch.random.fork_rng(devices=[]):
         run = _Run(network, train_set, recipe, folder, dict(about or {}), checkpoint_every, workers)
-        run.resume()
+        if resume:
+            run.resume()
         with Bar(title, run.total, run.step, recipe.batch_size, progress and run.processes.main) as bar:
             run.train(bar)
         return run.finish()
@@ -105,7 +108,7 @@ class _Run:
         self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
         learnt, kept_back = loading.split_holdout(train_set, recipe)
         self.pictures = loading.Pictures(learnt, PictureAugmentation(recipe), workers)
-        self.labels = torch.from_numpy(loading.check_labels(learnt))
+        self.labels = torch.from_numpy(loading.labels_of(learnt))
         self.holdout = loading.Pictures(kept_back, PictureAugmentation(recipe.plain()), workers) if kept_back else None
         self.per_epoch, self.total = recipe.steps_per_epoch(len(learnt)), recipe.total_steps(len(learnt))
 

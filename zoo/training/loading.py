@@ -91,12 +91,16 @@ def split_holdout(dataset: Dataset, recipe: Recipe) -> tuple[Dataset, Dataset | 
     return dataset.select(np.sort(shuffled[recipe.holdout :])), dataset.select(np.sort(shuffled[: recipe.holdout]))
 
 
-def check_labels(dataset: Dataset) -> np.ndarray:
-    """The labels of a dataset to learn from: every picture has one, and there are at least two kinds."""
+def labels_of(dataset: Dataset) -> np.ndarray:
+    """The labels of a dataset, or an error that says it has none."""
     if dataset.labels is None:
         raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class a picture")
-    kinds = np.unique(dataset.labels)
-    if len(kinds) < 2:
-        found = f"only {dataset.classes[int(kinds[0])]!r}" if len(kinds) else "no picture at all"
-        raise InputError(f"{dataset.spec}: expected pictures of at least two classes, found {found}")
     return dataset.labels
+
+
+def check_classes(dataset: Dataset) -> None:
+    """An error unless there are pictures of at least two classes to tell apart."""
+    present = np.unique(labels_of(dataset))
+    if len(present) < 2:
+        found = f"only {dataset.classes[int(present[0])]!r}" if len(present) else "no picture at all"
+        raise InputError(f"{dataset.spec}: expected pictures of at least two classes, found {found}")
