@@ -1,0 +1,166 @@
+"""Pictures in every form: converted to what a person would see, or refused by name."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from zoo import images
+from zoo.errors import InputError
+
+RED, GREEN = (200, 30, 40), (10, 180, 60)
+
+
+def saved(image: Image.Image, path: Path, **options: object) -> Path:
+    image.save(path, **options)
+    return path
+
+
+def first_pixel(image: Image.Image) -> tuple[int, ...]:
+    assert image.mode == "RGB"
+    return image.getpixel((0, 0))
+
+
+def test_grey_palette_and_one_bit_pictures_become_rgb(tmp_path: Path) -> None:
+    assert first_pixel(images.read(saved(Image.new("L", (5, 4), 90), tmp_path / "grey.png"))) == (90, 90, 90)
+    palette = Image.new("RGB", (5, 4), RED).convert("P", palette=Image.Palette.ADAPTIVE)
+    assert first_pixel(images.read(saved(palette, tmp_path / "palette.png"))) == RED
+    assert first_pixel(images.read(saved(Image.new("1", (5, 4), 1), tmp_path / "bits.png"))) == (255, 255, 255)
+
+
+def test_cmyk_jpeg_keeps_its_colours(tmp_path: Path) -> None:
+    path = saved(Image.new("RGB", (16, 16), RED).convert("CMYK"), tmp_path / "print.jpg", quality=100, subsampling=0)
+    with Image.open(path) as image:
+        assert image.mode == "CMYK"
+    assert np.allclose(first_pixel(images.read(path)), RED, atol=4)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0), (257, 1), (32768, 128), (65535, 255)])
+def test_sixteen_bits_are_scaled_not_cut_off(tmp_path: Path, value: int, expected: int) -> None:
+    path = saved(Image.fromarray(np.full((3, 3), value, np.uint16)), tmp_path / "deep.png")
+    assert first_pixel(images.read(path)) == (expected,) * 3
+
+
+def test_a_dark_sixteen_bit_picture_stays_dark(tmp_path: Path) -> None:
+    """All values below 256: reading them as 8 bits would make a nearly black picture bright."""
+    path = saved(Image.fromarray(np.full((3, 3), 200, np.uint16)), tmp_path / "dark.png")
+    assert first_pixel(images.read(path)) == (1, 1, 1)
+
+
+def test_transparent_pixels_lie_on_white(tmp_path: Path) -> None:
+    clear = Image.new("RGBA", (4, 4), (*RED, 0))
+    assert first_pixel(images.read(saved(clear, tmp_path / "clear.png"))) == (255, 255, 255)
+    solid = Image.new("RGBA", (4, 4), (*RED, 255))
+    assert first_pixel(images.read(saved(solid, tmp_path / "solid.png"))) == RED
+    half = np.array(first_pixel(images.to_rgb(Image.new("RGBA", (4, 4), (0, 0, 0, 128)))))
+    assert np.all(np.abs(half - 127) <= 1)
+
+
+def test_transparent_palette_colour_lies_on_white(tmp_path: Path) -> None:
+    image = Image.new("P", (4, 4), 0)
+    image.putpalette([*RED, *GREEN])
+    assert first_pixel(images.read(saved(image, tmp_path / "p.png", transparency=0))) == (255, 255, 255)
+
+
+def test_exif_rotation_is_carried_out(tmp_path: Path) -> None:
+    image = Image.new("RGB", (40, 20), RED)
+    image.paste(GREEN, (0, 0, 20, 20))  # the left half
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: show it rotated by 90 degrees clockwise
+    path = saved(image, tmp_path / "turned.jpg", exif=exif, quality=100)
+    upright = images.read(path)
+    assert upright.size == (20, 40)
+    assert np.allclose(upright.getpixel((10, 2)), GREEN, atol=6)
+    assert np.allclose(upright.getpixel((10, 37)), RED, atol=6)
+    assert images.to_rgb(upright).size == (20, 40)  # and not once more
+
+
+def test_one_pixel() -> None:
+    assert images.picture(np.array([[[1, 2, 3]]], np.uint8), "x").getpixel((0, 0)) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("damage", ["text", "empty", "truncated", "noise"])
+@pytest.mark.parametrize("ending", ["jpg", "png", "gif", "webp", "tiff"])
+def test_undecodable_files_are_named(tmp_path: Path, ending: str, damage: str) -> None:
+    path = tmp_path / f"broken.{ending}"
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+    whole = path.read_bytes()
+    path.write_bytes({"text": b"hello", "empty": b"", "truncated": whole[: len(whole) // 3], "noise": b"\x00" * 900}[damage])
+    with pytest.raises(InputError, match=rf"broken\.{ending}"):
+        images.read(path)
+
+
+def test_absent_files_and_folders_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.png: cannot be read: No such file"):
+        images.read(tmp_path / "absent.png")
+    with pytest.raises(InputError, match="cannot be read"):
+        images.read(tmp_path)
+
+
+def test_a_picture_that_claims_to_be_enormous_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(Image.new("RGB", (100, 100)), tmp_path / "bomb.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match=r"bomb\.png.*decompression bomb"):
+        images.read(path)
+
+
+@pytest.mark.parametrize("mode", ["F", "I"])
+def test_pixels_without_a_range_are_refused(mode: str) -> None:
+    with pytest.raises(InputError, match="no agreed range"):
+        images.to_rgb(Image.new(mode, (2, 2)))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, bool])
+def test_arrays_that_are_not_bytes_are_refused(kind: type) -> None:
+    with pytest.raises(InputError, match="expected uint8 pixels"):
+        list(images.pictures(np.zeros((4, 4, 3), kind)))
+    with pytest.raises(InputError, match=r"Model\.forward"):
+        list(images.pictures(torch.rand(3, 4, 4)))
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 2), (4, 4, 5), (0, 4, 3)])
+def test_odd_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="expected shape"):
+        list(images.pictures(np.zeros(shape, np.uint8)))
+
+
+def test_a_tensor_with_channels_last_is_refused() -> None:
+    with pytest.raises(InputError, match=r"\[C, H, W\]"):
+        list(images.pictures(torch.zeros(8, 6, 3, dtype=torch.uint8)))
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_every_form_gives_the_same_picture(count: int, height: int, width: int, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3), np.uint8)
+    tensor = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+    encoded = []
+    for one in pixels:
+        buffer = io.BytesIO()
+        Image.fromarray(one).save(buffer, "png")
+        encoded.append(buffer.getvalue())
+    forms = [pixels, tensor, [*pixels], [*tensor], (Image.fromarray(one) for one in pixels), encoded]
+    for form in forms:
+        assert np.array_equal(np.stack([np.asarray(picture) for picture in images.pictures(form)]), pixels)
+    assert np.array_equal(np.asarray(next(images.pictures(pixels[0]))), pixels[0])
+    assert np.array_equal(np.asarray(next(images.pictures(tensor[0]))), pixels[0])
+
+
+def test_pictures_are_decoded_when_their_turn_comes(tmp_path: Path) -> None:
+    good = saved(Image.new("RGB", (2, 2), RED), tmp_path / "good.png")
+    queue = images.pictures([good, tmp_path / "absent.png"])
+    assert first_pixel(next(queue)) == RED
+    with pytest.raises(InputError, match="absent"):
+        next(queue)
+
+
+def test_what_is_no_picture_at_all() -> None:
+    with pytest.raises(InputError, match="image 1: expected a picture"):
+        list(images.pictures([np.zeros((2, 2), np.uint8), 3]))
+    with pytest.raises(InputError, match="found int"):
+        list(images.pictures(7))

@@ -1,0 +1,68 @@
+"""Names: safe as file names everywhere, near ones offered, recipes taken apart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.errors import InputError
+from zoo.names import RecipeName, check_safe, near, parse_recipe
+from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
+
+UNSAFE = [
+    "..", "../x", "a/../b", "/etc/passwd", "a/b", "a\\b", "C:\\x", "C:x", "a\0b", "", ".hidden", "-rf", "a b", "a..b",
+    "x" * 300, "é" * 70, "nul", "CON", "com1.md", "a\nb", "a.", "~", "$HOME", "a*",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_names_are_refused(name: str) -> None:
+    with pytest.raises(InputError):
+        check_safe(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet50-cosine", "resnet20-sigmoid+dropout-s3.cifar10", "vit-b16", "resnet101x0.5-ra", "A_1"]
+)
+def test_usual_names_are_safe(name: str) -> None:
+    assert check_safe(name) == name
+
+
+@given(st.text(max_size=40))
+def test_a_safe_name_is_one_part_of_a_path(name: str) -> None:
+    from pathlib import PurePosixPath, PureWindowsPath
+
+    try:
+        check_safe(name)
+    except InputError:
+        return
+    for kind in (PurePosixPath, PureWindowsPath):
+        path = kind("home") / name
+        assert path.parts == ("home", name)
+        assert not path.is_absolute()
+
+
+def test_near_names() -> None:
+    known = ["resnet50-cosine", "resnet20-cosine", "clip-vit-b32"]
+    assert near("resnet50-cosin", known) == "; did you mean resnet50-cosine?"
+    assert near("CLIP-ViT-B32", known) == "; did you mean clip-vit-b32?"
+    assert near("zzz", known) == ""
+
+
+@given(
+    st.sampled_from([*SMALL_ARCHITECTURES, "resnet50", "inception_v3"]),
+    st.lists(st.sampled_from(OBJECTIVES), min_size=1, max_size=3, unique=True),
+    st.integers(0, 99),
+    st.sampled_from([None, "cifar10", "in1k", "fashion-mnist"]),
+)
+def test_recipe_names_come_apart_as_they_were_put_together(
+    architecture: str, objectives: list[str], seed: int, dataset: str | None
+) -> None:
+    recipe = RecipeName(architecture, "+".join(objectives), seed, dataset)
+    assert parse_recipe(str(recipe), None, OBJECTIVES) == recipe
+    assert parse_recipe(str(recipe), [architecture], OBJECTIVES) == recipe
+    assert parse_recipe(str(recipe), ["vgg19"], OBJECTIVES) is None
+
+
+@pytest.mark.parametrize("name", ["resnet50", "resnet50-a1", "cosine", "-cosine", "resnet8-cosine-s", "resnet8-cosine-x"])
+def test_other_names_are_no_recipes(name: str) -> None:
+    assert parse_recipe(name, None, OBJECTIVES) is None

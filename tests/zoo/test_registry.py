@@ -1,0 +1,288 @@
+"""Models by name: where cards come from, which goes first, what filters find, and how quickly."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import zoo
+from zoo import card_index, cards, registry
+from zoo.cards import Card, Training
+from zoo.errors import InputError, MissingWeights, UnknownName
+
+TRAINING = Training("digits", "supervised", "softmax")
+
+
+def a_card(name: str, **fields: object) -> Card:
+    values = {"source": "recipe", "family": "resnet", "architecture": "resnet8", "labels": "digits", "link": "softmax",
+              "head": "trained", "training": TRAINING} | fields  # fmt: skip
+    return Card(name=name, **values)
+
+
+def put(home: Path, card: Card) -> Path:
+    path = home / "cards" / f"{card.name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(cards.write(card))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, zoo; zoo.list('resnet50-*'); zoo.card('resnet8-cosine-s3'); print({'torch', 'numpy'} & {*sys.modules})"
+    )
+    assert python(code).stdout.strip() == "set()"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in zoo.__all__:
+        assert name in dir(zoo)
+    assert zoo.load is registry.load
+    assert zoo.Card is Card
+    with pytest.raises(AttributeError, match="no attribute 'laod'"):
+        _ = zoo.laod
+
+
+def test_list_is_sorted_and_takes_sweeps_apart() -> None:
+    names = zoo.list()
+    assert names == sorted(names)
+    assert len(names) == len({name.lower() for name in names})
+    assert "resnet8-cosine" in names
+    assert "resnet8" not in names
+
+
+def test_list_by_pattern_and_fields() -> None:
+    assert zoo.list("resnet50-*", objective="cosine") == ["resnet50-cosine"]
+    assert zoo.list("resnet50-cosine", tau=0.05) == ["resnet50-cosine"]
+    assert zoo.list("resnet50-cosine", tau=0.06) == []
+    band = zoo.list(accuracy=(74, 78), source="timm")
+    assert band == [name for name in zoo.list(source="timm") if 74 <= (zoo.card(name).accuracy or 0) <= 78]
+    assert band
+    assert set(zoo.list(accuracy=(None, 78))) & set(band) == set(band)
+    assert zoo.list("no-such-*") == []
+    both = zoo.list("resnet50-*", objective=["cosine", "sigmoid"])
+    assert both == sorted(zoo.list("resnet50-*", objective="cosine") + zoo.list("resnet50-*", objective="sigmoid"))
+    assert "clip-vit-b32" in zoo.list(input_size=(3, 224, 224))
+
+
+def test_unknown_fields_are_named() -> None:
+    with pytest.raises(InputError, match="unknown field 'objectiv'; did you mean objective"):
+        zoo.list(objectiv="cosine")
+    with pytest.raises(InputError, match="unknown field 'zzz'; fields: accuracy"):
+        zoo.list(zzz=1)
+
+
+def test_a_mistaken_name_is_met_with_the_near_one() -> None:
+    with pytest.raises(UnknownName, match=r"did you mean resnet50-cosine\?$"):
+        zoo.load("resnet50-cosin")
+    with pytest.raises(UnknownName, match="did you mean timm"):
+        zoo.card("tim:resnet18")
+    with pytest.raises(UnknownName, match="resnet18"):
+        zoo.card("timm:resnet1")
+
+
+@pytest.mark.parametrize("name", ["..", "../../etc/passwd", "/etc/passwd", "a\0b", "x" * 300, "", "C:\\x"])
+def test_names_that_are_no_names(name: str) -> None:
+    with pytest.raises(InputError):
+        zoo.card(name)
+    with pytest.raises(InputError):
+        zoo.load(name, weights=False)
+
+
+def test_the_users_card_goes_before_the_shipped_one(zoo_home: Path) -> None:
+    assert zoo.card("resnet50-cosine").dataset == "imagenet-1k"
+    path = put(zoo_home, a_card("resnet50-cosine", title="Mine"))
+    assert zoo.card("resnet50-cosine").dataset == "digits"
+    assert zoo.card("resnet50-cosine").path == path
+    assert zoo.list("resnet50-cosine", dataset="digits") == ["resnet50-cosine"]
+    path.write_text(cards.write(a_card("resnet50-cosine", family="changed since")))
+    os.utime(path, ns=(1, 1))
+    assert zoo.card("resnet50-cosine").family == "changed since"
+    path.unlink()
+    assert zoo.card("resnet50-cosine").dataset == "imagenet-1k"
+
+
+def test_a_broken_card_is_named(zoo_home: Path) -> None:
+    (zoo_home / "cards").mkdir()
+    (zoo_home / "cards" / "mine.md").write_text("no front matter")
+    with pytest.raises(InputError, match=r"mine\.md: expected YAML front matter"):
+        zoo.list()
+
+
+def test_names_that_differ_only_by_case_are_refused(zoo_home: Path) -> None:
+    with pytest.raises(InputError, match="'resnet50-cosine' is registered already"):
+        zoo.register(a_card("ResNet50-Cosine"))
+    put(zoo_home, a_card("ResNet50-Cosine"))
+    with pytest.raises(InputError, match="differ only by case"):
+        zoo.list()
+
+
+def test_register_a_card_or_a_file(tmp_path: Path) -> None:
+    zoo.register(a_card("mine"))
+    assert zoo.card("mine").family == "resnet"
+    assert "mine" in zoo.list("mi*")
+    with pytest.raises(InputError, match="'mine' is registered already"):
+        zoo.register(a_card("mine"))
+    path = tmp_path / "yours.md"
+    path.write_text(cards.write(a_card("yours")))
+    zoo.register(path)
+    assert zoo.card("yours").path == path
+    with pytest.raises(InputError, match="expected letters, digits"):
+        zoo.register(a_card("../mine"))
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "objective", "seed", "dataset"),
+    [
+        ("resnet8-cosine-s3", "resnet8", "cosine", 3, "digits"),
+        ("wrn-16-8-softmax.cifar10", "wrn-16-8", "softmax", 0, "cifar10"),
+        ("resnet20-sigmoid+dropout", "resnet20", "sigmoid+dropout", 0, "digits"),
+        ("resnet50-cosine-s2.in1k", "resnet50", "cosine", 2, "imagenet-1k"),
+        ("resnet18-label-smoothing.cifar100", "resnet18", "label-smoothing", 0, "cifar100"),
+    ],
+)
+def test_recipes_need_no_card(name: str, architecture: str, objective: str, seed: int, dataset: str) -> None:
+    card = zoo.card(name)
+    assert (card.name, card.source, card.architecture, card.objective) == (name, "recipe", architecture, objective)
+    assert (card.seed or 0, card.dataset) == (seed, dataset)
+    assert card.link == ("sigmoid" if "sigmoid" in objective else "softmax")
+    assert cards.parse(cards.write(card), name).training == card.training
+
+
+def test_the_papers_dataset_gives_the_papers_card() -> None:
+    assert zoo.card("resnet50-cosine.in1k").reference == zoo.card("resnet50-cosine").reference
+    assert zoo.card("resnet50-cosine.in1k").hyperparameters["tau"] == 0.05
+    assert not zoo.card("resnet50-cosine.cifar10").reference
+    assert zoo.card("resnet50-cosine.cifar10").labels == "cifar10"
+
+
+def test_no_recipe_for_an_architecture_nobody_has() -> None:
+    with pytest.raises(UnknownName, match="unknown model 'resnet8000-cosine'"):
+        zoo.card("resnet8000-cosine")
+
+
+def test_loading_what_was_never_published() -> None:
+    with pytest.raises(
+        MissingWeights, match=r"simclr-resnet50: this model was never published.*Gontijo-Lopes 2021, Table 1: SimCLR"
+    ):
+        zoo.load("simclr-resnet50")
+    with pytest.raises(MissingWeights, match="never published"):
+        zoo.load("simclr-resnet50", weights=False)
+
+
+def test_a_sweep_is_shown_and_its_members_are_loaded() -> None:
+    assert len(zoo.card("resnet8").sweep) == 9
+    with pytest.raises(InputError, match="resnet8 stands for several models; load one of them: resnet8-softmax"):
+        zoo.load("resnet8", weights=False)
+
+
+def test_missing_trained_weights_name_the_command(monkeypatch: pytest.MonkeyPatch, zoo_home: Path) -> None:
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-cosine --data in1k`"):
+        zoo.load("resnet50-cosine.in1k")
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet8-cosine-s3 --data cifar10`"):
+        zoo.load("resnet8-cosine-s3.cifar10")
+    monkeypatch.setenv("ZOO_AUTOTRAIN", "0")
+    with pytest.raises(
+        MissingWeights,
+        match=rf"{zoo_home}/weights/resnet8-cosine/model.safetensors.*`zoo train resnet8-cosine --data digits`",
+    ):
+        zoo.load("resnet8-cosine")
+    monkeypatch.setenv("ZOO_DATASET", "cifar100")
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-softmax --data cifar100`"):
+        zoo.load("resnet50-softmax")
+
+
+# Told to be offline, and a hub that swallows every packet.
+@pytest.mark.parametrize("network", [{"HF_HUB_OFFLINE": "1"}, {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://10.255.255.1"}])
+def test_no_network_and_no_weights_is_said_within_a_second(tmp_path: Path, network: dict[str, str]) -> None:
+    """Cold, in a process of its own: neither torch nor a model library is loaded to find out."""
+    repositories = {
+        "clip-vit-b32": "timm/vit_base_patch32_clip_224.openai",
+        "vit-b16-augreg": "timm/vit_base_patch16_224.augreg_in21k_ft_in1k",
+        "align-zero-shot": "kakaobrain/align-base",
+    }
+    code = (
+        "import sys, time, zoo\n"
+        f"for name in {[*repositories]}:\n"
+        "    start = time.perf_counter()\n"
+        "    try:\n"
+        "        zoo.load(name)\n"
+        "    except Exception as error:\n"
+        "        print(time.perf_counter() - start, 'torch' in sys.modules, type(error).__name__, error, sep='|')\n"
+    )
+    result = python(code, HF_HUB_CACHE=str(tmp_path / "hub"), TORCH_HOME=str(tmp_path / "torch"), **network)
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(repositories), result.stderr
+    for line, (name, repository) in zip(lines, repositories.items(), strict=True):
+        seconds, torch_loaded, kind, message = line.split("|", 3)
+        assert (torch_loaded, kind) == ("False", "MissingWeights")
+        assert float(seconds) < 1
+        assert message.startswith(f"{name}: the weights file of {repository} is not in the cache {tmp_path / 'hub'} and ")
+        assert f"run `hf download {repository}`" in message
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_the_index_of_cards_is_only_a_shortcut(zoo_home: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool) -> None:
+    shipped = registry.shipped_folder()
+    monkeypatch.setattr(card_index, "_read", {})
+    plain = card_index.read(shipped)
+    (kept,) = (zoo_home / "cache").glob("cards-*.json")
+    if damaged:  # read anew, no complaint
+        kept.write_text(kept.read_text()[:500])
+    monkeypatch.setattr(card_index, "_read", {})
+    assert card_index.read(shipped) == plain
+    assert [card.path for card in card_index.read(shipped)] == [card.path for card in plain]
+    stored = json.loads(kept.read_text())
+    assert len(stored["cards"]) == len(plain)
+
+
+def test_a_home_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ZOO_HOME", str(blocked / "home"))
+    monkeypatch.setattr(card_index, "_read", {})
+    assert "resnet50-cosine" in zoo.list()
+
+
+def test_a_card_is_found_in_no_time() -> None:
+    zoo.card("resnet50-cosine")
+    start = time.perf_counter()
+    zoo.card("clip-vit-b32")
+    assert time.perf_counter() - start < 0.1
+
+
+def test_cards_link_the_repository_the_library_downloads_from() -> None:
+    """What is said offline without loading a library rests on these links."""
+    import open_clip
+    import timm
+
+    from zoo.weights import linked_repository
+
+    for name in zoo.list():
+        card = zoo.card(name)
+        if card.source == "timm":
+            assert linked_repository(card) == timm.get_pretrained_cfg(card.id).hf_hub_id, name
+        elif card.source == "open_clip":
+            architecture, _, tag = card.id.rpartition("/")
+            assert linked_repository(card) == open_clip.get_pretrained_cfg(architecture, tag)["hf_hub"].rpartition("/")[0], (
+                name
+            )
+
+
+def test_a_card_made_here_can_be_written_and_read(zoo_home: Path) -> None:
+    made = zoo.card("resnet8-cosine-s3.cifar10")
+    path = put(zoo_home, made)
+    assert zoo.card("resnet8-cosine-s3.cifar10") == dataclasses.replace(made, body=f"# {made.name}", path=path)
