@@ -79,7 +79,7 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
             flat = block.flatten(1)
             products += (flat @ flat.T) * (1 if on_diagonal else 2)
     diagonal = torch.ones_like(rows) if gaussian else torch.stack(squares).to(rows.dtype)
-    return GramSums(products, rows, diagonal)
+    return GramSums((products + products.T) / 2, rows, diagonal)  # rounding alone made it less than symmetric
 
 
 def feature_sums(x: torch.Tensor, y: torch.Tensor) -> GramSums:

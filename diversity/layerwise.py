@@ -1,0 +1,193 @@
+"""Layer by layer: CKA between networks, class separation and sparsity of every block, streamed over a dataset."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from diversity.layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
+from diversity.ordered_separation import OrderedSeparation
+from diversity.separation import Metric
+from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
+from diversity.sparsity import SparsityMeter
+from zoo import arrays
+from zoo.errors import InputError, UnknownName, ZooWarning
+from zoo.names import near
+from zoo.outputs import Outputs, align
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from zoo.datasets import Dataset
+    from zoo.model import Model
+
+    Network = str | Model | Outputs | Mapping[str, Any]
+
+
+def cka(
+    model_a: "Network",
+    model_b: "Network",
+    data: "str | Dataset | None" = None,
+    layers: Layers = None,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    kernel: Kernel = "linear",
+    bandwidth: float = 1.0,
+    weights: bool = True,
+    device: str | None = None,
+    seed: int = 0,
+) -> "pd.DataFrame":
+    """CKA between all layers of two networks, minibatch and unbiased; rows are layers of the first, columns of the second.
+
+    Networks are models (by name or loaded), run on the examples of `data`; or activations that are there already, by
+    layer name, row by row of the same examples; or two `Outputs`, whose embeddings are compared. The same network twice
+    gives its layers among each other. `layers` are the layers wanted, of both or by model name. Every epoch goes through
+    the examples in another order, for a batch has to be a sample of them all; more epochs, less noise.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(200, 5))
+    >>> frame = cka({"early": x, "late": np.tanh(x)}, {"early": -x})
+    >>> [round(float(value), 2) for value in frame["early"]]
+    [1.0, 0.92]
+    """
+    if epochs < 1 or (batch_size is not None and batch_size < 1):
+        raise InputError(f"epochs {epochs}, batch_size {batch_size}: expected positive numbers")
+    meter = MinibatchCKA(kernel, bandwidth)
+    rng = np.random.default_rng(seed)
+    names = "first", "second"
+    same = model_a is model_b
+    if isinstance(model_a, Outputs) and isinstance(model_b, Outputs):
+        names = model_a.name, model_b.name
+        model_a, model_b = ({EMBEDDING: outputs.embeddings} for outputs in align([model_a, model_b]))
+    if isinstance(model_a, Mapping) and isinstance(model_b, Mapping):
+        first, second = _chosen(model_a, layers, names[0]), _chosen(model_b, layers, names[1])
+        _run_arrays(meter, first, {} if same else second, batch_size or LARGEST_BATCH, epochs, rng)
+    elif isinstance(model_a, (Mapping, Outputs)) or isinstance(model_b, (Mapping, Outputs)):
+        raise InputError(
+            "expected two models, two mappings of activations or two outputs, found one of one kind and one of another"
+        )
+    else:
+        stream = LayerStream([model_a, model_b], data, layers, batch_size, weights, device)
+        names = stream.models[0].name, stream.models[-1].name
+        _run_models(meter, stream, epochs, rng)
+    frame = meter.result()
+    frame.index.name, frame.columns.name = names
+    frame.attrs = {"rows": meter.rows, "skipped_rows": meter.skipped_rows}
+    return frame
+
+
+def layer_separation(
+    models: "str | Model | Sequence[str | Model]",
+    data: "str | Dataset | None" = None,
+    metric: Metric = "cosine",
+    layers: Layers = None,
+    batch_size: int | None = None,
+    weights: bool = True,
+    device: str | None = None,
+) -> "pd.DataFrame":
+    """Class separation of every layer (Kornblith et al. 2021, Fig. 4): `model`, `layer`, `r2`, `within`, `between`.
+
+    Convolutional maps are flattened. The examples are run class by class, so that one class's sums are held at a time;
+    `centered-cosine` runs them twice, for the means come first. A layer that cannot be measured (a zero vector has no
+    cosine) has no values, and a warning says why.
+    """
+    import pandas as pd
+
+    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    order = np.argsort(stream.labels(), kind="stable")
+    centres = stream.means() if metric == "centered-cosine" else {}
+    meters = {
+        (model, layer): OrderedSeparation(metric, centres.get((model, layer)), f"{model} {layer}, pictures in class order")
+        for model, layer in stream.widths
+    }
+    problems: dict[tuple[str, str], str] = {}
+    for batch in stream.batches(order):
+        for (model, layer), meter in meters.items():
+            if (model, layer) not in problems:
+                try:
+                    meter.update(batch[model][layer], batch.labels)
+                except InputError as problem:
+                    problems[model, layer] = str(problem)
+    rows = []
+    for (model, layer), meter in meters.items():
+        try:
+            if (model, layer) in problems:
+                raise InputError(problems[model, layer])
+            found = meter.result()
+            rows.append((model, layer, found.r2, found.within, found.between))
+        except InputError as problem:
+            warnings.warn(f"no class separation: {problem}", ZooWarning, stacklevel=2)
+            rows.append((model, layer, math.nan, math.nan, math.nan))
+    return pd.DataFrame(rows, columns=["model", "layer", "r2", "within", "between"])
+
+
+def layer_sparsity(
+    models: "str | Model | Sequence[str | Model]",
+    data: "str | Dataset | None" = None,
+    layers: Layers = None,
+    batch_size: int | None = None,
+    weights: bool = True,
+    device: str | None = None,
+) -> "pd.DataFrame":
+    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), a row a layer.
+
+    The columns are `model`, `layer`, `nonzero` and `rectified`. A layer that is not rectified had negative activations: it
+    does not end in a ReLU, and its share says little.
+    """
+    import pandas as pd
+
+    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    meters = {(model, layer): SparsityMeter(f"{model} {layer}") for model, layer in stream.widths}
+    for batch in stream.batches(np.arange(len(stream.dataset))):
+        for (model, layer), meter in meters.items():
+            meter.update(batch[model][layer])
+    rows = [(model, layer, meter.nonzero_share, meter.rectified) for (model, layer), meter in meters.items()]
+    return pd.DataFrame(rows, columns=["model", "layer", "nonzero", "rectified"])
+
+
+def _run_models(meter: MinibatchCKA, stream: LayerStream, epochs: int, rng: np.random.Generator) -> None:
+    _check_rows(len(stream.dataset), stream.dataset.spec)
+    first, *rest = (model.name for model in stream.models)
+    for _ in range(epochs):
+        for batch in stream.batches(rng.permutation(len(stream.dataset)), FEWEST_ROWS):
+            meter.update(batch[first], batch[rest[0]] if rest else None)
+
+
+def _run_arrays(
+    meter: MinibatchCKA,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    batch_size: int,
+    epochs: int,
+    rng: np.random.Generator,
+) -> None:
+    sides = [{name: arrays.tensor(values, f"layer {name}") for name, values in side.items()} for side in (first, second)]
+    lengths = {name: len(values) for side in sides for name, values in side.items()}
+    rows = next(iter(lengths.values()))
+    for name, length in lengths.items():
+        if length != rows:
+            raise InputError(f"layer {name}: expected {rows} rows as in the other layers, found {length}")
+    _check_rows(rows, "activations")
+    size = even_batches(rows, batch_size, FEWEST_ROWS)
+    for _ in range(epochs):
+        for numbers in torch.from_numpy(rng.permutation(rows)).split(size):
+            a, b = ({name: x[numbers.to(x.device)] for name, x in side.items()} for side in sides)
+            meter.update(a, b or None)
+
+
+def _chosen(activations: Mapping[str, Any], layers: Layers, network: str) -> Mapping[str, Any]:
+    wanted = layers.get(network) if isinstance(layers, Mapping) else layers
+    for name in wanted or ():
+        if name not in activations:
+            raise UnknownName(f"{network}: no layer {name!r}{near(name, activations)}; layers: {', '.join(activations)}")
+    if not activations:
+        raise InputError(f"{network}: expected activations of at least one layer, found none")
+    return activations if wanted is None else {name: activations[name] for name in wanted}
+
+
+def _check_rows(rows: int, where: str) -> None:
+    if rows < FEWEST_ROWS:
+        raise InputError(f"{where}: CKA needs at least {FEWEST_ROWS} examples, found {rows}")

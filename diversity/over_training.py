@@ -1,0 +1,47 @@
+"""Class separation over training, from the log that a training run keeps (Kornblith et al. 2021, Fig. E.4)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zoo import files, recipes
+from zoo.errors import InputError
+from zoo.names import check_safe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOG = "log.jsonl"  # beside the weights, a line an epoch
+SPLITS = {"train": "class_separation", "holdout": "holdout_class_separation"}
+
+
+def separation_over_training(models: str | Sequence[str] | Mapping[str, Iterable[Mapping[str, Any]]]) -> "pd.DataFrame":
+    """Cosine class separation of the embeddings after each epoch: columns `model`, `split`, `epoch`, `r2`.
+
+    `models` are names of models trained here, whose logs are read, or logs by name (as `zoo.train` returns them). The split
+    `train` is measured on the batches as they go by in training, `holdout` at the end of an epoch where there is one.
+
+    >>> log = [{"epoch": 1, "class_separation": 0.3}, {"epoch": 2, "class_separation": 0.4}]
+    >>> separation_over_training({"resnet8-softmax": log}).r2.tolist()
+    [0.3, 0.4]
+    """
+    import pandas as pd
+
+    if not isinstance(models, Mapping):
+        models = {name: _read(name) for name in ([models] if isinstance(models, str) else models)}
+    rows = [
+        (name, split, entry["epoch"], entry[field])
+        for name, log in models.items()
+        for entry in log
+        for split, field in SPLITS.items()
+        if field in entry
+    ]
+    return pd.DataFrame(rows, columns=["model", "split", "epoch", "r2"])
+
+
+def _read(name: str) -> list[Any]:
+    path = recipes.weights_path(check_safe(name)).with_name(LOG)
+    if not path.is_file():
+        raise InputError(f"{name}: there is no training log at {path}; it is kept of models trained here with `zoo train`")
+    return [
+        files.parse_json(line, f"{path}, line {number}") for number, line in enumerate(path.read_bytes().splitlines(), 1)
+    ]
