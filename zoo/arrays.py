@@ -54,9 +54,14 @@ def host(result: torch.Tensor) -> np.ndarray:
     return result.detach().cpu().numpy()
 
 
+def wide(device: torch.device) -> torch.dtype:
+    """The type for sums and counts: float64, or float32 on devices that have nothing wider."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def total(values: torch.Tensor, dim: int) -> torch.Tensor:
-    """Sum along `dim` in float64, or in float32 on devices that have no wider numbers."""
-    return values.sum(dim, dtype=torch.float32 if values.device.type == "mps" else torch.float64)
+    """Sum along `dim` in the widest type the device has."""
+    return values.sum(dim, dtype=wide(values.device))
 
 
 def matrix(values: Any, name: str) -> torch.Tensor:

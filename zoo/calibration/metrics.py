@@ -67,8 +67,8 @@ def bin_counts(confidence: Tensor, hits: Tensor, bins: int = BINS) -> Tensor:
     if bins < 1:
         raise InputError(f"bins: expected at least 1, found {bins}")
     index = (confidence * bins).ceil().long().clamp(1, bins) - 1
-    wide = torch.float32 if confidence.device.type == "mps" else torch.float64
-    values = torch.stack([torch.ones_like(confidence), confidence, hits.to(confidence.dtype)]).to(wide)
+    values = torch.stack([torch.ones_like(confidence), confidence, hits.to(confidence.dtype)])
+    values = values.to(arrays.wide(confidence.device))
     return values.new_zeros(3, bins).index_add_(1, index, values)
 
 

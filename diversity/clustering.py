@@ -1,0 +1,95 @@
+"""Models grouped by how alike they are: agglomerative clustering of a similarity matrix, as a dendrogram."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from zoo import arrays
+from zoo.arrays import Array
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+Method = Literal["average", "single", "complete"]
+SYMMETRY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Dendrogram:
+    """The tree of mergers: `linkage` [M - 1, 4] as SciPy's, and the order of leaves that keeps like next to like."""
+
+    names: tuple[str, ...]
+    linkage: np.ndarray
+    order: tuple[int, ...]
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The names in the order they stand under the tree."""
+        return tuple(self.names[i] for i in self.order)
+
+    def groups(self, count: int) -> dict[str, int]:
+        """Each model's group, 0 .. `count` - 1, when the tree is cut into that many; numbered from left to right."""
+        from scipy.cluster.hierarchy import fcluster
+
+        if not 1 <= count <= len(self.names):
+            raise InputError(f"groups: expected 1 to {len(self.names)}, found {count}")
+        found = fcluster(self.linkage, count, "maxclust")
+        number: dict[int, int] = {}
+        for leaf in self.order:
+            number.setdefault(int(found[leaf]), len(number))
+        return {name: number[int(group)] for name, group in zip(self.names, found, strict=True)}
+
+    def segments(self) -> "pandas.DataFrame":
+        """The tree's lines for drawing: x, y, x2, y2; leaf i of `leaves` stands at x = i, distances run upwards."""
+        import pandas
+        from scipy.cluster.hierarchy import dendrogram
+
+        drawn = dendrogram(self.linkage, no_plot=True)
+        lines = []
+        for x, y in zip(drawn["icoord"], drawn["dcoord"], strict=True):
+            x = [(value - 5) / 10 for value in x]  # SciPy puts leaves at 5, 15, 25, ...
+            lines += [(x[i], y[i], x[i + 1], y[i + 1]) for i in range(3)]
+        return pandas.DataFrame(lines, columns=["x", "y", "x2", "y2"])
+
+
+def cluster(similarity: Array, names: Sequence[str] | None = None, method: Method = "average") -> Dendrogram:
+    """Cluster M models by a similarity matrix [M, M] whose greatest value is 1: agreement, kappa, CKA, ...
+
+    Two models are 1 - similarity apart; clusters are joined by their average distance (or the least, or the greatest).
+
+    >>> tree = cluster([[1, 0.9, 0.2], [0.9, 1, 0.3], [0.2, 0.3, 1]], names=["a", "b", "c"])
+    >>> tree.linkage[:, 2].round(2).tolist(), tree.groups(2)
+    ([0.1, 0.75], {'a': 1, 'b': 1, 'c': 0})
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    values = _matrix(similarity)
+    names = tuple(str(i) for i in range(len(values))) if names is None else tuple(names)
+    if len(names) != len(values):
+        raise InputError(f"names: expected {len(values)}, one a model, found {len(names)}")
+    if method not in ("average", "single", "complete"):
+        raise InputError(f"method: expected average, single or complete, found {method!r}")
+    for i, j in np.argwhere(~np.isfinite(values)):
+        raise InputError(
+            f"similarity of {names[i]} and {names[j]} is {values[i, j]}; choose a measure defined for every pair"
+        )
+    if np.abs(values - values.T).max() > SYMMETRY_TOLERANCE:
+        raise InputError("similarity: expected a symmetric matrix; of a directed measure, take the mean with its transpose")
+    if values.max() > 1 + SYMMETRY_TOLERANCE:
+        raise InputError(f"similarity: expected values of at most 1, found {values.max():g}")
+    distance = np.maximum(1 - (values + values.T) / 2, 0)
+    np.fill_diagonal(distance, 0)
+    tree = linkage(squareform(distance, checks=False), method, optimal_ordering=len(values) <= 200)
+    return Dendrogram(names, tree, tuple(int(i) for i in leaves_list(tree)))
+
+
+def _matrix(similarity: Any) -> np.ndarray:
+    values = arrays.tensor(similarity, "similarity")
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        raise InputError(f"similarity: expected shape [M, M] of at least two models, found {list(values.shape)}")
+    return arrays.host(values).astype(np.float64) if isinstance(similarity, Tensor) else values.double().numpy()

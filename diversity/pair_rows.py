@@ -1,0 +1,62 @@
+"""What two models and their ensemble say of each example, from their outputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diversity.ensembled import ensemble, split_cells
+from diversity.specialization import angle
+from zoo import arrays
+from zoo.outputs import Outputs
+
+CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """What a comparison keeps of each example [N]; all but the answers only where there are probabilities."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    first: np.ndarray  # predicted classes
+    second: np.ndarray
+    ensemble: np.ndarray | None = None
+    confidences: np.ndarray | None = None  # [2, N] probability of each model's top-1 class
+    theta: np.ndarray | None = None
+    overlap: np.ndarray | None = None  # [N, 3]: sum_k p_1 p_2, and both models' probability of the label
+
+
+def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
+    """The ten counts of `split_cells`, with the first model standing in for the ensemble, and the rows."""
+    rows = PairRows(a.ids, a.require_labels(), a.predictions(), b.predictions())
+    first, second, y = (torch.from_numpy(x) for x in (rows.first, rows.second, rows.labels))
+    return arrays.host(split_cells(first, second, first, y)), rows
+
+
+def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
+    """The ten counts of `split_cells`, and the rows; probabilities are read in chunks and none of them kept."""
+    labels = a.require_labels()
+    parts: list[tuple[Tensor, ...]] = []
+    for start in range(0, len(a), CHUNK):
+        rows = slice(start, min(start + CHUNK, len(a)))
+        p = arrays.tensor(a.probabilities(rows), a.name)
+        q = arrays.tensor(b.probabilities(rows), b.name).to(p)
+        y = torch.from_numpy(labels[rows]).to(p.device)[:, None]
+        overlap = torch.stack([(p * q).sum(1), p.gather(1, y)[:, 0], q.gather(1, y)[:, 0]], 1)
+        parts.append((ensemble(p, q), p.amax(1), q.amax(1), overlap))
+    joint, c1, c2, overlap = (torch.cat(column) for column in zip(*parts, strict=True))
+    first, second = a.predictions(), b.predictions()
+    truth, one, two = (torch.from_numpy(x) for x in (labels, first, second))
+    joint = torch.from_numpy(arrays.host(joint))
+    return arrays.host(split_cells(one, two, joint, truth)), PairRows(
+        ids=a.ids,
+        labels=labels,
+        first=first,
+        second=second,
+        ensemble=joint.numpy(),
+        confidences=arrays.host(torch.stack([c1, c2])),
+        theta=arrays.host(angle(c1, c2)),
+        overlap=arrays.host(overlap),
+    )

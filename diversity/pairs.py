@@ -1,0 +1,129 @@
+"""Every pair of M models at once: one matrix product of correctness gives all the 2x2 tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diversity.tables import MEASURES, ErrorTable
+from zoo import arrays
+from zoo.arrays import Array
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs, check_unique
+
+if TYPE_CHECKING:
+    import pandas
+
+# Columns of a product whose counts float32 still holds exactly, and few enough for the converted block to stay small.
+BLOCK = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise(ErrorTable):
+    """The error tables of all pairs, `cells` [M, M, 5]; every measure is then a matrix [M, M], first model by row.
+
+    `dominance[i, j]` is P(j right | i wrong); the other measures are symmetric.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def accuracy(self) -> Array:
+        """[M]"""
+        return self.accuracy_first[:, 0]
+
+    def matrix(self, measure: str) -> "pandas.DataFrame":
+        """A measure as a table with the models' names on both sides."""
+        import pandas
+
+        values = self.measure(measure)
+        values = arrays.host(values) if isinstance(values, Tensor) else values
+        return pandas.DataFrame(values, index=list(self.names), columns=list(self.names))
+
+    def measure(self, name: str) -> Any:
+        """[M, M] of a measure by its name."""
+        if name not in MEASURES:
+            raise InputError(f"measure {name!r}: expected one of {', '.join(MEASURES)}")
+        return getattr(self, name)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row a pair (first before second), a column a measure."""
+        import pandas
+
+        first, second = np.triu_indices(len(self.names), 1)
+        names = np.array(self.names, object)
+        columns = {"first": names[first], "second": names[second]}
+        return pandas.DataFrame(columns | {measure: self.matrix(measure).to_numpy()[first, second] for measure in MEASURES})
+
+
+def pairwise(
+    preds: "Array | Sequence[Array] | Runs | Mapping[str, Outputs]",
+    labels: Array | None = None,
+    names: Sequence[str] | None = None,
+) -> Pairwise:
+    """All pairs of M models: predicted classes [M, N] against labels [N], or the runs of M models.
+
+    >>> m = pairwise([[0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]], [0, 0, 2, 1], names=["a", "b", "c"])
+    >>> m.inconsistency
+    array([[0.  , 0.25, 0.5 ],
+           [0.25, 0.  , 0.75],
+           [0.5 , 0.75, 0.  ]])
+    >>> m.accuracy
+    array([0.5 , 0.25, 1.  ])
+    """
+    if isinstance(preds, Mapping):
+        runs = Runs(preds).aligned()
+        names = names or runs.names
+        labels = runs.labels if labels is None else labels
+        preds = [run.predictions() for run in runs.values()]
+    if labels is None:
+        raise InputError("labels: expected the true classes [N], found none")
+    p = _stacked(preds)
+    y = arrays.labels(labels, rows=p.shape[1]).to(p.device)
+    names = tuple(str(i) for i in range(len(p))) if names is None else tuple(names)
+    if len(names) != len(p):
+        raise InputError(f"names: expected {len(p)}, one a model, found {len(names)}")
+    check_unique(names, "names")
+    like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
+    return Pairwise(arrays.give_back(_cells(p, y), like), names)
+
+
+def _stacked(preds: Any) -> Tensor:
+    if not isinstance(preds, (np.ndarray, Tensor)):
+        rows = [arrays.predictions(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
+        if len({len(row) for row in rows}) > 1:
+            raise InputError(
+                f"predictions: expected as many examples of every model, found {sorted({len(r) for r in rows})}"
+            )
+        preds = torch.stack(rows) if rows else np.empty((0, 0), int)
+    p = arrays.tensor(preds, "predictions")
+    if p.ndim != 2 or not p.numel():
+        raise InputError(f"predictions: expected shape [M, N] with at least one model and example, found {list(p.shape)}")
+    return arrays.predictions(p.reshape(-1)).reshape(p.shape)
+
+
+def _cells(p: Tensor, y: Tensor) -> Tensor:
+    """[M, M, 5] counts. With C the correctness, both right is C C'; the rest of the 2x2 table follows from the diagonal."""
+    models, examples = p.shape
+    wide = arrays.wide(p.device)
+    both_right = p.new_zeros(models, models, dtype=wide)
+    same_wrong = p.new_zeros(models, models, dtype=wide)
+    for start in range(0, examples, BLOCK):
+        block, truth = p[:, start : start + BLOCK], y[start : start + BLOCK]
+        right = block == truth
+        correctness = right.float()
+        both_right += correctness @ correctness.T
+        # A right answer becomes a class of that model's own, so that what is equal is equally wrong.
+        own = -1 - torch.arange(models, device=p.device)[:, None]
+        answers = torch.where(right, own, block).int()
+        for i in range(models):
+            same_wrong[i, i:] += (answers[i] == answers[i:]).sum(1)
+    # Of a model with itself, `answers` are equal where it is right too.
+    hits = both_right.diagonal()
+    same_wrong = same_wrong.triu(1) + same_wrong.triu(1).T + torch.diag(examples - hits)
+    only_first, only_second = hits[:, None] - both_right, hits[None, :] - both_right
+    both_wrong = examples - both_right - only_first - only_second
+    return torch.stack([both_right, only_first, only_second, same_wrong, both_wrong - same_wrong], 2)

@@ -1,0 +1,218 @@
+"""Who is sure of what: the specialization angle of two models, by outcome, by class, and at its extremes.
+
+The angle of an example is theta = atan2(c1, c2) - pi/4, with c1 and c2 the two calibrated top-1 confidences: 0 where both
+are as sure, towards pi/4 where only the first is, towards -pi/4 where only the second is ("angle distance in the
+confidence-confidence plot", Gontijo-Lopes et al. 2021, 4.3; the sign and origin are our reading of it).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo import arrays
+from zoo.arrays import Array
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+OUTCOMES = ("both right", "only first right", "only second right", "both wrong")
+LIMIT = math.pi / 4
+
+
+def specialization_angle(probs_a: Array, probs_b: Array) -> Array:
+    """theta [N] of two models' calibrated probabilities [N, K]; positive where the first is the more confident.
+
+    >>> specialization_angle(torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]]))
+    tensor([0.0000, 0.2783])
+    """
+    a, b = arrays.probabilities(probs_a, "first probabilities"), arrays.probabilities(probs_b, "second probabilities")
+    if len(a) != len(b):
+        raise InputError(f"second probabilities: expected {len(a)} rows, found {len(b)}")
+    return arrays.give_back(angle(a.amax(1), b.amax(1).to(a.device)), probs_a)
+
+
+def angle(first: Tensor, second: Tensor) -> Tensor:
+    """theta of two confidences."""
+    narrow = first.dtype not in (torch.float32, torch.float64)
+    return torch.atan2(first.float() if narrow else first, second.float() if narrow else second) - LIMIT
+
+
+def outcome_of(correct_a: Array, correct_b: Array) -> Tensor:
+    """[N] the number of each example's outcome in `OUTCOMES`."""
+    a, b = arrays.tensor(correct_a, "correct_a"), arrays.tensor(correct_b, "correct_b")
+    for name, values in (("correct_a", a), ("correct_b", b)):
+        if values.ndim != 1 or values.dtype != torch.bool or len(values) != len(a):
+            raise InputError(f"{name}: expected {len(a)} booleans, found {values.dtype} of shape {list(values.shape)}")
+    b = b.to(a.device)
+    return torch.where(a, torch.where(b, 0, 1), torch.where(b, 2, 3))
+
+
+def theta_histogram(theta: Array, correct_a: Array, correct_b: Array, bins: int = 40) -> "pandas.DataFrame":
+    """Counts of examples by outcome and theta, in `bins` equal widths of [-pi/4, pi/4]; `share` is of all examples.
+
+    >>> frame = theta_histogram(np.array([-0.7, 0.7, 0.75]), np.array([True] * 3), np.array([False] * 3), bins=2)
+    >>> frame[frame["outcome"] == "only first right"]["count"].tolist()
+    [1, 2]
+    """
+    import pandas
+
+    if bins < 1:
+        raise InputError(f"bins: expected at least 1, found {bins}")
+    outcome = outcome_of(correct_a, correct_b)
+    t = _angles(theta, outcome)
+    index = ((t + LIMIT) / (2 * LIMIT) * bins).long().clamp(0, bins - 1)
+    counts = arrays.host(torch.bincount(outcome * bins + index, minlength=4 * bins))
+    edges = np.linspace(-LIMIT, LIMIT, bins + 1)
+    return pandas.DataFrame(
+        {
+            "outcome": np.repeat(OUTCOMES, bins),
+            "low": np.tile(edges[:-1], 4),
+            "high": np.tile(edges[1:], 4),
+            "count": counts,
+            "share": counts / len(t),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class PrevalenceBand:
+    """Below `lower` the second model's prediction prevails in the ensemble, above `upper` the first's.
+
+    None where there is no such angle.
+    """
+
+    lower: float | None
+    upper: float | None
+    level: float
+
+
+def prevalence_band(theta: Array, pred_a: Array, pred_b: Array, pred_ensemble: Array, level: float = 0.9) -> PrevalenceBand:
+    """The angles beyond which one model's top-1 class is the ensemble's in at least `level` of cases.
+
+    Only examples on which the two disagree say anything. The upper edge is the angle t that makes the sum of
+    (1 if the first model's class won, else 0) - level over all theta > t greatest: there the chance of winning, which grows
+    with theta, crosses `level`. The lower edge mirrors it. (Our reading of the dotted lines
+    in Fig. 3 of Gontijo-Lopes et al. 2021, beyond which a prediction is likely to win.)
+
+    >>> theta = np.array([-0.6, -0.4, -0.1, 0.1, 0.4, 0.6])
+    >>> prevalence_band(theta, np.zeros(6, int), np.ones(6, int), np.array([1, 1, 0, 1, 0, 0]), level=0.8)
+    PrevalenceBand(lower=-0.25, upper=0.25, level=0.8)
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level: expected a share between 0 and 1, found {level}")
+    a = arrays.predictions(pred_a, name="first predictions")
+    b = arrays.predictions(pred_b, len(a), "second predictions").to(a.device)
+    e = arrays.predictions(pred_ensemble, len(a), "ensemble's predictions").to(a.device)
+    t = _angles(theta, a)
+    apart = a != b
+    t, order = t[apart].sort(descending=True)
+    first, second = (e == a)[apart][order], (e == b)[apart][order]
+    upper = _edge(t, first, level)
+    lower = _edge(-t.flip(0), second.flip(0), level)
+    return PrevalenceBand(None if lower is None else -lower, upper, level)
+
+
+def _edge(descending: Tensor, won: Tensor, level: float) -> float | None:
+    if not len(descending):
+        return None
+    gains = (won.to(torch.float32) - level).cumsum(0)
+    best = int(gains.argmax())
+    if not float(gains[best]) > 0:
+        return None
+    following = descending[best + 1] if best + 1 < len(descending) else descending.new_tensor(-LIMIT)
+    return round(float(descending[best] + following) / 2, 6)
+
+
+def specialization_by_class(
+    theta: Array,
+    correct_a: Array,
+    correct_b: Array,
+    labels: Array,
+    classes: Sequence[str] | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> "pandas.DataFrame":
+    """Classes (or the `groups` their names map to) ranked by which model owns them: the first's own first.
+
+    A model owns a class in which it is right more often; `advantage` is the first's accuracy less the second's, `mcnemar`
+    the p-value of there being none, and `theta` the mean angle. Classes without examples are left out.
+
+    >>> right, wrong = np.array([True, True, True]), np.array([False, True, True])
+    >>> frame = specialization_by_class(np.array([0.5, 0.0, -0.2]), right, wrong, [1, 0, 0], ["cat", "dog"])
+    >>> frame[["class", "count", "theta", "advantage", "owner"]]
+      class  count  theta  advantage   owner
+    0   dog      1    0.5        1.0   first
+    1   cat      2   -0.1        0.0  either
+    """
+    import pandas
+
+    from diversity.tables import ErrorTable
+
+    outcome = outcome_of(correct_a, correct_b)
+    t = _angles(theta, outcome)
+    y = arrays.labels(labels, None if classes is None else len(classes), len(t)).to(t.device)
+    names = [str(k) for k in range(int(y.max()) + 1)] if classes is None else [str(name) for name in classes]
+    what = "class"
+    if groups is not None:
+        what, (names, y) = "group", _grouped(names, groups, y)
+    count = len(names)
+    by_outcome = arrays.host(torch.bincount(y * 4 + outcome, minlength=4 * count)).reshape(count, 4).astype(np.float64)
+    wide = t.to(arrays.wide(t.device))
+    angles = arrays.host(wide.new_zeros(count).index_add_(0, y, wide))
+    present = by_outcome.sum(1) > 0
+    table = ErrorTable(np.insert(by_outcome[present], 3, 0, 1))
+    advantage = table.accuracy_first - table.accuracy_second
+    frame = pandas.DataFrame(
+        {
+            what: np.array(names, object)[present],
+            "count": table.examples.astype(int),
+            "theta": angles[present] / table.examples,
+            "accuracy_first": table.accuracy_first,
+            "accuracy_second": table.accuracy_second,
+            "advantage": advantage,
+            "owner": np.select([advantage > 0, advantage < 0], ["first", "second"], "either"),
+            "mcnemar": table.mcnemar,
+        }
+    )
+    return frame.sort_values(["advantage", "theta"], ascending=False, kind="stable").reset_index(drop=True)
+
+
+def extremes(theta: Array, count: int = 10, mask: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of the examples where the first and where the second model is surest compared with the other.
+
+    `mask` [N] of booleans keeps some rows only, for instance those that exactly one model gets right.
+
+    >>> first, second = extremes(np.array([0.1, -0.7, 0.6, 0.0]), count=2)
+    >>> first.tolist(), second.tolist()
+    ([2, 0], [1, 3])
+    """
+    t = _angles(theta, None)
+    rows = torch.arange(len(t), device=t.device)
+    if mask is not None:
+        keep = arrays.tensor(mask, "mask").to(t.device)
+        t, rows = t[keep], rows[keep]
+    order = t.argsort(stable=True)
+    low, high = rows[order[:count]], rows[order.flip(0)[:count]]
+    return arrays.host(high), arrays.host(low)
+
+
+def _angles(theta: Any, like: Tensor | None) -> Tensor:
+    t = arrays.tensor(theta, "theta")
+    if t.ndim != 1 or not t.is_floating_point() or (like is not None and len(t) != len(like)):
+        wanted = "angles [N]" if like is None else f"{len(like)} angles"
+        raise InputError(f"theta: expected {wanted}, found {t.dtype} of shape {list(t.shape)}")
+    return t if like is None else t.to(like.device)
+
+
+def _grouped(names: Sequence[str], groups: Mapping[str, str], y: Tensor) -> tuple[list[str], Tensor]:
+    missing = [name for name in names if name not in groups]
+    if missing:
+        raise InputError(f"groups: no group for class {missing[0]!r} ({len(missing)} such classes)")
+    kinds = list(dict.fromkeys(groups[name] for name in names))
+    group_of = torch.tensor([kinds.index(groups[name]) for name in names]).to(y.device)
+    return kinds, group_of[y]
