@@ -1,7 +1,94 @@
-"""Commands of this group; see `register`."""
+"""The command that makes models: `zoo train`."""
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.training import Trained
+
+PANEL = "Find models"
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
+    app.command("train", rich_help_panel=PANEL)(train)
+
+
+def train(
+    names: Annotated[list[str], typer.Argument(help="ARCHITECTURE-OBJECTIVE, or a pattern of such.", metavar="NAMES")],
+    data: Annotated[str | None, typer.Option(help="Dataset: digits, cifar10, in1k, folder:PATH, ...")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Train so many of each: seeds 0, 1, ...", min=1)] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, e.g. tau=0.07; may be repeated.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's own number.", min=1)] = None,
+    save_as: Annotated[str | None, typer.Option("--as", help="Another name for the result.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, replacing what is there.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Train models by their recipes; the result is found by name at once.
+
+    Settings that are not given are the papers' own for the dataset. A finished model is left alone; one that was
+    stopped goes on where it left off. Several devices or machines: start it with torchrun or accelerate launch.
+
+    [dim]zoo train 'resnet8-*' --data digits --seeds 2[/dim]
+
+    [dim]zoo train resnet50-cosine --data in1k --set tau=0.07 --as r50-cos07[/dim]
+    """
+    from zoo import training
+
+    changes = dict(_setting(text) for text in settings or [])
+    wanted = [(name, seed) for name in training.expand(names) for seed in (range(seeds) if seeds else [None])]
+    if save_as is not None and len(wanted) > 1:
+        raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
+    for name, seed in wanted:  # a mistake in the last name is found before the first is trained
+        training.plan(name, data, seed, epochs, save_as, **changes)
+    made: list[Trained] = []
+    for name, seed in wanted:
+        result = training.train(name, data, seed, epochs, restart=restart, save_as=save_as, **changes)
+        made.append(result)
+        if _speaks():
+            note(f"{result.name}: {'trained' if result.fresh else 'is there already, left alone'} ({result.folder})")
+    if _speaks():
+        _print(made, json)
+
+
+def _print(made: "list[Trained]", json: bool) -> None:
+    if json:
+        print_json([{"name": m.name, "trained": m.fresh, "folder": m.folder, "results": m.results} for m in made])
+        return
+    columns = {
+        "test acc.": "test_accuracy",
+        "test NLL": "test_nll",
+        "train acc.": "train_accuracy",
+        "separation": "train_class_separation",
+    }
+    rows = [
+        {
+            "model": m.name,
+            **{title: m.results.get(key) for title, key in columns.items()},
+            "seconds": m.card.details["seconds"],
+        }
+        for m in made
+    ]
+    print_table(rows)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`tau=0.07` as a name and a value: a number, yes or no, or a word."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError(f"--set {text!r}: expected NAME=VALUE, e.g. tau=0.07")
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name.strip(), kind(value)
+    return name.strip(), {"yes": True, "true": True, "no": False, "false": False}.get(value.lower(), value)
+
+
+def _speaks() -> bool:
+    """Of several processes that train together only the first prints."""
+    return os.environ.get("RANK", "0") == "0"

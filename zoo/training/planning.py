@@ -3,6 +3,7 @@
 import dataclasses
 import fnmatch
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ class Plan:
     def command(self) -> str:
         """The command that makes it again."""
         stem = str(RecipeName(self.architecture, self.objective, self.recipe.seed))
-        words = ["zoo train", stem, f"--data {self.data}", *(f"--set {k}={v}" for k, v in self.changed.items())]
+        data = self.data.removesuffix(":train") if self.data == f"{self.dataset}:train" else shlex.quote(self.data)
+        words = ["zoo train", stem, f"--data {data}", *(f"--set {k}={v}" for k, v in self.changed.items())]
         usual = stem if self.dataset == settings.default_dataset() else f"{stem}.{self.dataset}"
         return " ".join([*words, *([f"--as {self.name}"] if self.name not in (usual, f"{stem}.{self.dataset}") else [])])
 
@@ -67,12 +69,13 @@ def plan(
     known = objectives.get(parts.objective).hyperparameters
     for key in changes:
         if key not in known and key not in setting_names():
-            raise InputError(
-                f"{name}: unknown hyper-parameter {key!r}{near(key, [*known, *setting_names()]) or _there_are(known)}"
-            )
+            there = f"the objective has {', '.join(known) or 'none'}, the recipe {', '.join(sorted(setting_names()))}"
+            raise InputError(f"{name}: unknown hyper-parameter {key!r}; {there}{near(key, [*known, *setting_names()])}")
     objective = objectives.get(parts.objective, **hyperparameters | {k: v for k, v in changes.items() if k in known})
     seed = parts.seed if seed is None else seed
     recipe = published_recipe(parts.architecture, parts.objective, dataset)
+    if isinstance(epochs, int) and 0 < epochs <= recipe.warmup_epochs:  # a trial run: it warms up for a tenth of its time
+        recipe = recipe.change(warmup_epochs=epochs / 10)
     recipe = recipe.change(seed=seed, **{key: value for key, value in changes.items() if key not in known})
 
     usual = RecipeName(parts.architecture, parts.objective, seed, parts.dataset)

@@ -48,9 +48,10 @@ class Recipe:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The plain values of all but the transform and the seed, as a card's hyper-parameters show them."""
-        fields = (field.name for field in dataclasses.fields(self))
-        return {name: getattr(self, name) for name in fields if name not in ("transform", "seed")}
+        """The plain values of what is switched on, but for the transform and the seed: a card's hyper-parameters."""
+        off = {"transform", "seed"} | (set() if self.schedule == "exponential" else {"decay"})
+        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return {name: value for name, value in values if name not in off and value}
 
     def change(self, **settings: Any) -> "Recipe":
         """The recipe with other values; they are checked like those of a new one."""
