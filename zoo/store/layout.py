@@ -41,6 +41,7 @@ class Identity:
     examples: int  # of the dataset, undecodable ones included
     shard_rows: int = SHARD_ROWS
     label_classes: tuple[str, ...] | None = None  # the dataset's, where the model predicts others
+    predicts: str = ""  # digest of the model's own classes, in its own order
     dataset: str | None = None  # its spec
     dataset_name: str = "unnamed"
     card: str | None = None  # the card's text

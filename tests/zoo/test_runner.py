@@ -1,0 +1,382 @@
+"""`zoo.run`: the right numbers in the right rows, kept, resumed, never mistaken for another run's."""
+
+import dataclasses
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from small_models import save_pictures, small_model
+
+from zoo import datasets, registry, runner, store
+from zoo.engines import loading
+from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.preprocessing import Pipeline
+
+DATA = "digits:test[:50]"
+
+
+def run(model, data=DATA, **options):
+    runs = runner.run(model, data=data, progress=False, **{"shard_rows": 16, "batch_size": 5, **options})
+    return next(iter(runs.values()))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_outputs_are_what_the_model_says_of_each_picture():
+    model, dataset = small_model(), datasets.load(DATA)
+    outputs = run(model)
+    pictures = list(dataset)
+    np.testing.assert_allclose(outputs.logits, model.predict(pictures).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs.embeddings, model.embed(pictures).numpy(), rtol=1e-5, atol=1e-6)
+    assert outputs.ids.tolist() == dataset.ids
+    assert np.array_equal(outputs.labels, dataset.labels)
+    assert outputs.classes == tuple("0123456789")
+    assert outputs.dataset == DATA
+    assert outputs.accuracy == np.mean(model.predict(pictures).argmax(1).numpy() == dataset.labels)
+    assert outputs.card.name == "small"
+
+
+def test_finished_outputs_are_opened_without_computing():
+    model = small_model()
+    first = run(model)
+    model.body.calls.clear()
+    second = run(model)
+    assert model.body.calls == []
+    assert np.array_equal(first.logits, second.logits)
+
+
+def test_a_named_model_is_not_even_loaded_when_its_outputs_are_there(monkeypatch):
+    options = {"data": "digits:test[:4]", "weights": False, "progress": False}
+    before = runner.run("timm:test_vit", **options)["timm:test_vit"]
+
+    def refuse(*args, **more):
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(registry, "load", refuse)
+    after = runner.run("timm:test_vit", **options)["timm:test_vit"]
+    assert np.array_equal(before.logits, after.logits)
+    with pytest.raises(AssertionError, match="loaded"):
+        runner.run("timm:test_vit", **{**options, "weights": True})
+
+
+def test_only_missing_shards_are_computed_and_only_their_pictures_decoded():
+    model, dataset = small_model(), datasets.load(DATA)
+    outputs = run(model)
+    whole = contents(outputs.path)
+    (outputs.path / "00001.safetensors").unlink()
+    (outputs.path / "manifest.json").unlink()
+    decoded = []
+
+    def picture(row):
+        decoded.append(row)
+        return dataset.picture(row)
+
+    model.body.calls.clear()
+    run(model, data=dataclasses.replace(dataset, picture=picture), workers=0)
+    first = dataset.rows[16]
+    assert decoded == list(range(first, first + 16))
+    assert sum(model.body.calls) == 16
+    assert contents(outputs.path) == whole
+
+
+def test_batches_begin_with_their_shard():
+    model = small_model()
+    run(model, shard_rows=16, batch_size=5)
+    assert model.body.calls == [5, 5, 5, 1, 5, 5, 5, 1, 5, 5, 5, 1, 2]
+
+
+def test_workers_and_devices_do_not_change_a_byte(tmp_path):
+    expected = run(small_model(), home=tmp_path / "a").path
+    with_workers = run(small_model(), home=tmp_path / "b", workers=2).path
+    two_devices = run(small_model(), home=tmp_path / "c", device=["cpu", "cpu"]).path
+    assert contents(expected) == contents(with_workers) == contents(two_devices)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"precision": "bfloat16"},
+        {"data": "digits:test[:49]"},
+        {"model": small_model(seed=1)},
+        {"model": small_model(name="other")},
+        {"model": small_model(classes=tuple("1023456789"))},
+        {"transform": (0.4, 0.5, 0.5)},
+    ],
+    ids=["precision", "data", "weights", "name", "classes", "transform"],
+)
+def test_another_identity_is_never_reused(change):
+    before = run(small_model())
+    options = dict(change)
+    model = options.pop("model", small_model())
+    mean = options.pop("transform", None)
+    if mean is not None:
+        model.transform = Pipeline(dataclasses.replace(model.transform.spec, mean=mean))
+    after = run(model, **options)
+    assert model.body.calls
+    assert after.path != before.path
+    assert np.array_equal(run(small_model()).logits, before.logits)
+
+
+def test_changed_data_is_never_answered_with_old_outputs(tmp_path):
+    save_pictures(tmp_path / "data", 3)
+    model = small_model()
+    before = run(model, data=f"folder:{tmp_path / 'data'}")
+    shutil.copy(tmp_path / "data/cat/0.png", tmp_path / "data/dog/1.png")
+    after = run(model, data=f"folder:{tmp_path / 'data'}")
+    assert before.path != after.path
+    assert np.array_equal(after.logits[4], after.logits[0])
+    assert not np.array_equal(before.logits[4], before.logits[0])
+
+
+def damage(path, how):
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "truncated": data[: len(data) // 2],
+            "bit flipped": data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
+            "zero-filled": bytes(len(data)),
+            "empty": b"",
+            "trailing garbage": data + b"garbage",
+        }[how]
+    )
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("how", ["truncated", "bit flipped", "zero-filled", "empty", "trailing garbage"])
+def test_a_damaged_shard_is_set_aside_and_made_again(how, finished):
+    outputs = run(small_model())
+    whole, logits = contents(outputs.path), outputs.logits
+    if not finished:
+        (outputs.path / "manifest.json").unlink()
+    damage(outputs.path / "00002.safetensors", how)
+    report = store.verify()
+    assert not report.clean
+    assert list(report.problems) == [outputs.path / "00002.safetensors"]
+    with pytest.warns(ZooWarning, match=r"00002\.safetensors.*set aside as 00002\.safetensors\.corrupt-1"):
+        again = run(small_model())
+    assert np.array_equal(again.logits, logits)
+    after = contents(outputs.path)
+    assert after.pop("00002.safetensors.corrupt-1") != whole["00002.safetensors"]
+    assert after == whole
+    assert store.verify().clean
+
+
+def test_a_damaged_manifest_is_set_aside_and_nothing_is_computed_again():
+    model = small_model()
+    outputs = run(model)
+    damage(outputs.path / "manifest.json", "truncated")
+    model.body.calls.clear()
+    with pytest.warns(ZooWarning, match="manifest.json"):
+        run(model)
+    assert model.body.calls == []
+    assert store.verify().clean
+
+
+def test_undecodable_pictures_are_named_and_the_others_keep_their_rows(tmp_path):
+    folder = tmp_path / "data"
+    save_pictures(folder, 4)
+    (folder / "cat/1.png").write_bytes(b"not a picture")
+    (folder / "dog/0.png").write_bytes((folder / "dog/0.png").read_bytes()[:60])
+    model = small_model(classes=("cat", "dog"))
+    with pytest.warns(ZooWarning, match="2 of 8 pictures cannot be decoded and are left out: cat/1.png, dog/0.png"):
+        outputs = run(model, data=f"folder:{folder}", shard_rows=3, batch_size=2)
+    assert outputs.ids.tolist() == ["cat/0.png", "cat/2.png", "cat/3.png", "dog/1.png", "dog/2.png", "dog/3.png"]
+    assert outputs.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert [entry["id"] for entry in outputs.details["undecodable"]] == ["cat/1.png", "dog/0.png"]
+    expected = model.predict([folder / row_id for row_id in outputs.ids]).numpy()
+    np.testing.assert_allclose(outputs.logits, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_shard_of_nothing_but_undecodable_pictures(tmp_path):
+    folder = tmp_path / "data"
+    save_pictures(folder, 3)
+    for index in range(3):
+        (folder / f"cat/{index}.png").write_bytes(b"")
+    with pytest.warns(ZooWarning, match="3 of 6"):
+        outputs = run(small_model(classes=("cat", "dog")), data=f"folder:{folder}", shard_rows=3)
+    assert outputs.ids.tolist() == ["dog/0.png", "dog/1.png", "dog/2.png"]
+    for index in range(3):
+        (folder / f"dog/{index}.png").write_bytes(b"")
+    with pytest.raises(InputError, match="no example"):
+        run(small_model(classes=("cat", "dog")), data=f"folder:{folder}", shard_rows=3)
+
+
+def test_a_picture_that_vanishes_is_an_error_not_an_undecodable_one(tmp_path):
+    save_pictures(tmp_path / "data", 2)
+    dataset = datasets.load(f"folder:{tmp_path / 'data'}")
+    (tmp_path / "data/dog/1.png").unlink()
+    with pytest.raises(ZooError, match=r"dog/1\.png: cannot be read"):
+        run(small_model(classes=("cat", "dog")), data=dataset)
+
+
+def test_out_of_memory_halves_the_batch_and_says_so(monkeypatch):
+    expected = run(small_model(), home=None)
+    model = small_model(name="large")
+    forward = model.forward
+
+    def limited(batch):
+        if len(batch) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return forward(batch)
+
+    monkeypatch.setattr(model, "forward", limited)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        outputs = run(model, batch_size=12)
+    assert [str(warning.message) for warning in told] == [
+        "large: a batch of 12 does not fit into the memory of cpu; going on with 6",
+        "large: a batch of 6 does not fit into the memory of cpu; going on with 3",
+    ]
+    np.testing.assert_allclose(outputs.logits, expected.logits, rtol=1e-5, atol=1e-6)
+
+    def never(batch):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(model, "forward", never)
+    with pytest.warns(ZooWarning), pytest.raises(ZooError, match="one picture alone does not fit"):
+        run(model, data="digits:test[:20]")
+
+
+def test_other_runtime_errors_are_not_taken_for_a_lack_of_memory(monkeypatch):
+    model = small_model()
+
+    def broken(batch):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(model, "forward", broken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        run(model)
+
+
+def test_results_that_are_no_numbers_name_the_picture():
+    model, dataset = small_model(), datasets.load(DATA)
+    brightest = int(np.argmax([np.asarray(picture).sum() for picture in dataset]))
+    model.body.mix.weight[:] = 0
+    model.body.mix.bias[:] = 0
+    forward = model.network.forward
+
+    def sometimes(batch):
+        embeddings, logits = forward(batch)
+        peak = batch.flatten(1).sum(1) == batch.flatten(1).sum(1).max()
+        logits[peak & (batch.flatten(1).sum(1) > limit)] = float("nan")
+        return embeddings, logits
+
+    limit = float(model.transform(dataset[brightest]).sum()) - 1e-3
+    model.network.forward = sometimes
+    with pytest.raises(ZooError, match=f"small: logits of picture '{dataset.ids[brightest]}' are not finite at float32"):
+        run(model)
+
+
+def test_half_precision_is_near_and_stored_as_float32():
+    exact, half = run(small_model()), run(small_model(), precision="bfloat16")
+    assert half.logits.dtype == np.float32
+    assert not np.array_equal(exact.logits, half.logits)
+    np.testing.assert_allclose(exact.logits, half.logits, atol=0.05)
+
+
+def test_train_mode_left_on_changes_nothing():
+    model = small_model()
+    model.network.train()
+    np.testing.assert_array_equal(run(model).logits, run(small_model(name="b")).logits)
+
+
+def test_embeddings_are_left_out_on_request_and_fuller_outputs_serve_as_well():
+    model = small_model()
+    bare = run(model, embeddings=False)
+    assert bare.features is None
+    with pytest.raises(InputError, match="no embeddings"):
+        _ = bare.embeddings
+    full = run(model)
+    assert full.features is not None
+    model.body.calls.clear()
+    assert run(model, embeddings=False).path == full.path
+    assert model.body.calls == []
+
+
+def test_columns_follow_the_classes_names_not_their_places():
+    order = tuple("9876543210")
+    outputs = run(small_model(classes=order))
+    model = small_model(classes=order)
+    assert outputs.classes == tuple("0123456789")
+    expected = model.predict(list(datasets.load(DATA))).numpy()[:, ::-1]
+    np.testing.assert_allclose(outputs.logits, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_bare_encoder_keeps_embeddings_and_labels():
+    outputs = run(small_model(classes=()))
+    assert outputs.kind == "embeddings"
+    assert outputs.embeddings.shape == (50, 6)
+    assert len(outputs.require_labels()) == 50
+    with pytest.raises(InputError, match="only embeddings are stored"):
+        outputs.predictions()
+
+
+def test_other_classes_than_the_datasets_are_kept_but_not_scored():
+    outputs = run(small_model(classes=("cat", "dog")))
+    assert outputs.logits.shape == (50, 2)
+    assert np.array_equal(outputs.labels, datasets.load(DATA).labels)
+    with pytest.raises(InputError, match="predicts 2 classes that are not the 10 of digits"):
+        _ = outputs.accuracy
+
+
+def test_zero_shot_heads_are_made_for_the_datasets_classes(monkeypatch):
+    asked = {}
+
+    def load(name, weights, device, classes):
+        asked["classes"] = classes
+        return small_model(name="clip-vit-b32", classes=classes)
+
+    monkeypatch.setattr(registry, "load", load)
+    outputs = runner.run("clip-vit-b32", data="digits:test[:5]", progress=False)["clip-vit-b32"]
+    assert asked["classes"] == outputs.classes == tuple("0123456789")
+
+
+def test_names_patterns_and_models_mix_and_each_counts_once():
+    assert runner.resolve(["resnet50-cos*", "resnet50-cosine"]) == ["resnet50-cosine"]
+    with pytest.raises(UnknownName, match="no model matches 'nothing-"):
+        runner.resolve("nothing-*")
+    with pytest.raises(InputError, match="at least one model"):
+        runner.resolve([])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size 0"),
+        ({"precision": "float8"}, "precision 'float8'"),
+        ({"engine": "spark"}, "engine 'spark'"),
+        ({"device": "cuda:7"}, "'cuda:7' is not here"),
+        ({"device": "tpu"}, "device"),
+        ({"data": "digits:tset"}, "no split 'tset'"),
+        ({"workers": -1}, "workers -1"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        run(small_model(), **options)
+
+
+def test_few_pictures_are_decoded_without_workers():
+    assert loading.useful_workers(None, 100, 1) == 0
+    assert 1 <= loading.useful_workers(None, 100_000, 1) <= loading.MOST_WORKERS
+    assert loading.useful_workers(3, 10, 1) == 3
+
+
+def test_nothing_is_printed_but_one_line_at_the_end(capsys):
+    runner.run(small_model(), data=DATA)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"small on {DATA}: 50 pictures in ")
+    assert printed.err.count("\n") == 1
+    runner.run(small_model(), data=DATA)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(small_model(), workers=1)
