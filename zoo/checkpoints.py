@@ -49,7 +49,10 @@ def _read_torch(path: Path, name: str) -> Any:
         if promised > _MOST_PER_BYTE * path.stat().st_size + 2**16:
             raise CorruptFile(f"{name}: {path} claims to unpack to {promised} bytes from {path.stat().st_size}; refused")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)
+        with warnings.catch_warnings():
+            # torch remarks on pickles it did not write itself; they are read all the same, or refused below.
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{name}: {path} is a pickle that holds more than tensors, which could run code; refused: save its state "
