@@ -1,0 +1,59 @@
+"""`zoo demo`: both papers in miniature, on networks trained here, from nothing to a report."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import zoo
+from zoo import datasets
+from zoo.app.printing import note
+from zoo.app.report.building import Material, build
+from zoo.app.report.document import Document
+from zoo.app.report.gathering import calibration_split, feature_material
+from zoo.objectives.names import OBJECTIVES
+from zoo.runner import resolve
+
+SEEDS = (0, 1)
+OTHERS = ("resnet20-softmax", "all-cnn-c-softmax", "mobilenetv3_small_050-softmax")
+
+
+def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
+    """Train, run, calibrate, compare, combine and probe; each stage says what it found, and a second run finds it done."""
+    names = [str(name) for name in resolve(models)] if models else default_models()
+    spec = datasets.canonical(data)
+    transfer = "digits-rotated" if spec.startswith("digits:") else spec
+    began = time.monotonic()
+    note(f"{len(names)} models on {spec}; the same command goes on where it was stopped, and a second run takes seconds")
+    with stage("1/4 Train (or load) the models"):
+        for name in names:
+            zoo.load(name)
+    with stage("2/4 Run them, and keep what they say"):
+        runs = zoo.run(names, data=spec)
+        other = calibration_split(spec)
+        calibration = None if other is None else zoo.run(names, data=other)
+        accuracies = {name: outputs.accuracy for name, outputs in runs.items()}
+        best, worst = max(accuracies, key=accuracies.__getitem__), min(accuracies, key=accuracies.__getitem__)
+        note(f"  accuracies from {accuracies[worst]:.1%} ({worst}) to {accuracies[best]:.1%} ({best})")
+    with stage(f"3/4 Embed {transfer}, a task they were not trained for"):
+        features = feature_material(names, spec, transfer)
+    with stage("4/4 Calibrate, compare, search an ensemble, probe"):
+        document = build(Material(runs, calibration, datasets.load(spec), features))
+        for finding in document.findings:
+            note(f"  {finding.number} {finding.sentence}")
+    note(f"done in {time.monotonic() - began:.0f} s")
+    return document
+
+
+def default_models() -> list[str]:
+    """`resnet8` with each of the nine objectives from two seeds, and three other architectures."""
+    suffixes = ["" if seed == 0 else f"-s{seed}" for seed in SEEDS]
+    return [f"resnet8-{objective}{suffix}" for objective in OBJECTIVES for suffix in suffixes] + list(OTHERS)
+
+
+@contextmanager
+def stage(title: str) -> Iterator[None]:
+    """A headline before a piece of work, and how long it took after."""
+    note(title)
+    began = time.monotonic()
+    yield
+    note(f"  {time.monotonic() - began:.0f} s")

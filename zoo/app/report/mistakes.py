@@ -1,0 +1,119 @@
+"""The section on errors: which models make different mistakes, and what that is worth when two are put together."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import diversity
+from diversity import charts
+from zoo.app.report.document import Figure, Finding, Section, Table
+from zoo.outputs import Runs
+
+ALL_PAIRS = 32  # models; with more, pairs are those with the best model, as in the paper, or the page would drown in dots
+PERCENT = frozenset({"inconsistency", "gain over mean", "gain over best", "conversion rate"})
+
+
+def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
+    """The section, its findings and its numbers, among them `pair`: the two models the report looks at more closely."""
+    table = diversity.pairwise(runs)
+    matrix = table.matrix("inconsistency")
+    tree = diversity.cluster(1 - np.asarray(table.inconsistency), table.names)
+    figures = [
+        Figure(
+            "inconsistency",
+            "How often exactly one of two models is right",
+            "Error inconsistency of every pair, models in the order of the tree: groups that err alike are dark squares.",
+            charts.matrix_chart(matrix, tree=tree),
+            wide=len(runs) > 12,
+        )
+    ]
+    frame = _pairs(runs, table)
+    pair = _most_different(frame)
+    tables: list[Table] = []
+    numbers: dict[str, Any] = {"inconsistency": matrix.to_dict(), "pair": pair}
+    findings = [_pair_finding(frame, pair)]
+    if "gain_over_mean" in frame:
+        line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"]) if _varies(frame) else None
+        if line is not None:
+            figures.append(
+                Figure(
+                    "gain",
+                    "What different errors are worth",
+                    "Each dot is a pair; stars are means of a category of training difference.",
+                    charts.gain_chart(frame),
+                )
+            )
+            findings.append(_line_finding(line))
+            numbers["line"] = {"slope": line.slope, "correlation": line.correlation, "pairs": line.points}
+        summary = diversity.by_category(frame)
+        if len(summary):
+            figures.append(
+                Figure(
+                    "categories",
+                    "Errors by how training differs",
+                    "Each dot is a pair, the bar the mean: from another seed only, to another dataset.",
+                    charts.category_chart(frame),
+                )
+            )
+            tables.append(Table("by-category", "By what differs in training", _category_rows(summary), PERCENT))
+            numbers["categories"] = summary.to_dict(orient="records")
+    lead = (
+        "Two models of the same accuracy can fail on the same examples or on different ones. Only where their errors differ "
+        "can an ensemble win."
+    )
+    return Section("errors", "Who makes different mistakes", lead, figures, tables), findings, numbers
+
+
+def _pairs(runs: Runs, table: Any) -> pd.DataFrame:
+    """A row a pair, with the ensemble's gains where there are probabilities to average."""
+    if any(outputs.kind == "predictions" for outputs in runs.values()):
+        return table.to_frame()  # type: ignore[no-any-return]
+    best = max(runs.values(), key=lambda outputs: outputs.accuracy).name
+    return diversity.pair_frame(runs, None if len(runs) <= ALL_PAIRS else best)
+
+
+def _most_different(frame: pd.DataFrame) -> tuple[str, str]:
+    """The pair to look at: the best together, or the most inconsistent where only predictions are known."""
+    key = "ensemble_accuracy" if "ensemble_accuracy" in frame else "inconsistency"
+    best = frame.sort_values([key, "inconsistency"], ascending=False, kind="stable").iloc[0]
+    return str(best["first"]), str(best["second"])
+
+
+def _varies(frame: pd.DataFrame) -> bool:
+    return len(frame) > 2 and frame["inconsistency"].nunique() > 1
+
+
+def _pair_finding(frame: pd.DataFrame, pair: tuple[str, str]) -> Finding:
+    row = frame[(frame["first"] == pair[0]) & (frame["second"] == pair[1])].iloc[0]
+    sentence = f"of the examples are right with exactly one of {pair[0]} and {pair[1]}"
+    if "gain_over_best" in row:
+        gain = 100 * row["gain_over_best"]
+        sentence += f"; together they reach {row['ensemble_accuracy']:.1%}, {gain:+.1f} points over the better one"
+    return Finding(f"{row['inconsistency']:.1%}", sentence + ".")
+
+
+def _line_finding(line: Any) -> Finding:
+    if line.correlation > 0.5:
+        sentence = (
+            f"is the correlation of error inconsistency and ensemble gain over {line.points} pairs: different errors pay."
+        )
+    else:
+        sentence = (
+            f"is the correlation of error inconsistency and ensemble gain over {line.points} pairs: no clear link here."
+        )
+    return Finding(f"r = {line.correlation:.2f}", sentence)
+
+
+def _category_rows(summary: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {
+            "category": str(row["category"]),
+            "pairs": int(row["pairs"]),
+            "inconsistency": float(row["inconsistency"]),
+            "gain over mean": float(row["gain_over_mean"]),
+            "gain over best": float(row["gain_over_best"]),
+            "conversion rate": float(row["conversion_rate"]),
+        }
+        for row in summary.to_dict(orient="records")
+    ]

@@ -1,0 +1,51 @@
+"""The section on ensembles: what greedy search finds, on the examples it searched and on those it never saw."""
+
+import warnings
+from typing import Any
+
+import ensembles
+from zoo.app.report.document import Figure, Finding, Section, Table
+from zoo.errors import ZooWarning
+from zoo.outputs import Runs
+
+
+def together(runs: Runs, base: str | None = None, steps: int = 10, seed: int = 0) -> tuple[Section, Finding, dict[str, Any]]:
+    """The path of a greedy search with what it really gains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)  # a gain within noise is said on the page
+        path = ensembles.greedy(runs, base=base, steps=min(steps, len(runs)), seed=seed)
+    low, high = path.interval or (0.0, 0.0)
+    gain = path.gain or 0.0
+    noise = path.best > path.start and low <= 0
+    names = [str(name) for name in path.members[: path.best]]
+    searched, unseen = path.settings["selection_examples"], path.settings["test_examples"]
+    rows = path.to_frame().to_dict(orient="records")
+    section = Section(
+        "ensemble",
+        "Which of them to put together",
+        f"Greedy search adds, one by one, the model that helps most on {searched} examples; the result is judged on "
+        f"{unseen} examples it never saw. Where the dashed line rises and the full one does not, it fits its own split.",
+        figures=[
+            Figure(
+                "path",
+                "Accuracy as members are added",
+                "Dashed: the examples searched on. Full: unseen examples. The ring is where the search would stop.",
+                path.chart(),
+                wide=True,
+            )
+        ],
+        tables=[Table("steps", "", rows, frozenset({"selection", "test"}))],
+    )
+    return section, _finding(names, gain, low, high, noise, path), {"path": path.to_dict()}
+
+
+def _finding(names: list[str], gain: float, low: float, high: float, noise: bool, path: Any) -> Finding:
+    points = f"{100 * gain:+.1f} points"
+    if len(set(names)) == 1:
+        return Finding("no gain", f"No second model helps {names[0]} on the examples searched.", warning=True)
+    others = ", ".join(dict.fromkeys(names[1:]))
+    sentence = f"from adding {others} to {names[0]}: {path.best_test_score:.1%} on unseen examples "
+    sentence += f"(95% interval {100 * low:+.1f} to {100 * high:+.1f} points)."
+    if noise:
+        return Finding(points, sentence + " That is within noise: do not count on it.", warning=True)
+    return Finding(points, sentence)
