@@ -1,0 +1,187 @@
+"""Files: written whole or not at all, read with suspicion, locked without trust."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoo import files
+from zoo.errors import CorruptFile, InputError, ZooError
+
+
+def python(code, *arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_write_replaces_the_whole_file_and_leaves_nothing_beside(tmp_path):
+    path = tmp_path / "file"
+    files.write(path, b"old and long")
+    files.write(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    files.write(path, b"old")
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(ZooError, match=f"{path}: cannot be written: the disk is full; free some space"):
+        files.write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_write(tmp_path):
+    files.write(tmp_path / "file", b"old")
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from zoo import files
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+files.write(Path(sys.argv[1]), bytes(100_000))
+"""
+    done = python(code, tmp_path / "file")
+    assert "file: cannot be written: the file would be larger than allowed here" in done.stderr
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
+def test_a_folder_that_may_not_be_written_to():
+    code = """
+import os, sys
+from pathlib import Path
+from zoo import files
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may write anywhere
+files.write(Path(sys.argv[1]), b"new")
+"""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to other users altogether
+        os.chmod(folder, 0o555)
+        done = python(code, f"{folder}/file")
+        os.chmod(folder, 0o755)
+    assert "file: cannot be written: permission denied; use another folder (ZOO_HOME)" in done.stderr
+
+
+def test_a_folder_whose_place_is_taken_by_a_file(tmp_path):
+    (tmp_path / "home").write_text("")
+    with pytest.raises(ZooError, match="home/outputs: cannot be written: a part of the path is a file"):
+        files.make_folder(tmp_path / "home" / "outputs")
+
+
+def test_json_has_the_same_bytes_whatever_the_order_of_its_keys(tmp_path):
+    files.write_json(tmp_path / "a", {"b": 1, "a": [1.5, None, "é"], "schema": 1})
+    files.write_json(tmp_path / "b", {"schema": 1, "a": [1.5, None, "é"], "b": 1})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert files.read_json(tmp_path / "a", schema=1) == {"schema": 1, "a": [1.5, None, "é"], "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schema": 1, "a": 1, "a": 2}', "key 'a' is given twice"),
+        ('{"schema": 1, "a": NaN}', "NaN is not JSON"),
+        ('{"schema": 1', "not valid JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"a": 1}', "field 'schema'"),
+        ('{"schema": "1"}', "field 'schema'"),
+        ('{"schema": 1, "a": "' + "x" * 2000 + '"}', "larger than the 1000 bytes"),
+        ("\x00\x01", "not valid JSON"),
+    ],
+)
+def test_json_that_is_refused(tmp_path, text, message):
+    (tmp_path / "file.json").write_text(text)
+    with pytest.raises(CorruptFile, match=message) as refusal:
+        files.read_json(tmp_path / "file.json", schema=1, limit=1000 if "larger" in message else files.MAX_JSON)
+    assert "file.json" in str(refusal.value)
+
+
+def test_json_of_a_newer_version_says_to_upgrade(tmp_path):
+    (tmp_path / "file.json").write_text(json.dumps({"schema": 2}))
+    with pytest.raises(InputError, match="field 'schema' is 2, this version reads up to 1; upgrade"):
+        files.read_json(tmp_path / "file.json", schema=1)
+
+
+def test_damaged_files_are_set_aside_one_after_the_other(tmp_path):
+    for content in ("first", "second"):
+        (tmp_path / "file").write_text(content)
+        files.set_aside(tmp_path / "file")
+    assert (tmp_path / "file.corrupt-1").read_text() == "first"
+    assert (tmp_path / "file.corrupt-2").read_text() == "second"
+    assert names(tmp_path) == ["file.corrupt-1", "file.corrupt-2"]
+
+
+def test_what_dead_writers_left_is_swept_and_what_live_ones_write_is_not(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    host = files._host()
+    mine, other_machine = f".a.{host}-{os.getpid()}-0.part", ".a.00000000-1-0.part"
+    for name in (mine, other_machine, ".old.00000000-1-0.part", f".b.{host}-{dead.pid}-7.part", ".unrelated.part"):
+        (tmp_path / name).write_text("")
+    yesterday = time.time() - 2 * files.STALE_SECONDS
+    os.utime(tmp_path / ".old.00000000-1-0.part", (yesterday, yesterday))
+    files.sweep(tmp_path)
+    assert names(tmp_path) == sorted([mine, other_machine, ".unrelated.part"])
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from zoo import files
+with files.lock(Path(sys.argv[1])) as first:
+    print(first, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_is_held_by_one_process_and_dies_with_it(tmp_path):
+    path = tmp_path / ".lock"
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "True\n"
+    with files.lock(path) as first:
+        assert not first
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    assert path.exists()  # left by the dead process, and no obstacle
+    with files.lock(path) as first:
+        assert first
+    assert not path.exists()
+
+
+def test_where_locks_are_not_supported_everyone_is_first(tmp_path, monkeypatch):
+    import fcntl
+
+    def unsupported(*args):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with files.lock(tmp_path / ".lock") as first, files.lock(tmp_path / ".lock") as second:
+        assert first
+        assert second
+
+
+@settings(deadline=None)
+@given(st.lists(st.text()), st.lists(st.text()))
+def test_digests_of_different_sequences_differ(a, b):
+    assert (files.digest(a) == files.digest(b)) == (a == b)
