@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from diversity.separation import METRICS
 from zoo.errors import InputError
 
 WIDTH, HEIGHT = 420, 260
@@ -39,6 +40,24 @@ def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
 def separation_chart(frame: pd.DataFrame) -> alt.Chart:
     """Class separation of each layer, a line a model (Fig. 4); `frame` is what `layer_separation` gives."""
     return _by_layer(frame, "r2", alt.Y("r2:Q", title="class separation R²"))
+
+
+def metrics_chart(frame: pd.DataFrame) -> alt.Chart:
+    """Class separation of embeddings by each metric, a bar a model; `frame` has `model` and a column a metric."""
+    long = frame.melt(["model"], [metric for metric in METRICS if metric in frame], "metric", "r2")
+    order = list(dict.fromkeys(frame.model))
+    return (
+        alt.Chart(long)
+        .mark_bar()
+        .encode(
+            x=alt.X("r2:Q", title="class separation R²", scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("model:N", sort=order, title=None),
+            yOffset=alt.YOffset("metric:N", sort=list(METRICS)),
+            color=alt.Color("metric:N", sort=list(METRICS)),
+            tooltip=["model:N", "metric:N", alt.Tooltip("r2:Q", format=".4f")],
+        )
+        .properties(width=WIDTH)
+    )
 
 
 def sparsity_chart(frame: pd.DataFrame) -> alt.Chart:

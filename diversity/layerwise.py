@@ -61,7 +61,9 @@ def cka(
     same = model_a is model_b
     if isinstance(model_a, Outputs) and isinstance(model_b, Outputs):
         names = model_a.name, model_b.name
-        model_a, model_b = ({EMBEDDING: outputs.embeddings} for outputs in align([model_a, model_b]))
+        # Two models may predict different classes; for their features only the examples have to be the same.
+        bare = [Outputs.from_arrays(o.name, embeddings=o.embeddings, ids=o.ids) for o in (model_a, model_b)]
+        model_a, model_b = ({EMBEDDING: outputs.embeddings} for outputs in align(bare))
     if isinstance(model_a, Mapping) and isinstance(model_b, Mapping):
         first, second = _chosen(model_a, layers, names[0]), _chosen(model_b, layers, names[1])
         _run_arrays(meter, first, {} if same else second, batch_size or LARGEST_BATCH, epochs, rng)

@@ -12,6 +12,7 @@ from diversity.densities import distance_densities, kernel_density
 from diversity.feature_charts import (
     density_chart,
     hardness_chart,
+    metrics_chart,
     separation_chart,
     similarity_chart,
     sparsity_chart,
@@ -30,6 +31,7 @@ HISTORY = pd.DataFrame({"model": "a", "split": ["train", "train"], "epoch": [1, 
 CHARTS = {
     "similarity": lambda: similarity_chart(pd.DataFrame([[1.0, -0.01], [np.nan, 0.5]], ["c1", "c2"], ["d1", "d2"]), "a, b"),
     "separation": lambda: separation_chart(LAYERS),
+    "metrics": lambda: metrics_chart(pd.DataFrame({"model": ["a", "b"], "cosine": [0.3, 0.4], "euclidean": [0.2, 0.5]})),
     "sparsity": lambda: sparsity_chart(LAYERS),
     "training": lambda: training_chart(HISTORY),
     "spectra": lambda: spectra_chart({"a": singular_spectra(X, Y), "b": singular_spectra(np.zeros((3, 2)))}),

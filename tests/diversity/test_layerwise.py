@@ -88,10 +88,14 @@ def test_cka_of_activations_and_of_outputs() -> None:
     ids = [f"row {k}" for k in range(300)]
     first = Outputs.from_arrays("one", predictions=np.zeros(300, int), embeddings=x, ids=ids)
     order = rng.permutation(300)
-    second = Outputs.from_arrays("two", predictions=np.zeros(300, int), embeddings=-x[order], ids=np.array(ids)[order])
+    second = Outputs.from_arrays(
+        "two", predictions=np.zeros(300, int), embeddings=-x[order], ids=np.array(ids)[order], classes=["other", "classes"]
+    )
     aligned = cka(first, second)
     assert aligned.loc[EMBEDDING, EMBEDDING] == pytest.approx(1)
     assert (aligned.index.name, aligned.columns.name) == ("one", "two")
+    with pytest.raises(InputError, match="one and two: different examples"):
+        cka(first, second.select(slice(0, 200)))
 
 
 @pytest.mark.parametrize("metric", METRICS)
