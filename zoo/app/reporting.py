@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PANEL = "Reports"
 Format = Literal["html", "md", "json"]
+Kind = Literal["logits", "probabilities", "predictions"]
 DataOption = Annotated[str, typer.Option("--data", "-d", help="Dataset the models are compared on.")]
 BaseOption = Annotated[str | None, typer.Option(help="Model the ensemble search starts from; default: the best one.")]
 
@@ -31,7 +32,7 @@ def report(
     outputs: Annotated[
         Path | None, typer.Option("--from", help="Your own predictions: a folder of npz files, or one parquet or csv file.")
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="What those files hold: logits, probabilities or predictions.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="What those files hold: logits, probabilities or predictions.")] = None,
     transfer: Annotated[
         str | None, typer.Option(help="Dataset with train and test splits that features are probed on.")
     ] = None,

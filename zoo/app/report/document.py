@@ -36,7 +36,8 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        return list(self.rows[0]) if self.rows else []
+        """The columns in which some row has a value."""
+        return [name for name in (self.rows[0] if self.rows else []) if any(row[name] is not None for row in self.rows)]
 
     def is_number(self, column: str) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]

@@ -135,11 +135,17 @@ def _provenance(document: Document) -> str:
 
 
 def _spec(figure: Figure) -> dict[str, Any]:
-    """The chart as a Vega-Lite specification without the addresses that name schemas, so that nothing could be fetched."""
+    """The chart as a Vega-Lite specification, as wide as its place on the page where it is one view.
+
+    The address of the schema is left out, and the colours, which the page gives.
+    """
     spec = figure.chart.to_dict()
     spec.pop("$schema", None)
     spec.pop("config", None)
-    return spec  # type: ignore[no-any-return]
+    several_views = {"facet", "hconcat", "vconcat", "concat", "repeat"} & set(spec)
+    if not several_views and isinstance(spec.get("width"), (int, float)):
+        spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return spec
 
 
 def _embedded(value: Any) -> str:
@@ -156,4 +162,5 @@ def _chart_library() -> str:
     import vl_convert
 
     version = ".".join(altair.VEGALITE_VERSION.split(".")[:2])
-    return vl_convert.javascript_bundle(vl_version=version).replace("</script", "<\\/script")  # type: ignore[no-any-return]
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # the stub is stricter
+    return bundle.replace("</script", "<\\/script")

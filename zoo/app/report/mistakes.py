@@ -68,7 +68,7 @@ def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
 def _pairs(runs: Runs, table: Any) -> pd.DataFrame:
     """A row a pair, with the ensemble's gains where there are probabilities to average."""
     if any(outputs.kind == "predictions" for outputs in runs.values()):
-        return table.to_frame()  # type: ignore[no-any-return]
+        return table.to_frame()
     best = max(runs.values(), key=lambda outputs: outputs.accuracy).name
     return diversity.pair_frame(runs, None if len(runs) <= ALL_PAIRS else best)
 

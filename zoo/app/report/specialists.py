@@ -1,5 +1,6 @@
 """The section on two models side by side: who is sure of what, which classes each owns, and pictures to look at."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import diversity
@@ -25,6 +26,7 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
             "Who is surer, by who is right",
             "Examples by the angle θ. Between the dotted lines neither prediction reliably prevails in the ensemble.",
             charts.theta_chart(comparison),
+            wide=True,
         ),
         Figure(
             "classes",
@@ -49,7 +51,7 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
     return section, {"comparison": comparison.to_dict()}
 
 
-def _class_row(row: dict[str, Any], pair: tuple[str, str]) -> dict[str, Any]:
+def _class_row(row: Mapping[Any, Any], pair: tuple[str, str]) -> dict[str, Any]:
     return {
         "class": describe(str(row["class"])),
         "examples": int(row["count"]),

@@ -19,7 +19,17 @@ def together(runs: Runs, base: str | None = None, steps: int = 10, seed: int = 0
     noise = path.best > path.start and low <= 0
     names = [str(name) for name in path.members[: path.best]]
     searched, unseen = path.settings["selection_examples"], path.settings["test_examples"]
-    rows = path.to_frame().to_dict(orient="records")
+    rows = [
+        {
+            "model": str(row["model"]),
+            "step": int(row["step"]),
+            "category": row["category"],
+            "selection": float(row["selection"]),
+            "test": float(row["test"]),
+            "in the best": "yes" if row["in_best"] else "",
+        }
+        for row in path.to_frame().to_dict(orient="records")
+    ]
     section = Section(
         "ensemble",
         "Which of them to put together",
