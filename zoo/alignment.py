@@ -41,7 +41,7 @@ def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
         if labelled is not None and other.labels is not None and labelled.label_classes == other.label_classes:
             wrong = np.flatnonzero(labelled.labels != other.labels)
             if len(wrong):
-                example = first.ids[wrong[0]]
+                example = str(first.ids[wrong[0]])
                 raise InputError(
                     f"{labelled.name} and {other.name}: labels differ on {len(wrong)} examples, first {example!r}"
                 )

@@ -36,7 +36,7 @@ def encode(tensors: Mapping[str, np.ndarray], note: Any) -> bytes:
     from safetensors.numpy import save
 
     text = json.dumps(note, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    return save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata={"zoo": text})
+    return save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata={"zoo": text})
 
 
 def read(path: Path) -> TensorFile:
