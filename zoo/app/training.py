@@ -67,15 +67,7 @@ def _print(made: "list[Trained]", json: bool) -> None:
         "train acc.": "train_accuracy",
         "separation": "train_class_separation",
     }
-    rows = [
-        {
-            "model": m.name,
-            **{title: m.results.get(key) for title, key in columns.items()},
-            "seconds": m.card.details["seconds"],
-        }
-        for m in made
-    ]
-    print_table(rows)
+    print_table({"model": m.name} | {title: m.results.get(key) for title, key in columns.items()} for m in made)
 
 
 def _setting(text: str) -> tuple[str, Any]:

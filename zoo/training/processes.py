@@ -1,11 +1,13 @@
 """One or several processes, devices and precisions, through Accelerate."""
 
+import os
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.errors import InputError
+from zoo import devices
+from zoo.errors import InputError, ZooError
 from zoo.training.recipes import Recipe
 
 _ACCELERATE = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -20,10 +22,17 @@ class Processes:
 
         # Accelerate keeps the precision of the first run in this process for all later ones unless told to forget it.
         AcceleratorState._reset_state()
-        self.accelerator: Any = Accelerator(mixed_precision=_ACCELERATE[recipe.precision])
+        # It must be told that there is only a CPU: else it takes processes started by torchrun for lonely ones.
+        on_cpu = devices.present()[0] == "cpu"
+        self.accelerator: Any = Accelerator(mixed_precision=_ACCELERATE[recipe.precision], cpu=on_cpu)
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.device: torch.device = self.accelerator.device
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.count != started:
+            raise ZooError(
+                f"{started} processes were started together, but Accelerate joins {self.count} of them on {self.device}"
+            )
         if recipe.batch_size % self.count:
             raise InputError(f"recipe: batch_size is {recipe.batch_size}, expected a multiple of the {self.count} processes")
 

@@ -11,9 +11,24 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.distributed.nn.functional import all_reduce
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of a tensor over the processes. Each process's loss depends on it, so their gradients are summed likewise."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        torch.distributed.all_reduce(total)
+        return total
 
 
 class SharedBatchNorm(TorchFunctionMode):
@@ -48,10 +63,10 @@ def batch_norm(
     count = x.numel() // x.shape[1]
     world = torch.distributed.get_world_size()
     # Deviations from the common mean, not sums of squares: a mean far from zero would leave no digits for the variance.
-    mean = all_reduce(x.sum(others)) / (count * world)
+    mean = _sum(x.sum(others)) / (count * world)
     shape = [1, -1] + [1] * (x.ndim - 2)
     centred = x - mean.view(shape)
-    var = all_reduce(centred.square().sum(others)) / (count * world)
+    var = _sum(centred.square().sum(others)) / (count * world)
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
             running_mean.lerp_(mean.to(running_mean), momentum)
@@ -62,3 +77,7 @@ def batch_norm(
     if bias is not None:
         y = y + bias.view(shape)
     return y.to(input.dtype)
+
+
+def _sum(value: Tensor) -> Tensor:
+    return _SumOverProcesses.apply(value)  # type: ignore[no-any-return]
