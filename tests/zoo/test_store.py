@@ -1,0 +1,271 @@
+"""The outputs store: what goes in comes out, is found by name, and is never taken for something else."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import small_model
+
+from zoo import runner, store
+from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
+from zoo.outputs import Outputs
+from zoo.store import layout
+
+Z = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+
+
+def make(name="a", **given_here):
+    return Outputs.from_arrays(
+        **{"name": name, "logits": Z, "labels": np.arange(10) % 3, "dataset": "cifar10:test"} | given_here
+    )
+
+
+def run(name="small", data="digits:test[:20]", **options):
+    return runner.run(small_model(name), data=data, progress=False, shard_rows=8, **options)[name]
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    rows=st.integers(1, 30), classes=st.integers(1, 4), kind=st.sampled_from(["logits", "probabilities", "predictions"]),
+    dtype=st.sampled_from([np.float16, np.float32, np.float64]), extra=st.booleans(), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_what_is_saved_is_what_is_opened(rows, classes, kind, dtype, extra, seed, tmp_path_factory):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(rows, classes)).astype(dtype)
+    values = {
+        "logits": z,
+        "probabilities": (np.exp(z) / np.exp(z).sum(1, keepdims=True)).astype(dtype),
+        "predictions": z.argmax(1),
+    }[kind]
+    before = Outputs.from_arrays(
+        "é/name", **{kind: values}, classes=[f"k{k}" for k in range(classes)], ids=[f"{i} ü" for i in range(rows)],
+        labels=rng.integers(0, classes, rows) if extra else None, embeddings=z if extra else None,
+    )  # fmt: skip
+    home = tmp_path_factory.mktemp("home")
+    store.save(before, home)
+    after = store.open_runs(home=home)["é/name"]
+    assert (after.kind, after.classes, after.ids.tolist()) == (kind, before.classes, before.ids.tolist())
+    assert np.asarray(after.values).dtype == np.asarray(before.values).dtype
+    assert np.array_equal(after.values, before.values)
+    assert (after.labels is None) == (before.labels is None)
+    assert after.labels is None or np.array_equal(after.labels, before.labels)
+    assert after.features is None if not extra else np.array_equal(after.embeddings, before.embeddings)
+    assert store.verify(home).clean
+
+
+def test_columns_are_memory_mapped_and_read_only():
+    outputs = run()
+    assert len(outputs.values.blocks) == 3
+    for block in outputs.values.blocks:
+        assert not block.flags.owndata
+        assert not block.flags.writeable
+
+
+def test_the_layout_on_disk():
+    outputs = run()
+    assert outputs.path.parent.name.startswith("digits-test-20-")
+    assert outputs.path.name.startswith("small-")
+    manifest = json.loads((outputs.path / "manifest.json").read_text())
+    assert manifest["schema"] == 1
+    assert [(entry["file"], entry["rows"]) for entry in manifest["shards"]] == [
+        ("00000.safetensors", 8), ("00001.safetensors", 8), ("00002.safetensors", 4),
+    ]  # fmt: skip
+    identity = manifest["identity"]
+    assert identity["dataset"] == "digits:test[:20]"
+    assert identity["precision"] == "float32"
+    assert len(identity["weights"]) == 64
+    assert identity["classes"] == list("0123456789")
+
+
+NAMES = [
+    "../../etc/passwd",
+    "/etc/passwd",
+    "C:\\windows",
+    "con",
+    "a" * 300,
+    "Small",
+    "SMALL",
+    "small",
+    "..",
+    "a/b",
+    "é",
+    " ",
+]
+
+
+def test_strange_names_stay_inside_and_apart(tmp_path):
+    for name in NAMES:
+        store.save(make(name), tmp_path)
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert all(path.resolve().is_relative_to(tmp_path / "outputs") for path in folders)
+    assert len({path.name.lower() for path in folders if (path / "manifest.json").exists()}) == len(NAMES)
+    assert sorted(run.identity.name for run in store.stored(tmp_path)) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "a" * 301])
+def test_names_that_are_refused(name, tmp_path):
+    with pytest.raises(InputError, match="expected 1 to 300 bytes without control characters"):
+        store.save(make(name), tmp_path)
+
+
+def test_a_shard_in_another_runs_place_is_noticed():
+    first, second = run(), run("other")
+    shard = "00000.safetensors"
+    (first.path / shard).write_bytes((second.path / shard).read_bytes())
+    with pytest.raises(CorruptFile, match=r"00000\.safetensors: does not match its checksum"):
+        store.open_runs("small")
+    (first.path / "manifest.json").unlink()
+    with pytest.warns(ZooWarning, match="belongs to another run or place"):
+        again = run()
+    assert store.verify().clean
+    assert np.array_equal(again.ids, second.ids)
+
+
+def test_a_link_in_a_shards_place_is_not_followed(tmp_path):
+    outputs = run()
+    shard = outputs.path / "00001.safetensors"
+    shard.rename(tmp_path / "elsewhere.safetensors")
+    shard.symlink_to(tmp_path / "elsewhere.safetensors")
+    with pytest.raises(CorruptFile, match="is not a regular file"):
+        store.open_runs("small")
+    assert not store.verify().clean
+
+
+def change_manifest(path, **changes):
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: {"shards": [{**m["shards"][0], "file": "../../../x"}, *m["shards"][1:]]}, "do not match its own digest"),
+        (lambda m: {"shards": m["shards"][:1]}, "do not match its own digest"),
+        (lambda m: {"identity": {**m["identity"], "precision": "float16"}}, "do not match its own digest"),
+        (lambda m: {"identity": {**m["identity"], "classes": list("9876543210")}}, "do not match its own digest"),
+        (lambda m: {"identity": {**m["identity"], "surprise": 1}}, "not a manifest of outputs"),
+        (lambda m: {"identity": None}, "not a manifest of outputs"),
+        (lambda m: {"schema": 99}, "upgrade the package"),
+    ],
+)
+def test_a_manifest_that_was_tampered_with(change, message):
+    path = run().path / "manifest.json"
+    change_manifest(path, **change(json.loads(path.read_text())))
+    report = store.verify()
+    assert not report.clean
+    with pytest.warns(ZooWarning, match=message), pytest.raises(UnknownName):
+        store.open_runs("small")
+
+
+def test_verify_sets_damaged_files_aside_on_request_and_the_run_repairs_them():
+    outputs = run()
+    shard = outputs.path / "00001.safetensors"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1] + b"!")
+    assert store.verify().set_aside == {}
+    assert shard.exists()
+    report = store.verify(set_aside=True)
+    assert report.set_aside == {shard: outputs.path / "00001.safetensors.corrupt-1"}
+    assert store.verify().problems == {shard: "is missing"}
+    assert run().path == outputs.path
+    assert shard.read_bytes() == whole
+    assert store.verify().clean
+
+
+def test_an_unfinished_run_is_no_fault_and_is_not_opened():
+    outputs = run()
+    (outputs.path / "manifest.json").unlink()
+    (outputs.path / "00002.safetensors").unlink()
+    (checked,) = store.verify().runs
+    assert (checked.state, checked.shards) == ("unfinished", 2)
+    with pytest.raises(UnknownName, match="no stored outputs of 'small'"):
+        store.open_runs("small")
+
+
+def test_nothing_stored_is_clean():
+    assert store.verify().clean
+    assert store.verify().runs == []
+
+
+def test_runs_are_found_by_name_pattern_and_dataset():
+    run("net-a"), run("net-b"), run("net-a", data="digits:test[:10]")
+    runs = store.open_runs("net-*", data="digits:test[:20]")
+    assert runs.names == ["net-a", "net-b"]
+    assert len(store.open_runs(["net-a"], data="digits:test[:10]")["net-a"]) == 10
+    with pytest.raises(InputError, match=r"several datasets \(digits:test\[:10\], digits:test\[:20\]\); name one"):
+        store.open_runs("net-a")
+    with pytest.raises(UnknownName, match=r"no stored outputs of 'net-c' on digits:test\[:20\]; did you mean"):
+        store.open_runs("net-c", data="digits:test[:20]")
+    with pytest.raises(UnknownName, match="`zoo run` or `zoo import` makes them"):
+        store.open_runs("xyz", data="digits:test[:20]")
+
+
+def test_of_two_runs_of_one_name_the_caller_says_which():
+    exact, half = run(), run(precision="bfloat16")
+    names = {outputs: f"small@{outputs.details['digest'][:8]}" for outputs in (exact, half)}
+    with pytest.raises(InputError, match="2 stored runs of small differ in precision: name small@"):
+        store.open_runs("small")
+    for outputs, name in names.items():
+        assert store.open_runs(name)["small"].path == outputs.path
+
+
+def test_outputs_on_data_that_changed_are_not_offered(tmp_path):
+    from small_models import save_pictures
+
+    save_pictures(tmp_path / "data", 2)
+    spec = f"folder:{tmp_path / 'data'}"
+    run(data=spec)
+    assert store.open_runs("small", data=spec).names == ["small"]
+    (tmp_path / "data/cat/0.png").write_bytes((tmp_path / "data/cat/1.png").read_bytes())
+    with pytest.raises(UnknownName):
+        store.open_runs("small", data=spec)
+    (tmp_path / "data").rename(tmp_path / "gone")  # then the spec is all there is to go by
+    assert store.open_runs("small", data=spec).names == ["small"]
+
+
+def test_a_temperature_is_kept_beside_the_outputs_and_applied_on_opening():
+    outputs = run()
+    assert outputs.temperature is None
+    store.save_temperature(outputs, {"temperature": 2, "split": "digits:calibration"})
+    again = run()
+    assert again.temperature == 2.0
+    assert again.details["calibration"]["split"] == "digits:calibration"
+    assert store.open_runs("small")["small"].temperature == 2.0
+    assert store.verify().clean
+    (outputs.path / "calibration.json").write_text('{"schema": 1, "temperature": -1.0}')
+    with pytest.raises(CorruptFile, match=r"calibration\.json: field 'temperature' is -1\.0"):
+        store.open_runs("small")
+    with pytest.raises(InputError, match="temperature is 0"):
+        store.save_temperature(outputs, {"temperature": 0})
+    store.save_temperature(make(), {"temperature": 1.5})  # in memory only: nothing to keep it beside
+
+
+def test_importing_the_same_name_again():
+    first = store.save(make())
+    assert store.save(make()).path == first.path
+    changed = make(logits=Z + 1)
+    with pytest.raises(InputError, match=r"a: outputs of that name on cifar10:test are stored in .*--replace"):
+        store.save(changed)
+    second = store.save(changed, replace=True)
+    assert np.array_equal(store.open_runs("a")["a"].logits, Z + 1)
+    assert first.path != second.path
+    assert len(list(first.path.parent.glob(".replaced-1-a-*"))) == 1
+    store.save(dataclasses.replace(make(logits=Z + 2), dataset="cifar100:test"))
+
+
+def test_identities_that_differ_anywhere_have_different_digests():
+    base = layout.Identity(
+        "a", "logits", "softmax", ("x", "y"), "w", "t", "float32", True, "f", 10, dataset="d", dataset_name="d"
+    )  # fmt: skip
+    changes = {
+        "name": "b", "kind": "embeddings", "link": "sigmoid", "classes": ("y", "x"), "weights": "v", "transform": "u",
+        "precision": "float16", "embeddings": False, "fingerprint": "g", "examples": 11, "shard_rows": 7,
+        "label_classes": ("z",), "predicts": "p",
+    }  # fmt: skip
+    digests = {dataclasses.replace(base, **{field: value}).digest() for field, value in changes.items()}
+    assert len(digests | {base.digest()}) == len(changes) + 1
+    told = {field.name for field in dataclasses.fields(base)} - set(changes)
+    assert told == {"dataset", "dataset_name", "card"}
