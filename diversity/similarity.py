@@ -113,38 +113,34 @@ class MinibatchCKA:
         Without `layers_b`, the layers of `layers_a` are compared with each other. The RBF bandwidths are set by the
         first batch and stay.
         """
-        named = _named(layers_a), _named(layers_b or {})
-        names = list(named[0]), list(named[1])
-        if self._names is None and not names[0]:
+        sides = _named(layers_a), _named(layers_b or {})
+        names = list(sides[0]), list(sides[1])
+        if not names[0]:
             raise InputError("expected at least one layer, found none")
         if self._names not in (None, names):
             raise InputError(f"expected the layers of the first batch, {self._names}, found {names}")
-        labels = [f"layer {key}" for side in named for key in side]
-        batch = [
-            matrix(value, label) for label, value in zip(labels, (v for side in named for v in side.values()), strict=True)
-        ]
-        for other, label in zip(batch, labels, strict=True):
-            same_rows(batch[0], other, (labels[0], label))
-        rows = len(batch[0])
-        if rows < FEWEST_ROWS:
-            self.skipped_rows += rows
-            warnings.warn(
-                f"CKA: a batch of {rows} rows is left out, expected at least {FEWEST_ROWS}", ZooWarning, stacklevel=2
-            )
+        batch = [(f"layer {name}", matrix(x, f"layer {name}")) for side in sides for name, x in side.items()]
+        label, first = batch[0]
+        for other, x in batch:
+            same_rows(first, x, (label, other))
+        if len(first) < FEWEST_ROWS:
+            self.skipped_rows += len(first)
+            said = f"CKA: a batch of {len(first)} rows is left out, expected at least {FEWEST_ROWS}"
+            warnings.warn(said, ZooWarning, stacklevel=2)
             return
-        dtype = torch.float64 if all(x.dtype == torch.float64 for x in batch) else torch.float32
-        for x, label in zip(batch, labels, strict=True):
+        for label, x in batch:
             row_norms(x, label)
         if not self._scales:
-            self._scales = [_scale(x, self.kernel, self.bandwidth, label) for x, label in zip(batch, labels, strict=True)]
+            self._scales = [_scale(x, self.kernel, self.bandwidth, label) for label, x in batch]
+        dtype = torch.float64 if all(x.dtype == torch.float64 for _, x in batch) else torch.float32
         ready = [
-            _prepared(x, self.kernel, scale, label).to(batch[0].device, dtype)
-            for x, scale, label in zip(batch, self._scales, labels, strict=True)
+            _prepared(x, self.kernel, scale, label).to(first.device, dtype)
+            for (label, x), scale in zip(batch, self._scales, strict=True)
         ]
-        hsic = gram_sums(ready, gaussian=self.kernel == "rbf").unbiased() * rows
+        hsic = gram_sums(ready, gaussian=self.kernel == "rbf").unbiased() * len(first)
         self._hsic = hsic if self._hsic is None else self._hsic + hsic
         self._names = names
-        self.rows += rows
+        self.rows += len(first)
 
     def result(self, part: Literal["between", "first", "second"] = "between") -> "pd.DataFrame":
         """CKA between the layers of the two networks (rows: the first), or within the `first` or the `second`.
