@@ -147,19 +147,22 @@ def sweep(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def lock(path: Path) -> Iterator[bool]:
-    """Whether this process is the first one here. The system drops the lock when a process dies, however it dies.
+def lock(place: Path) -> Iterator[bool]:
+    """Whether this process is the first one at work in a folder, which is locked itself, or at a lock file, made for it.
 
-    Where locks are not supported every process is told it is the first; see the top of this file why that is safe.
+    The system drops the lock when a process dies, however it dies; a lock file that it leaves behind is no obstacle, and
+    of a locked folder nothing is left. Where locks are not supported every process is told it is the first; the top of
+    this file says why that is safe.
     """
-    with writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    is_folder = place.is_dir()
+    with writing(place):
+        descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o644)
     try:
         first = _try_lock(descriptor)
         yield first
-        if first:
+        if first and not is_folder:
             with contextlib.suppress(OSError):
-                path.unlink()
+                place.unlink()
     finally:
         os.close(descriptor)
 

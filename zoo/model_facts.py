@@ -58,6 +58,7 @@ def recall(card: Card, weights: bool, classes: Sequence[str] | None, home: Path 
 def remember(facts: Facts, card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> None:
     path = _path(card, weights, classes, home)
     files.make_folder(path.parent)
+    files.sweep(path.parent)
     files.write_json(path, {"schema": SCHEMA, "facts": asdict(facts)})
 
 
@@ -87,9 +88,10 @@ def _stamps(card: Card) -> list[str]:
         places += sorted(path.rglob("*")) if path.is_dir() else [path]
     stamps = []
     for path in places:
+        name = path.relative_to(home) if path.is_relative_to(home) else path
         try:
             stat = path.stat()
-            stamps.append(f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+            stamps.append(f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
         except OSError:
-            stamps.append(f"{path} absent")
+            stamps.append(f"{name} absent")
     return stamps

@@ -170,7 +170,7 @@ def _open(run: RunFolder) -> Outputs | None:
 def _complete(run: RunFolder, job: Job, options: _Options) -> None:
     """Make the missing shards, then the manifest. A second process at the same run starts from the other end."""
     files.make_folder(run.path)
-    with files.lock(run.path / ".lock") as first:
+    with files.lock(run.path) as first:
         missing = run.missing() if first else run.missing()[::-1]
         if missing:
             total = sum(len(run.identity.rows(shard)) for shard in missing)

@@ -154,19 +154,19 @@ with files.lock(Path(sys.argv[1])) as first:
 """
 
 
-def test_a_lock_is_held_by_one_process_and_dies_with_it(tmp_path):
-    path = tmp_path / ".lock"
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("name", ["", "lock"], ids=["folder", "file"])
+def test_a_lock_is_held_by_one_process_and_dies_with_it(tmp_path, name):
+    place = tmp_path / name
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(place)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "True\n"
-    with files.lock(path) as first:
+    with files.lock(place) as first:
         assert not first
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     holder.stdout.close()
-    assert path.exists()  # left by the dead process, and no obstacle
-    with files.lock(path) as first:
+    with files.lock(place) as first:
         assert first
-    assert not path.exists()
+    assert names(tmp_path) == []
 
 
 def test_where_locks_are_not_supported_everyone_is_first(tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_where_locks_are_not_supported_everyone_is_first(tmp_path, monkeypatch):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
-    with files.lock(tmp_path / ".lock") as first, files.lock(tmp_path / ".lock") as second:
+    with files.lock(tmp_path) as first, files.lock(tmp_path) as second:
         assert first
         assert second
 

@@ -47,6 +47,10 @@ def shards(home):
 def contents(home):
     return {str(p.relative_to(home)): p.read_bytes() for p in sorted(home.rglob("*")) if p.is_file()}
 
+def compare(home):
+    found = contents(home)
+    report["different"] += [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+
 whole = root / "whole"
 begin = time.monotonic()
 assert wait(start(whole)) == 0
@@ -54,7 +58,7 @@ seconds = time.monotonic() - begin
 expected = contents(whole)
 
 rng = random.Random(seed)
-attempt, report = 0, {"kills": [], "identical": True, "clean": True, "finished": 0}
+attempt, report = 0, {"kills": [], "different": [], "clean": True, "finished": 0}
 home = root / "killed-0"
 while len(report["kills"]) < kills:
     child = start(home, workers=rng.choice([0, 0, 2]))
@@ -66,12 +70,12 @@ while len(report["kills"]) < kills:
         report["kills"].append(shards(home))
     else:
         report["finished"] += 1
-        report["identical"] &= contents(home) == expected
+        compare(home)
         attempt += 1
         home = root / f"killed-{attempt}"
 assert wait(start(home)) == 0
 report["clean"] &= store.verify(home).clean
-report["identical"] &= contents(home) == expected
+compare(home)
 
 shared = root / "shared"
 children = [start(shared), start(shared, workers=1)]
@@ -102,7 +106,7 @@ def kill_often(folder: Path, kills: int, seed: int) -> dict:
 def check(report: dict, kills: int) -> None:
     assert len(report["kills"]) == kills
     assert report["clean"], "zoo verify found something wrong after a kill"
-    assert report["identical"], "a resumed run ended with other bytes than an undisturbed one"
+    assert report["different"] == [], "a resumed run ended with other bytes than an undisturbed one"
     assert report["both"] == [0, 0, 0, 0]
     assert report["shared"], "two processes at the same run"
     assert report["unlocked"], "two processes at the same run, with a lock that does nothing"
