@@ -14,9 +14,10 @@ import diversity
 import ensembles
 import zoo
 from zoo.app.main import app
-from zoo.app.report.building import Material, build
+from zoo.app.report.building import build
 from zoo.app.report.html import to_html
 from zoo.app.report.markdown import to_markdown
+from zoo.app.report.material import Material
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs import Outputs, Runs
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 import zoo
 from zoo import datasets
 from zoo.app.printing import note
-from zoo.app.report.building import Material, build
+from zoo.app.report.building import build
 from zoo.app.report.document import Document
 from zoo.app.report.gathering import calibration_split, feature_material
+from zoo.app.report.material import Material
 from zoo.objectives.names import OBJECTIVES
 from zoo.runner import resolve
 

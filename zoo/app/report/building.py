@@ -1,38 +1,18 @@
 """From several models' outputs to a report: calibrate, measure, and put what was found into words."""
 
 import platform
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from zoo import calibration
 from zoo.app.report.document import Document, Finding, Section
+from zoo.app.report.material import Material
 from zoo.app.report.mistakes import mistakes
 from zoo.app.report.overview import overview
 from zoo.app.report.specialists import specialists
 from zoo.app.report.together import together
-from zoo.datasets import Dataset
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a report may draw on: outputs to report on; and, where there are any, others to learn from."""
-
-    runs: Runs
-    calibration: Runs | None = None  # outputs on other examples; without them half of the examples are used
-    pictures: Dataset | None = None
-    features: "FeatureMaterial | None" = None
-
-
-@dataclass(frozen=True)
-class FeatureMaterial:
-    """Embeddings for the section on features: of the training examples, and of a task the models were not trained for."""
-
-    train: Runs
-    transfer_train: Runs
-    transfer_test: Runs
 
 
 def build(material: Material, base: str | None = None, steps: int = 10, seed: int = 0) -> Document:

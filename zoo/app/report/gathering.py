@@ -5,7 +5,7 @@ from pathlib import Path
 
 import zoo
 from zoo import datasets
-from zoo.app.report.building import FeatureMaterial, Material
+from zoo.app.report.material import FeatureMaterial, Material
 from zoo.errors import InputError, ZooError
 from zoo.outputs import Kind, Runs
 from zoo.store import open_runs
