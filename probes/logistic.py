@@ -20,6 +20,7 @@ from .preconditioning import Kronecker
 
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step
+LEAD_IN = 1e-3  # tolerance on the way to the first strength
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,7 @@ class Problem:
         self.products += 0.5
         out = residual.T @ self.values
         out[:, :-1] += (2 * self.ridge).float() * parameters[:, :-1]
-        # One amount added to all classes changes no softmax: there is no gradient that way, only rounding, which a weak
-        # penalty would blow up as 1 / lambda.
-        return out if self.loss.problems == len(out) else out - out.mean(0)
+        return out
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """Inner products in float64, [G, 1]: over everything, or row by row where every row is its own problem."""
@@ -142,21 +141,26 @@ def path(values: Tensor, loss: Loss, ridges: Sequence[float], tolerance: float) 
     """The solutions at falling strengths, each started on the line through the last two in log lambda.
 
     The optimum is smooth along log lambda, and for separable data it tends to a straight line there. A straight line it is:
-    a parabola through three solutions would fit the curve better, but it triples what each of them is off by.
+    a parabola through three solutions would fit the curve better, but it triples what each of them is off by. A path that
+    begins at a weak strength is led there from a strong one by rough solutions in between, which are not given out.
     """
     start = torch.zeros(len(loss.priors()), values.shape[1], device=values.device)
     start[:, -1] = loss.priors().float()
+    # Features of unit size have N lambda-free curvature at most along an axis: from there on the weights are small.
+    decades = max(0, math.ceil(math.log10(len(values) / ridges[0])))
+    stages = [(ridges[0] * 10.0**k, max(tolerance, LEAD_IN)) for k in range(decades, 0, -1)]
     model, spent = None, 0.0
     found: list[tuple[float, Tensor]] = []
-    for ridge in ridges:
+    for number, (ridge, aim) in enumerate([*stages, *((ridge, tolerance) for ridge in ridges)]):
         strength = torch.full((loss.problems,), ridge, dtype=torch.float64, device=values.device)
-        solution = minimise(values, loss, strength, _ahead(found, ridge) if found else start, tolerance, model)
+        solution = minimise(values, loss, strength, _ahead(found, ridge) if found else start, aim, model)
         found = [*found[-1:], (math.log(ridge), solution.parameters)]
         # A new model is worth its price once the old one has cost that much in products beyond the least possible.
         spent += solution.products - 2
-        model = solution.model if spent < solution.model.cost(len(values)) else None
+        model = solution.model if spent < solution.model.cost(len(values)) and number >= len(stages) else None
         spent = 0.0 if model is None else spent
-        yield solution
+        if number >= len(stages):
+            yield solution
 
 
 def _ahead(found: Sequence[tuple[float, Tensor]], ridge: float) -> Tensor:

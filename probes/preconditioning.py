@@ -29,9 +29,10 @@ class Kronecker:
         if A.ndim == 1:  # problems side by side: A is diagonal already
             self.a, self.U = A[:, None], None
         else:
+            # One amount added to all classes changes no softmax: along that first direction the gradient is nothing but
+            # rounding, which a weak penalty would blow up as 1 / lambda. It is left out, here and in the gap.
             a, U = torch.linalg.eigh(A)
-            self.a, self.U = a.clamp_min(0)[:, None], U.float()
-        # Directions without curvature, such as adding one constant to all classes, are no concern of the intercept's.
+            self.a, self.U = a[1:, None].clamp_min(0), U[:, 1:].float()
         self.intercept = torch.where(self.a > self.a.max() * 1e-12, 1 / self.a, 0.0)
 
     def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:

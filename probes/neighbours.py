@@ -1,0 +1,133 @@
+"""Exact nearest neighbours by tiles of inner products: nothing of size N x N is held, and a symmetric tile is used twice.
+
+Selecting the k best of N costs as much as the products if every similarity is sorted. Here each row gets a bar, guessed from
+the first tile it sees such that somewhat more than k of all N will pass it, and only what passes is kept. The guess decides
+how fast this is, never what comes out: a row with fewer than k passed, or too many to keep, is searched again in full. It is
+a good guess when the columns come in random order.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+TILE = 5120  # rows and columns of a tile, 105 MB of similarities; a multiple of GROUP
+GROUP = 8  # columns whose maximum is compared with the bar before they are
+ROOM = 3  # times k passed columns are kept
+
+
+class Passed:
+    """For each row, the columns whose similarity passed the row's bar."""
+
+    def __init__(self, rows: int, columns: int, k: int, device: torch.device) -> None:
+        self.k, self.columns = k, columns
+        self.bar = torch.full((rows, 1), torch.nan, device=device)
+        self.count = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.values = torch.full((rows, ROOM * k), -torch.inf, device=device)
+        self.index = torch.zeros(rows, ROOM * k, dtype=torch.int32, device=device)
+
+    def look(self, rows: slice, similarity: Tensor, first: int) -> None:
+        """Show `similarity` [R, n] of these rows with the columns `first`, `first` + 1, …; it may be a transposed view."""
+        group = GROUP if similarity.shape[1] % GROUP == 0 else 1
+        width = similarity.shape[1] // group  # column m * width + j is member m of group j
+        best = _group_maxima(similarity, group)
+        if self.bar[rows.start].isnan():
+            self.bar[rows] = best.topk(self._rank(similarity.shape[1])).values[:, -1:]
+        bar = self.bar[rows]
+        row, inside = (best > bar).nonzero().unbind(1)
+        down, right = similarity.stride()
+        starts = (row * down + inside * right)[:, None] + torch.arange(group, device=row.device) * (width * right)
+        flat = similarity.as_strided((similarity.numel(),), (1,))  # index_select along memory, several times faster than [ ]
+        members = flat.index_select(0, starts.flatten())
+        at = (members.view(-1, group) > bar.index_select(0, row)).flatten().nonzero()[:, 0]
+        hit, member = at // group, at % group
+        column = inside.index_select(0, hit) + member * width + first
+        self._keep(rows, row.index_select(0, hit), column, members.index_select(0, at))
+
+    def _rank(self, seen: int) -> int:
+        """Of `seen` columns about k seen / N belong to the k best of all; four standard deviations more make sure."""
+        share = self.k * seen / self.columns
+        return math.ceil(share + 4 * math.sqrt(share)) + 4
+
+    def _keep(self, rows: slice, row: Tensor, column: Tensor, value: Tensor) -> None:
+        """Append to the rows' arrays, whose last slot takes what there is no room for; `row` is ascending."""
+        new = torch.bincount(row, minlength=rows.stop - rows.start)
+        before = self.count[rows] - (new.cumsum(0) - new)
+        slot = torch.arange(len(row), device=row.device) + before.index_select(0, row)
+        room = self.values.shape[1]
+        at = (row + rows.start) * room + slot.clamp_(max=room - 1)
+        self.values.view(-1).index_copy_(0, at, value)
+        self.index.view(-1).index_copy_(0, at, column.int())
+        self.count[rows] += new
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """([N, k] the best columns of each row, best first; [F] the rows for which that cannot be told)."""
+        index = self.index.gather(1, self.values.topk(self.k).indices).long()
+        failed = (self.count < self.k) | (self.count >= self.values.shape[1])
+        return index, failed.nonzero()[:, 0]
+
+
+def nearest(queries: Tensor, base: Tensor, k: int) -> Tensor:
+    """[Q, k] the rows of `base` with the largest inner product with each query, best first."""
+    if _is_small(base, k):
+        return _search_in_full(queries, base, k)
+    passed = Passed(len(queries), len(base), k, base.device)
+    for rows in tiles(len(queries)):
+        for columns in tiles(len(base)):
+            passed.look(rows, queries[rows] @ base[columns].T, columns.start)
+    index, failed = passed.best()
+    index[failed] = _search_in_full(queries[failed], base, k)
+    return index
+
+
+def nearest_others(left: Tensor, right: Tensor, k: int) -> Tensor:
+    """[N, k] for each row the others most similar to it, best first.
+
+    The similarity `left @ right.T` [N, N] must be symmetric, as it is for left = right: only half of it is computed.
+    """
+    if _is_small(right, k):
+        return _search_in_full(left, right, k, torch.arange(len(right), device=right.device))
+    passed = Passed(len(left), len(right), k, right.device)
+    parts = tiles(len(right))
+    for number, rows in enumerate(parts):
+        for columns in parts[number:]:
+            similarity = left[rows] @ right[columns].T
+            if rows == columns:
+                similarity.fill_diagonal_(-torch.inf)
+            else:
+                passed.look(columns, similarity.T, rows.start)
+            passed.look(rows, similarity, columns.start)
+    index, failed = passed.best()
+    index[failed] = _search_in_full(left[failed], right, k, failed)
+    return index
+
+
+def tiles(rows: int) -> list[slice]:
+    """Slices of about equal size, at most TILE; all but a last short one have a multiple of GROUP rows."""
+    even = rows - rows % GROUP
+    size = GROUP * math.ceil(even / GROUP / max(1, math.ceil(even / TILE)))
+    ends = [*range(size, even, size), even, rows] if even else [rows]
+    return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False) if end > start]
+
+
+def _is_small(base: Tensor, k: int) -> bool:
+    """Whether there are too few columns to guess a bar from their groups, or so few that all can be sorted."""
+    return len(base) < 4 * GROUP * k
+
+
+def _search_in_full(queries: Tensor, base: Tensor, k: int, own: Tensor | None = None) -> Tensor:
+    """The same by sorting every similarity; `own` [Q] is each query's own row of `base`, left out."""
+    parts = [torch.empty(0, k, dtype=torch.int64, device=base.device)]
+    for rows in tiles(len(queries)):
+        similarity = queries[rows] @ base.T
+        if own is not None:
+            similarity.scatter_(1, own[rows, None], -torch.inf)
+        parts.append(similarity.topk(k).indices)
+    return torch.cat(parts)
+
+
+def _group_maxima(similarity: Tensor, group: int) -> Tensor:
+    """[R, n / group], along memory as it lies."""
+    if similarity.stride(1) == 1:
+        return similarity.unflatten(1, (group, -1)).amax(1)
+    return similarity.T.unflatten(0, (group, -1)).amax(0).T.contiguous()
