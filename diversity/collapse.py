@@ -37,6 +37,8 @@ def neural_collapse(x: Any, labels: Any, weight: Any, bias: Any = None) -> Neura
     Sigma_W may be anything), `variability` is D / C (1 / R^2 - 1) with the Euclidean class separation R^2, because
     Tr(Sigma_W Sigma_B^+) = Tr(Sigma_W) / b and Tr(Sigma_B) = D b leave D times the ratio of the two variances.
 
+    The classifier is taken as x W' + b. A head that normalises its weights (cosine softmax) acts with unit rows: pass those.
+
     >>> import numpy as np
     >>> simplex = np.eye(4) - 1 / 4
     >>> labels = np.repeat(np.arange(4), 5)
