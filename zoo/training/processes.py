@@ -20,10 +20,12 @@ class Processes:
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
 
+        on_cpu = devices.present()[0] == "cpu"
+        if on_cpu and recipe.precision == "float16":
+            raise InputError("recipe: precision is float16, which needs a GPU; on a CPU use bfloat16 or float32")
         # Accelerate keeps the precision of the first run in this process for all later ones unless told to forget it.
         AcceleratorState._reset_state()
         # It must be told that there is only a CPU: else it takes processes started by torchrun for lonely ones.
-        on_cpu = devices.present()[0] == "cpu"
         self.accelerator: Any = Accelerator(mixed_precision=_ACCELERATE[recipe.precision], cpu=on_cpu)
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index

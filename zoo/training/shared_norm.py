@@ -80,4 +80,4 @@ def batch_norm(
 
 
 def _sum(value: Tensor) -> Tensor:
-    return _SumOverProcesses.apply(value)  # type: ignore[no-any-return]
+    return _SumOverProcesses.apply(value)

@@ -1,0 +1,97 @@
+"""Networks for recipes against the sizes their authors give, and against what a network must do."""
+
+import pytest
+import torch
+from torch import nn
+
+from zoo.architectures import build
+from zoo.architectures.small import AllConvolutional, WideResNet
+from zoo.errors import InputError, UnknownName
+from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_sizes_are_the_published_ones():
+    assert count(build("resnet20", 10)) == 269_722  # He et al. 2016 with parameter-free shortcuts, "0.27 M"
+    assert count(WideResNet(28, 10)) + 640 * 10 + 10 == 36_479_194  # "36.5 M" of Zagoruyko & Komodakis 2016
+    weights = [module.weight.numel() for module in AllConvolutional().modules() if isinstance(module, nn.Conv2d)]
+    assert sum(weights) + 192 * 10 == 1_369_738 - (3 * 96 + 5 * 192 + 10)  # All-CNN-C without its biases
+    assert build("wrn-16-8", 100).body.num_features == 512
+
+
+@pytest.mark.parametrize("architecture", SMALL_ARCHITECTURES)
+def test_small_networks_see_every_part_of_the_input(architecture):
+    torch.manual_seed(0)
+    network = build(architecture, 7, input_size=(3, 32, 32)).eval()
+    pictures = torch.randn(2, 3, 32, 32, requires_grad=True)
+    features, logits = network(pictures)
+    assert logits.shape == (2, 7)
+    assert features.shape == (2, network.body.num_features)
+    logits.sum().backward()
+    assert (pictures.grad.abs().sum((0, 1)) > 0).float().mean() > 0.9
+    alone = network(pictures[:1])[1]
+    torch.testing.assert_close(alone, logits[:1])
+
+
+@pytest.mark.parametrize("architecture", [*SMALL_ARCHITECTURES, "resnet18"])
+def test_blocks_are_the_hidden_layers_in_order(architecture):
+    network, seen = build(architecture, 5, input_size=(3, 32, 32)).eval(), []
+    for name, block in network.blocks.items():
+        block.register_forward_hook(lambda module, inputs, output, name=name: seen.append(name))
+    network(torch.zeros(1, 3, 32, 32))
+    assert seen == list(network.blocks)
+    assert len(seen) >= 4
+
+
+def test_the_blocks_of_a_resnet50_start_as_their_shortcut():
+    network = build("resnet50", 10)
+    scales = [module.weight for name, module in network.body.named_modules() if name.endswith("bn3")]
+    assert len(scales) == 16
+    assert all((scale == 0).all() for scale in scales)
+
+
+@pytest.mark.parametrize("architecture", SMALL_ARCHITECTURES)
+def test_no_feature_of_a_small_network_is_born_dead(architecture):
+    torch.manual_seed(0)
+    network = build(architecture, 7, input_size=(3, 32, 32)).train()
+    features = network.body(torch.randn(8, 3, 32, 32))
+    assert (features.amax(0) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "side"), [("efficientnet_b0", 32), ("vit_tiny_patch16_224", 64), ("mobilenetv3_small_100", 32)]
+)
+def test_any_of_timms_architectures_at_any_size(architecture, side):
+    network = build(architecture, 11, "cosine", {"tau": 0.1}, (3, side, side)).eval()
+    with torch.inference_mode():
+        features, logits = network(torch.rand(2, 3, side, side))
+    assert logits.shape == (2, 11)
+    assert features.shape == (2, network.head.weight.shape[1])
+    assert network.head.objective.hyperparameters == {"tau": 0.1}
+
+
+@pytest.mark.slow
+def test_inception():
+    network = build("inception_v3", 10, input_size=(3, 96, 96))
+    assert network(torch.rand(2, 3, 96, 96))[1].shape == (2, 10)
+
+
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "sigmoid+dropout"])
+def test_every_objective_fits_every_network(objective):
+    network = build("resnet8", 10, objective, {"epochs": 3, "batch_size": 8}, (3, 8, 8))
+    assert network.head.objective.name == objective
+    loss = network.head.loss(network.body(torch.rand(4, 3, 8, 8)), torch.eye(10)[:4])
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in network.body.parameters())
+
+
+def test_unknown_architectures_offer_near_ones():
+    with pytest.raises(UnknownName, match="did you mean resnet8"):
+        build("resnet-8", 10)
+    with pytest.raises(UnknownName, match="efficientnet_b0"):
+        build("eficientnet_b0", 10)
+    with pytest.raises(InputError, match="tau is -1"):
+        build("resnet8", 10, "cosine", {"tau": -1})

@@ -1,0 +1,177 @@
+"""Recipes: the papers' numbers, the schedule, what is refused, and how a name becomes a plan."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.cards import Transform
+from zoo.errors import InputError, UnknownName
+from zoo.objectives.names import OBJECTIVES
+from zoo.training import Recipe, expand, plan
+from zoo.training.published import recipe as published
+from zoo.training.recipes import differences
+
+PLAIN = Transform((3, 8, 8), (8, 8), "bilinear", (0.5,) * 3, (0.5,) * 3)
+
+
+def recipe(**settings) -> Recipe:
+    return Recipe(
+        **{"transform": PLAIN, "epochs": 5, "batch_size": 10, "learning_rate": 1.0, "weight_decay": 0.0} | settings
+    )
+
+
+def test_the_imagenet_recipe_is_the_papers():
+    made = plan("resnet50-cosine", data="in1k")
+    assert (made.name, made.data, made.test) == ("resnet50-cosine.in1k", "in1k:train", "in1k:validation")
+    assert made.hyperparameters == {"tau": 0.05}
+    settings = made.recipe
+    assert (settings.epochs, settings.batch_size, settings.learning_rate) == (158, 4096, 1.6)
+    assert (settings.weight_decay, settings.warmup_epochs, settings.decay, settings.ema) == (8e-5, 10, 0.975, 0.9999)
+    assert (settings.crop, settings.flip, settings.schedule) == (0.1, True, "exponential")
+    assert (settings.transform.resize, settings.transform.size) == ((256,), (3, 224, 224))
+    assert plan("inception_v3-softmax", data="in1k").recipe.transform.size == (3, 299, 299)
+    epochs = [published("resnet50", name, "in1k").epochs for name in OBJECTIVES]
+    assert epochs == [146, 180, 172, 168, 180, 152, 158, 166, 196]
+
+
+def test_the_cifar_recipes_are_the_papers():
+    ten, hundred = plan("all-cnn-c-logit-norm", data="cifar10"), plan("wrn-16-8-dropout", data="cifar100")
+    assert (ten.recipe.batch_size, hundred.recipe.batch_size) == (128, 256)
+    assert ten.recipe.learning_rate == pytest.approx(0.01)
+    # the table's lambda is the learning rate times the weight decay
+    assert ten.recipe.learning_rate * ten.recipe.weight_decay == pytest.approx(1e-4, rel=1e-3)
+    assert hundred.recipe.learning_rate == pytest.approx(10**-1.25, rel=1e-3)
+    assert hundred.recipe.learning_rate * hundred.recipe.weight_decay == pytest.approx(10**-3.75, rel=1e-3)
+    assert (ten.recipe.schedule, ten.recipe.ema, ten.recipe.decay_norms) == ("cosine", 0, False)
+    assert hundred.recipe.decay_norms
+    assert (ten.hyperparameters, hundred.hyperparameters) == ({"tau": 0.14}, {"rho": 0.75})
+
+
+def test_exponential_decay_is_a_factor_an_epoch_after_the_warm_up():
+    imagenet = published("resnet50", "softmax", "in1k")
+    pictures = 1_281_167
+    per_epoch = pictures // 4096
+    rates = [imagenet.rate(epoch * per_epoch, pictures) for epoch in range(146)]
+    assert rates[10] == pytest.approx(1.6)
+    assert all(later == pytest.approx(0.975 * earlier) for earlier, later in itertools.pairwise(rates[10:]))
+    warming = [imagenet.rate(step, pictures) for step in range(10 * per_epoch)]
+    assert warming == pytest.approx([1.6 * (step + 1) / len(warming) for step in range(len(warming))])
+
+
+@given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "exponential"]))
+def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures, schedule):
+    made = recipe(epochs=epochs, warmup_epochs=warm * epochs, schedule=schedule)
+    rates = [made.rate(step, pictures) for step in range(made.total_steps(pictures))]
+    peak = math.ceil(warm * epochs * made.steps_per_epoch(pictures))
+    assert all(0 <= rate <= 1 + 1e-12 for rate in rates)
+    assert rates[:peak] == sorted(rates[:peak])
+    assert rates[peak:] == sorted(rates[peak:], reverse=True)
+
+
+def test_a_number_of_steps_overrules_epochs():
+    made = recipe(steps=7)
+    assert (made.total_steps(20), made.rate(6, 20)) == (7, pytest.approx((1 + math.cos(math.pi * 6 / 7)) / 2))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0, expected a whole number at least 1"),
+        ({"epochs": 2.5}, "whole number"),
+        ({"batch_size": 1}, "at least 2"),
+        ({"learning_rate": 0}, "above 0"),
+        ({"learning_rate": math.inf}, "learning_rate"),
+        ({"weight_decay": -1e-4}, "at least 0"),
+        ({"decay": 1.5}, "at most 1"),
+        ({"ema": 1.5}, "at most 1"),
+        ({"flip": 1}, "yes or no"),
+        ({"schedule": "linear"}, "one of cosine, exponential"),
+        ({"precision": "float64"}, "float32, bfloat16, float16"),
+        ({"warmup_epochs": 5}, "fewer than the 5 epochs"),
+        ({"transform": None}, "Transform"),
+    ],
+)
+def test_impossible_settings_are_named(setting, message):
+    with pytest.raises(InputError, match=message):
+        recipe(**setting)
+
+
+def test_fewer_pictures_than_a_batch_are_an_error():
+    with pytest.raises(InputError, match="9 training pictures"):
+        recipe().steps_per_epoch(9)
+
+
+def test_a_card_shows_what_is_switched_on():
+    assert recipe(flip=True, ema=0.9).settings == {
+        "epochs": 5, "batch_size": 10, "learning_rate": 1.0, "schedule": "cosine", "momentum": 0.9, "nesterov": True,
+        "ema": 0.9, "flip": True, "precision": "float32",
+    }  # fmt: skip
+
+
+def test_names_say_dataset_and_seed_where_they_are_not_the_usual_ones(monkeypatch):
+    assert plan("resnet8-cosine").name == "resnet8-cosine"
+    assert plan("resnet8-cosine", data="digits", seed=3).name == "resnet8-cosine-s3"
+    assert plan("resnet8-cosine-s3.cifar10").data == "cifar10:train"
+    assert plan("resnet8-cosine", data="cifar10[:100]").data == "cifar10:train[:100]"
+    assert plan("resnet8-cosine", data="cifar10:test").test is None
+    assert plan("resnet8-cosine.digits").name == "resnet8-cosine.digits"
+    assert plan("resnet8-cosine", data="folder:/data/My Birds").name == "resnet8-cosine.my-birds"
+    assert plan("resnet8-cosine", save_as="mine").name == "mine"
+    monkeypatch.setenv("ZOO_DATASET", "cifar10")
+    assert (plan("resnet8-cosine").name, plan("resnet8-cosine").dataset) == ("resnet8-cosine", "cifar10")
+    assert plan("resnet8-cosine", data="digits").name == "resnet8-cosine.digits"
+
+
+def test_a_plan_names_the_command_that_repeats_it():
+    made = plan("resnet8-sigmoid+dropout", data="digits", seed=1, epochs=3, save_as="mine", rho=0.9)
+    assert made.command == "zoo train resnet8-sigmoid+dropout-s1 --data digits --set rho=0.9 --set epochs=3 --as mine"
+    again = plan("resnet8-sigmoid+dropout-s1", data="digits", save_as="mine", rho=0.9, epochs=3)
+    assert again == made
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("resnet8-cosin", {}, "did you mean resnet8-cosine"),
+        ("resnet9-cosine", {}, "did you mean resnet"),
+        ("resnet8", {}, "expected ARCHITECTURE-OBJECTIVE"),
+        ("../resnet8-cosine", {}, "letters, digits"),
+        ("resnet8-cosine", {"taw": 1}, "did you mean tau"),
+        ("resnet8-cosine", {"leaning_rate": 1}, "did you mean learning_rate"),
+        ("resnet8-softmax", {"tau": 1}, "the objective has none"),
+        ("resnet8-cosine", {"tau": 0}, "above 0"),
+        ("resnet8-cosine", {"data": "digitz"}, "did you mean digits"),
+        ("resnet8-cosine-s2", {"seed": 3}, "seed 2"),
+        ("resnet8-cosine.cifar10", {"data": "digits"}, "cifar10"),
+        ("resnet8-cosine", {"save_as": "a/b"}, "letters, digits"),
+        ("resnet8-cosine", {"epochs": 0}, "epochs is 0"),
+    ],
+)
+def test_what_cannot_be_planned(name, arguments, message):
+    with pytest.raises(InputError, match=message):
+        plan(name, **arguments)
+
+
+def test_patterns_stand_for_every_recipe_they_match():
+    assert expand(["resnet8-*"]) == [f"resnet8-{objective}" for objective in OBJECTIVES]
+    assert expand(["*-cosine", "resnet8-cosine"]) == [
+        f"{architecture}-cosine"
+        for architecture in ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8", "resnet50", "inception_v3")
+    ]
+    assert expand(["vit_tiny_patch16_224-softmax"]) == ["vit_tiny_patch16_224-softmax"]
+    with pytest.raises(UnknownName, match="no recipe"):
+        expand(["resnet8-zz*"])
+
+
+def test_a_short_trial_shortens_its_warm_up():
+    assert plan("resnet50-softmax", data="in1k", epochs=5).recipe.warmup_epochs == 0.5
+    assert plan("resnet50-softmax", data="in1k", epochs=90).recipe.warmup_epochs == 10
+
+
+def test_differences_are_named_by_their_path():
+    assert differences({"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 4}, "e": 5}) == [
+        "b.c: 2 -> 4", "b.d: 3 -> None", "e: None -> 5",
+    ]  # fmt: skip
