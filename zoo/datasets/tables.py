@@ -64,7 +64,7 @@ def truth(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Tru
     labels = np.asarray(values)
     if labels.dtype.kind not in "iu":
         raise InputError(f"{where}: labels are {labels.dtype}, expected whole numbers, class names or lists of them")
-    if len(labels) and labels.max(initial=0) < 0:  # the hub's way of saying that a test split is unlabelled
+    if len(labels) and labels.max() < 0:  # the hub's way of saying that a test split is unlabelled
         return Truth(tuple(names or ()))
     classes = tuple(names or (str(k) for k in range(int(labels.max(initial=-1)) + 1)))
     return Truth(classes, labels.astype(np.int64))

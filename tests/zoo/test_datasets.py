@@ -1,0 +1,441 @@
+"""Datasets by spec string: the right pictures, labels, classes and order, and a fingerprint that notices any change."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from small_models import save_pictures
+
+from zoo import datasets, labels
+from zoo.datasets import fingerprints, folder, published, tables
+from zoo.errors import InputError, UnknownName, ZooError
+
+REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+
+
+def png(value, size=(4, 4)):
+    file = io.BytesIO()
+    Image.new("RGB", size, (value, value, value)).save(file, "PNG")
+    return file.getvalue()
+
+
+def write_parquet(path, count=5, label=None, features=None, **columns):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {"image": [{"bytes": png(index), "path": None} for index in range(count)], **columns}
+    if label is not None:
+        data["label"] = label
+    table = pa.table(data)
+    if features:
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, path, row_group_size=2)
+
+
+class TestDigits:
+    def test_the_split_is_fixed_stratified_and_without_overlap(self):
+        parts = {split: datasets.load(f"digits:{split}") for split in ("train", "calibration", "test")}
+        assert [len(part) for part in parts.values()] == [896, 299, 602]
+        ids = [row_id for part in parts.values() for row_id in part.ids]
+        assert sorted(ids, key=int) == [str(row) for row in range(1797)]
+        for part in parts.values():
+            shares = np.bincount(part.labels) / len(part)
+            np.testing.assert_allclose(shares, 0.1, atol=0.005)
+        # a change of these would make every stored output and trained model speak of other data
+        assert [part.ids[0] for part in parts.values()] == ["2", "5", "0"]
+        assert [part.fingerprint[:8] for part in parts.values()] == ["35c54c5c", "84cc55f6", "869545f5"]
+
+    def test_pictures_and_labels_are_scikit_learns(self):
+        from sklearn.datasets import load_digits
+
+        source, dataset = load_digits(), datasets.load("digits")
+        assert dataset.spec == "digits:test"
+        for index in (0, 100, -1):
+            row = int(dataset.ids[index])
+            assert dataset.labels[index] == source.target[row]
+            pixels = np.asarray(dataset[index])
+            assert pixels.shape == (8, 8, 3)
+            np.testing.assert_allclose(pixels[:, :, 1], source.images[row] * 255 / 16, atol=0.5)
+
+    def test_rows_of_a_spec(self):
+        whole, part = datasets.load("digits:test"), datasets.load("digits:test[5:9]")
+        assert part.ids == whole.ids[5:9]
+        assert part.labels.tolist() == whole.labels[5:9].tolist()
+        assert part.fingerprint != whole.fingerprint
+        assert part[0].tobytes() == whole[5].tobytes()
+        with pytest.raises(InputError, match="no rows left of 602"):
+            datasets.load("digits:test[700:]")
+
+    def test_selections_of_selections(self):
+        whole = datasets.load("digits:test")
+        part = whole.select([9, 3, 7]).select([2, 0])
+        assert part.ids == [whole.ids[7], whole.ids[9]]
+        assert part[0].tobytes() == whole[7].tobytes()
+        with pytest.raises(IndexError):
+            part[2]
+
+
+class TestSpecs:
+    @pytest.mark.parametrize(
+        ("spec", "canonical"),
+        [
+            ("digits", "digits:test"),
+            ("cifar10", "cifar10:test"),
+            ("in1k", "in1k:validation"),
+            ("in1k:val", "in1k:validation"),
+            ("food101:validation", "food101:test"),
+            ("in-c/gaussian_noise/3", "in-c/gaussian_noise/3:test"),
+            ("hf:a/b", "hf:a/b:test"),
+            ("hf:a/b:train[:7]", "hf:a/b:train[:7]"),
+            ("folder:/x/../y", "folder:/y"),
+            ("digits:test[3:]", "digits:test[3:]"),
+        ],
+    )
+    def test_one_way_to_write_each(self, spec, canonical):
+        assert datasets.canonical(spec) == canonical
+        assert datasets.canonical(canonical) == canonical
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            ("", "expected a spec"),
+            ("digits\0", "expected a spec"),
+            ("cifar:test", "unknown dataset 'cifar:test'; did you mean cifar1"),
+            ("cifar10:dev", "no split 'validation'; it has train, test"),
+            ("in-c", "expected in-c/CORRUPTION/SEVERITY"),
+            ("in-c/gaussian_noise/6", "no severity '6'"),
+            ("in-c/fuzz/1", "no corruption 'fuzz'"),
+            ("in-a/x", "expected in-a"),
+            ("folder:", "expected folder:PATH"),
+            ("hf:../../etc", "not the name of a hub repository"),
+        ],
+    )
+    def test_specs_that_are_refused(self, spec, message):
+        with pytest.raises(InputError, match=message):
+            datasets.load(spec)
+
+    def test_unknown_names_are_told_what_there_is(self):
+        with pytest.raises(UnknownName, match=r"cifar10, cifar100, .*chexpert, folder:PATH"):
+            datasets.load("imagenette")
+
+
+class TestFolders:
+    def test_classes_are_subfolders_in_order(self, tmp_path):
+        save_pictures(tmp_path / "d", 2, classes=("zebra", "ant"))
+        (tmp_path / "d/ant/notes.txt").write_text("not a picture")
+        (tmp_path / "d/ant/deeper").mkdir()
+        shutil.copy(tmp_path / "d/ant/1.png", tmp_path / "d/ant/deeper/9.PNG")
+        dataset = datasets.load(f"folder:{tmp_path / 'd'}")
+        assert dataset.classes == ("ant", "zebra")
+        assert dataset.ids == ["ant/0.png", "ant/1.png", "ant/deeper/9.PNG", "zebra/0.png", "zebra/1.png"]
+        assert dataset.labels.tolist() == [0, 0, 0, 1, 1]
+        assert dataset[2].tobytes() == Image.open(tmp_path / "d/ant/1.png").tobytes()
+
+    def test_numbers_are_sorted_as_numbers(self, tmp_path):
+        save_pictures(tmp_path / "d", 1, classes=("10", "9", "2", "100"))
+        dataset = datasets.load(f"folder:{tmp_path / 'd'}")
+        assert dataset.classes == ("2", "9", "10", "100")
+        assert dataset.ids == ["2/0.png", "9/0.png", "10/0.png", "100/0.png"]
+
+    def test_wordnet_ids_are_imagenets_classes(self, tmp_path):
+        save_pictures(tmp_path / "d", 1, classes=("n02123045", "n01440764"))
+        dataset = datasets.load(f"folder:{tmp_path / 'd'}")
+        assert dataset.classes == labels.classes("imagenet-1k")
+        assert [dataset.classes[label] for label in dataset.labels] == ["n01440764", "n02123045"]
+        assert dataset.class_subset is None
+
+    def test_pictures_without_class_folders_have_no_labels(self, tmp_path):
+        save_pictures(tmp_path / "d", 3, classes=("x",))
+        dataset = datasets.load(f"folder:{tmp_path / 'd/x'}")
+        assert (dataset.labels, dataset.classes, len(dataset)) == (None, (), 3)
+
+    def test_a_link_that_leads_back_is_not_followed_for_ever(self, tmp_path):
+        save_pictures(tmp_path / "d", 1, classes=("x",))
+        (tmp_path / "d/x/loop").symlink_to(tmp_path / "d/x", target_is_directory=True)
+        assert datasets.load(f"folder:{tmp_path / 'd'}").ids == ["x/0.png"]
+
+    @pytest.mark.parametrize("case", ["absent", "empty", "mixed", "file"])
+    def test_folders_that_are_refused(self, tmp_path, case):
+        if case == "mixed":
+            save_pictures(tmp_path / "d", 1)
+            shutil.copy(tmp_path / "d/cat/0.png", tmp_path / "d/loose.png")
+        elif case == "empty":
+            (tmp_path / "d/cat").mkdir(parents=True)
+        elif case == "file":
+            (tmp_path / "d").write_text("")
+        message = {"mixed": "both pictures", "empty": "no pictures"}.get(case, "is not a folder")
+        with pytest.raises(ZooError, match=message):
+            datasets.load(f"folder:{tmp_path / 'd'}")
+
+    def test_an_undecodable_picture_says_which(self, tmp_path):
+        save_pictures(tmp_path / "d", 1, classes=("x",))
+        (tmp_path / "d/x/bad.jpg").write_bytes(b"\xff\xd8\xff garbage")
+        dataset = datasets.load(f"folder:{tmp_path / 'd'}")
+        with pytest.raises(datasets.Undecodable, match=r"bad\.jpg"):
+            dataset[1]
+
+    @pytest.mark.parametrize(
+        ("image", "suffix", "grey"),
+        [
+            (Image.new("L", (1, 1), 200), ".png", 200),
+            (Image.new("CMYK", (1, 1), (0, 0, 0, 55)), ".tif", 200),
+            (Image.fromarray(np.full((1, 1), 40_000, np.uint16)), ".png", 156),
+            (Image.new("L", (1, 1), 200).convert("P"), ".png", 200),
+            (Image.new("LA", (1, 1), (156, 255)), ".png", 156),
+            (Image.new("1", (1, 1), 1), ".png", 255),
+        ],
+        ids=["grey", "CMYK", "16 bits", "palette", "alpha", "black and white"],
+    )
+    def test_every_mode_becomes_rgb(self, tmp_path, image, suffix, grey):
+        (tmp_path / "d").mkdir()
+        image.save(tmp_path / f"d/one{suffix}")
+        picture = datasets.load(f"folder:{tmp_path / 'd'}")[0]
+        assert (picture.mode, picture.getpixel((0, 0))) == ("RGB", (grey, grey, grey))
+
+
+class TestFingerprints:
+    def prepare(self, folder_path):
+        save_pictures(folder_path, 2)
+        return f"folder:{folder_path}"
+
+    def test_the_place_and_the_time_do_not_matter(self, tmp_path):
+        first = datasets.load(self.prepare(tmp_path / "a"))
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        os.utime(tmp_path / "b/cat/0.png", (1, 1))
+        assert datasets.load(f"folder:{tmp_path / 'b'}").fingerprint == first.fingerprint
+
+    @pytest.mark.parametrize("remembered", [False, True])
+    @pytest.mark.parametrize("change", ["pixel", "name", "class", "new", "gone", "empty class"])
+    def test_any_change_of_the_contents_does(self, tmp_path, change, remembered, monkeypatch):
+        if remembered:
+            monkeypatch.setattr(fingerprints, "REMEMBER_ABOVE", 0)
+        spec = self.prepare(tmp_path / "a")
+        before = datasets.load(spec).fingerprint
+        assert datasets.load(spec).fingerprint == before
+        file = tmp_path / "a/cat/0.png"
+        if change == "pixel":  # same size, same modification time
+            data, stat = bytearray(file.read_bytes()), file.stat()
+            data[-20] ^= 1
+            file.write_bytes(data)
+            os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        elif change == "name":
+            file.rename(file.with_name("x.png"))
+        elif change == "class":
+            file.rename(tmp_path / "a/dog/7.png")
+        elif change == "new":
+            shutil.copy(file, file.with_name("2.png"))
+        elif change == "gone":
+            file.unlink()
+        else:
+            (tmp_path / "a/emu").mkdir()
+        assert datasets.load(spec).fingerprint != before
+
+    def test_large_data_is_hashed_once(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(fingerprints, "REMEMBER_ABOVE", 0)
+        spec = self.prepare(tmp_path / "a")
+        before = datasets.load(spec).fingerprint
+        hashed = []
+        monkeypatch.setattr(fingerprints.files, "sha256", lambda path: hashed.append(path) or "0" * 64)
+        assert datasets.load(spec).fingerprint == before
+        assert hashed == []
+
+
+class TestTables:
+    def test_the_hugging_face_layout(self, tmp_path):
+        names = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+        write_parquet(tmp_path / "x.parquet", label=[0, 1, 1, 0, 1], features=names)
+        dataset = datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
+        assert dataset.classes == ("cat", "dog")
+        assert dataset.labels.tolist() == [0, 1, 1, 0, 1]
+        assert dataset.ids == ["0", "1", "2", "3", "4"]
+        assert [dataset[index].getpixel((0, 0))[0] for index in (4, 0, 3)] == [4, 0, 3]
+
+    def test_several_files_are_one_dataset(self, tmp_path):
+        write_parquet(tmp_path / "p/a.parquet", count=3, label=["owl", "cat", "cat"])
+        write_parquet(tmp_path / "p/b.parquet", count=2, label=["dog", "owl"])
+        for spec in (f"parquet:{tmp_path / 'p'}", f"parquet:{tmp_path / 'p'}/*.parquet"):
+            dataset = datasets.load(spec)
+            assert dataset.classes == ("cat", "dog", "owl")
+            assert dataset.labels.tolist() == [2, 0, 0, 1, 2]
+            assert [picture.getpixel((0, 0))[0] for picture in dataset] == [0, 1, 2, 0, 1]
+
+    def test_pictures_by_path_and_as_plain_bytes(self, tmp_path):
+        (tmp_path / "seven.png").write_bytes(png(7))
+        pq.write_table(pa.table({"image": [{"bytes": None, "path": "seven.png"}]}), tmp_path / "x.parquet")
+        assert datasets.load(f"parquet:{tmp_path / 'x.parquet'}")[0].getpixel((0, 0)) == (7, 7, 7)
+        pq.write_table(pa.table({"img": [png(8)]}), tmp_path / "y.parquet")
+        assert datasets.load(f"parquet:{tmp_path / 'y.parquet'}")[0].getpixel((0, 0)) == (8, 8, 8)
+
+    def test_a_row_without_a_picture_is_undecodable(self, tmp_path):
+        pq.write_table(pa.table({"image": pa.array([None], pa.binary())}), tmp_path / "x.parquet")
+        with pytest.raises(datasets.Undecodable, match="row 0"):
+            datasets.load(f"parquet:{tmp_path / 'x.parquet'}")[0]
+
+    def test_several_classes_a_row(self):
+        truth = tables.truth([[0, 2], [], [1]], ["a", "b", "c"], "x")
+        assert truth.targets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+        assert tables.truth([["b"], ["a", "b"]], None, "x").targets.tolist() == [[0, 1], [1, 1]]
+        assert tables.truth([[0, 1], [1, 1]], ["a", "b"], "x").targets.tolist() == [[0, 1], [1, 1]]
+        with pytest.raises(InputError, match="row 1 has class 'z'"):
+            tables.truth([["a"], ["z"]], ["a", "b"], "x")
+
+    def test_an_unlabelled_split_of_the_hub(self):
+        assert tables.truth([-1, -1], ["a", "b"], "x").labels is None
+
+    @pytest.mark.parametrize(
+        ("label", "message"),
+        [([0.5, 1.0], "labels are float64"), ([0, None], "row 1 has no label"), ([0, -1], "from -1 to 0")],
+    )
+    def test_labels_that_are_refused(self, tmp_path, label, message):
+        write_parquet(tmp_path / "x.parquet", count=2, label=label)
+        with pytest.raises(InputError, match=message):
+            datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
+
+    def test_files_that_are_refused(self, tmp_path):
+        (tmp_path / "x.parquet").write_bytes(b"not parquet")
+        with pytest.raises(ZooError, match=r"x\.parquet is not a parquet file"):
+            datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
+        with pytest.raises(ZooError, match="no parquet file at"):
+            datasets.load(f"parquet:{tmp_path / 'absent.parquet'}")
+        pq.write_table(pa.table({"text": ["a"]}), tmp_path / "y.parquet")
+        with pytest.raises(InputError, match="no column of pictures; expected one named image, found text"):
+            datasets.load(f"parquet:{tmp_path / 'y.parquet'}")
+
+    def test_a_loaded_table_can_go_to_another_process(self, tmp_path):
+        import pickle
+
+        write_parquet(tmp_path / "x.parquet")
+        dataset = datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
+        _ = dataset[0]
+        assert pickle.loads(pickle.dumps(dataset))[4].getpixel((0, 0)) == (4, 4, 4)
+
+
+class TestKnownSets:
+    @pytest.fixture
+    def data(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("ZOO_DATA", f"{tmp_path / 'nothing'}{os.pathsep}{tmp_path}")
+        return tmp_path
+
+    @pytest.mark.parametrize("file", ["test.parquet", "test-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"])
+    def test_a_set_in_a_data_folder(self, data, file):
+        names = {"label": {"names": list("abc"), "_type": "ClassLabel"}}
+        write_parquet(data / "cifar10" / file, label=[0, 1, 2, 0, 1], features=names)
+        dataset = datasets.load("cifar10")
+        assert (dataset.name, dataset.spec, dataset.metric, dataset.classes) == (
+            "cifar10",
+            "cifar10:test",
+            "accuracy",
+            tuple("abc"),
+        )
+
+    def test_metrics_are_those_the_authors_ask_for(self, data):
+        save_pictures(data / "pets/test", 1)
+        assert datasets.load("pets").metric == "mean-per-class"
+
+    def test_imagenet_a_is_two_hundred_of_the_thousand(self, data):
+        subset = labels.classes("imagenet-a")
+        save_pictures(data / "in-a", 1, classes=(subset[5], subset[0]))
+        dataset = datasets.load("in-a")
+        every = labels.classes("imagenet-1k")
+        assert dataset.classes == subset
+        assert dataset.labels.tolist() == [0, 5]
+        assert [every[index] for index in dataset.class_subset] == list(subset)
+        outside = next(name for name in every if name not in subset)
+        save_pictures(data / "in-a/test", 1, classes=(outside,))
+        with pytest.raises(InputError, match=f"class '{outside}' is not one of the 200 of imagenet-a"):
+            datasets.load("in-a")
+
+    def test_imagenet_v2_numbers_its_classes(self, data):
+        save_pictures(data / "in-v2/test", 1, classes=("10", "9", "999"))
+        dataset = datasets.load("in-v2")
+        assert dataset.labels.tolist() == [9, 10, 999]
+        assert dataset.classes == labels.classes("imagenet-1k")
+
+    def test_imagenet_c_by_corruption_and_severity(self, data):
+        save_pictures(data / "in-c/fog/2", 1, classes=("n01440764",))
+        assert len(datasets.load("in-c/fog/2")) == 1
+        with pytest.raises(ZooError, match=r"in-c/fog/3:test: not found in the data folders.*hendrycks/robustness"):
+            datasets.load("in-c/fog/3")
+
+    def test_all_thousand_by_other_names_are_in_imagenets_order(self, data):
+        names = {"label": {"names": [f"name {k}" for k in range(1000)], "_type": "ClassLabel"}}
+        write_parquet(data / "in1k/validation.parquet", label=[0, 5, 999, 1, 2], features=names)
+        dataset = datasets.load("in1k")
+        assert dataset.classes == labels.classes("imagenet-1k")
+        assert dataset.labels.tolist() == [0, 5, 999, 1, 2]
+
+    def test_voc_as_published(self, data):
+        root = data / "voc2007/VOCdevkit/VOC2007"
+        (root / "ImageSets/Main").mkdir(parents=True)
+        (root / "JPEGImages").mkdir()
+        for name, marks in {"cat": "000001  1\n000002 -1\n", "dog": "000001  0\n000002  1\n"}.items():
+            (root / f"ImageSets/Main/{name}_test.txt").write_text(marks)
+        for row_id in ("000001", "000002"):
+            Image.new("RGB", (3, 3)).save(root / f"JPEGImages/{row_id}.jpg")
+        dataset = datasets.load("voc2007")
+        assert (dataset.classes, dataset.metric, dataset.labels) == (("cat", "dog"), "map", None)
+        assert dataset.targets.tolist() == [[1, 0], [0, 1]]
+        assert dataset[1].size == (3, 3)
+
+    def test_chexpert_as_published(self, data):
+        root = data / "chexpert"
+        (root / "valid/p1").mkdir(parents=True)
+        Image.new("L", (3, 3)).save(root / "valid/p1/view.jpg")
+        with open(root / "valid.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["Path", "Sex", *published.PATHOLOGIES])
+            writer.writerow(["CheXpert-v1.0-small/valid/p1/view.jpg", "F", "1.0", "-1.0", "", "0.0", "1.0"])
+        dataset = datasets.load("chexpert")
+        assert dataset.targets.tolist() == [[1, 0, 0, 0, 1]]
+        assert (dataset.metric, dataset[0].mode) == ("auc", "RGB")
+
+    @pytest.mark.parametrize("spec", ["cifar100", "hf:some/where", "in-r"])
+    def test_offline_and_not_cached_is_said_within_a_second(self, data, spec, monkeypatch):
+        monkeypatch.setenv("HF_HOME", str(data / "hf"))
+        start = time.perf_counter()
+        with pytest.raises(
+            ZooError, match=r"is not in the Hugging Face cache \(.*hf/hub/datasets--.* and HF_HUB_OFFLINE is set"
+        ):
+            datasets.load(spec)
+        assert time.perf_counter() - start < 1
+
+    def test_no_network_is_said_within_a_second(self, data, monkeypatch):
+        monkeypatch.setenv("HF_HOME", str(data / "hf"))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        monkeypatch.setenv("HF_DATASETS_OFFLINE", "0")
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        start = time.perf_counter()
+        with pytest.raises(ZooError, match=f"the hub does not answer.*data folders searched: {data}"):
+            datasets.load("cifar100")
+        assert time.perf_counter() - start < 1
+
+
+class TestRealData:
+    @pytest.fixture(autouse=True)
+    def real(self, monkeypatch):
+        if not REAL.is_dir():
+            pytest.skip("needs CIFAR-10 and Fashion-MNIST as parquet; ZOO_TEST_DATA names their folder")
+        monkeypatch.setenv("ZOO_DATA", str(REAL))
+
+    def test_cifar10(self):
+        dataset = datasets.load("cifar10:test")
+        assert len(dataset) == 10_000
+        assert dataset.classes == labels.classes("cifar10")
+        assert np.bincount(dataset.labels).tolist() == [1000] * 10
+        assert dataset[9_999].size == (32, 32)
+
+    def test_fashion_mnist(self):
+        dataset = datasets.load("fashion-mnist:test")
+        assert dataset.classes == labels.classes("fashion-mnist")
+        assert dataset[0].mode == "RGB"
+
+
+def test_class_order_of_mixed_names_is_by_text():
+    assert folder.class_order(["b", "10", "9"]) == ["10", "9", "b"]
