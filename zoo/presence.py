@@ -17,7 +17,7 @@ def weights_here(card: Card, known: Mapping[str, Card]) -> bool:
         return recipes.weights_path(card.name).exists()
     if card.source == "packaged":
         return find_spec(card.id or "") is not None
-    if card.source == "local":
+    if card.source == "local" or card.name.startswith("file:"):
         return Path(card.id or "").exists()
     if card.source == "ensemble":
         return all(member.name in known and weights_here(known[member.name], known) for member in card.members)

@@ -98,9 +98,9 @@ def require_cached(card: Card) -> None:
 
 
 def linked_repository(card: Card) -> str | None:
-    """The Hugging Face repository that a downloaded model's card links, `OWNER/NAME`."""
+    """The Hugging Face repository that a downloaded model's card links, `OWNER/NAME`; None for a folder on this machine."""
     if card.source == "transformers":
-        return card.id
+        return None if card.name.startswith("file:") else card.id
     link = _HUB_LINK.search(card.body) if card.source in ("timm", "open_clip") else None
     return link[1] if link else None
 

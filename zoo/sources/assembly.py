@@ -37,10 +37,13 @@ class Request:
             yield
 
     def example(self) -> torch.Tensor:
-        """One black picture, for the few networks whose shapes are known only by looking."""
+        """One picture of noise, for the few networks that are known only by looking."""
         if self.card.transform is None:
             raise ZooError(f"{self.card.name}: its card has no transform, so its input is not known")
-        return torch.zeros(1, *self.card.transform.size, device="meta" if self.device.type == "meta" else "cpu")
+        size = (1, *self.card.transform.size)
+        if self.device.type == "meta":
+            return torch.empty(size, device="meta")
+        return torch.randn(size, generator=torch.Generator().manual_seed(0))
 
 
 def assemble(

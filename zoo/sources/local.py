@@ -99,8 +99,7 @@ def _from_timm(config: dict[str, Any], folder: Path, name: str) -> Card:
     if file is None:
         raise InputError(f"{name}: the folder has none of {', '.join(_FILES)}")
     details = {} if names is None else {"classes": list(map(str, names))}
-    labels = "imagenet-1k" if names is None else folder.name
+    labels, transform = "imagenet-1k" if names is None else folder.name, timm.transform(PretrainedCfg(**overlay))
     return dataclasses.replace(
-        base, source="local", id=str(file), labels=labels, head="trained", transform=timm.transform(PretrainedCfg(**overlay)),
-        details=details,
-    )  # fmt: skip
+        base, source="local", id=str(file), labels=labels, head="trained", transform=transform, details=details
+    )

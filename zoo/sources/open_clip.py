@@ -1,5 +1,6 @@
 """Picture towers of open_clip; their text towers make zero-shot heads and are let go."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def _random_text(config: dict[str, Any]) -> Callable[[], TextTower]:
 def _text(model: Any, architecture: str) -> TextTower:
     tokenizer = open_clip.get_tokenizer(architecture)
     bias = 0.0 if model.logit_bias is None else float(model.logit_bias)
-    width = model.encode_text(tokenizer(["a"])).shape[1]
+    with torch.inference_mode():
+        width = model.encode_text(tokenizer(["a"])).shape[1]
     return TextTower(width, float(model.logit_scale.exp()), bias, lambda texts: model.encode_text(tokenizer(texts)))
 
 
@@ -64,10 +66,13 @@ def _file(name: str, architecture: str, tag: str, revision: str | None) -> Path:
 
 def _with_weights(name: str, architecture: str, path: Path) -> Any:
     """Both towers with the weights of a file, every key of which must fit; read without unpickling."""
-    model = open_clip.create_model(architecture, pretrained=None, load_weights=False)
     try:
-        open_clip.load_checkpoint(model, str(path), strict=True, weights_only=True)
+        model = open_clip.create_model(architecture, pretrained=str(path), require_pretrained=True, weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{name}: {path} is a pickle that holds more than tensors, which could run code; refused"
+        ) from error
     except (RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"{name}: {path} does not fit the network {architecture}: {reason}") from error
-    return model.eval()
+    return model.eval().requires_grad_(False)

@@ -78,8 +78,8 @@ def _with_weights(request: Request, name: str, path: Path) -> Any:
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"{card.name}: {path} does not fit the network {name}: {reason}") from error
     model.pretrained_cfg.pop("state_dict")  # timm would keep a second copy of the weights there
-    own = {key for key in model.state_dict() if not key.endswith("num_batches_tracked")}
-    missing = sorted(own - keys)
+    own = set(model.state_dict())
+    missing = sorted(key for key in own - keys if not key.endswith("num_batches_tracked"))  # old checkpoints lack these
     if missing and not keys - own:
         raise InputError(
             f"{card.name}: {path} does not fit the network {name}: {len(missing)} keys missing, e.g. {missing[0]!r}"

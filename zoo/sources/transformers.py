@@ -67,7 +67,7 @@ def load(request: Request) -> Model:
         digest, first_token = None, False
         with request.beginning():
             model = kind(_configuration(kind, card))
-    model.eval()
+    model.eval().requires_grad_(False)
     if hasattr(model, "get_image_features"):
         text = _text(model, card, request.weights)
         for side in _TEXT_SIDE if not request.weights else ():

@@ -1,0 +1,137 @@
+"""open_clip's towers: weights whole or an error, and zero-shot heads equal to open_clip's own."""
+
+from pathlib import Path
+
+import open_clip
+import pytest
+import torch
+from fake_hub import FakeHub
+
+import zoo
+from zoo.errors import InputError
+from zoo.heads import zero_shot
+
+# The architecture of a real card with fewer and narrower layers, so that a test can build and keep it.
+SMALL = {
+    "embed_dim": 32,
+    "vision_cfg": {"image_size": 32, "layers": 2, "width": 64, "head_width": 32, "patch_size": 16},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+}
+CLASSES = ["truck", "sweet_pepper", "n02012849"]
+
+
+@pytest.fixture
+def small(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
+    """A model `ViT-small-test/ours` that open_clip knows and whose weights are in the cache; its own network."""
+    from open_clip import factory, pretrained
+
+    monkeypatch.setitem(factory._MODEL_CONFIGS, "ViT-small-test", SMALL)
+    monkeypatch.setitem(pretrained._PRETRAINED, "ViT-small-test", {"ours": pretrained._pcfg(hf_hub="us/small/")})
+    torch.manual_seed(3)
+    model = open_clip.create_model("ViT-small-test", pretrained=None, load_weights=False).eval()
+    model.logit_scale.data.fill_(2.0)
+    hub.put("us/small", "open_clip_model.safetensors", model.state_dict())
+    return model
+
+
+@pytest.fixture
+def pictures() -> torch.Tensor:
+    return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, pictures: torch.Tensor) -> None:
+    model = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    tokenizer = open_clip.get_tokenizer("ViT-small-test")
+    batch = torch.stack([model.transform(picture) for picture in zoo_pictures(pictures)])
+    with torch.inference_mode():
+        text = small.encode_text(tokenizer(["a photo of a truck.", "a photo of a sweet pepper.", "a photo of a crane."]))
+        picture = small.encode_image(batch)
+        similarity = torch.nn.functional.cosine_similarity(picture[:, None], text[None], dim=2)
+        expected = small.logit_scale.exp() * similarity
+    assert torch.allclose(model.predict(pictures), expected, atol=1e-5)
+    assert torch.allclose(model.embed(pictures), picture, atol=1e-5)
+    assert model.classes == tuple(CLASSES)
+    assert model.num_parameters < 0.3 * sum(p.numel() for p in small.parameters())  # the text tower is let go
+
+
+def zoo_pictures(pictures: torch.Tensor) -> list[object]:
+    from zoo.images import pictures as as_pictures
+
+    return list(as_pictures(pictures))
+
+
+def test_ensembled_prompts_equal_open_clips_classifier(small: torch.nn.Module) -> None:
+    from open_clip.zero_shot_metadata import OPENAI_IMAGENET_TEMPLATES
+
+    tokenizer = open_clip.get_tokenizer("ViT-small-test")
+    names, templates = ["zebra", "toaster", "crane (bird)"], OPENAI_IMAGENET_TEMPLATES[:5]
+    with torch.inference_mode():
+        theirs = open_clip.build_zero_shot_classifier(small, tokenizer, names, templates).T
+    plain = [template("{}") for template in templates]
+    ours = zero_shot.class_weights(lambda texts: small.encode_text(tokenizer(texts)), names, plain)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_imagenet_uses_the_published_names_and_templates() -> None:
+    from open_clip.zero_shot_metadata import IMAGENET_CLASSNAMES, OPENAI_IMAGENET_TEMPLATES
+
+    names, templates = zero_shot.sentences(zoo.labels.classes("imagenet-1k"))
+    assert names == list(IMAGENET_CLASSNAMES)
+    assert [template.format("x") for template in templates] == [template("x") for template in OPENAI_IMAGENET_TEMPLATES]
+    subset = zoo.labels.classes("imagenet-a")
+    places = zoo.labels.indices(subset, zoo.labels.classes("imagenet-1k"))
+    assert zero_shot.sentences(subset)[0] == [IMAGENET_CLASSNAMES[place] for place in places]
+
+
+def test_class_weights_are_kept(small: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    monkeypatch.setattr(zero_shot, "class_weights", lambda *_: pytest.fail("computed again"))
+    again = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    assert torch.equal(first.head.weight, again.head.weight)
+    assert first.weights_hash == again.weights_hash
+
+
+def test_other_classes_are_another_model(small: torch.nn.Module) -> None:
+    hashes = {zoo.load("open_clip:ViT-small-test/ours", classes=classes).weights_hash for classes in (CLASSES, CLASSES[:2])}
+    assert len(hashes) == 2
+
+
+def test_a_damaged_head_is_set_aside_and_made_anew(
+    small: torch.nn.Module, zoo_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    (kept,) = (zoo_home / "heads").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-7])
+    again = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    assert torch.equal(first.head.weight, again.head.weight)
+    assert "set aside as" in capsys.readouterr().err
+
+
+def test_weights_that_do_not_fit_are_refused(small: torch.nn.Module, hub: FakeHub) -> None:
+    state = small.state_dict()
+    del state["visual.conv1.weight"]
+    hub.put("us/small", "open_clip_model.safetensors", state)
+    with pytest.raises(InputError, match=r"does not fit the network ViT-small-test.*visual\.conv1\.weight"):
+        zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+
+
+def test_a_pickle_is_refused(small: torch.nn.Module, hub: FakeHub) -> None:
+    (hub.folder / "models--us--small").rename(hub.folder / "elsewhere")
+    hub.put("us/small", "open_clip_pytorch_model.bin", {"weight": torch.nn.Linear(2, 2)})
+    with pytest.raises(InputError, match="is a pickle that holds more than tensors"):
+        zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+
+
+def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
+    model = zoo.load("siglip-vit-b16", weights=False, device="meta")
+    config = open_clip.get_model_config("ViT-B-16-SigLIP")
+    assert model.card.link == "sigmoid"
+    head = zero_shot.build(zero_shot.TextTower(4, 10.0, config["init_logit_bias"], None), ["a", "b"], None)[0]
+    x = torch.randn(3, 4)
+    expected = 10 * torch.nn.functional.cosine_similarity(x[:, None], head.weight[None], dim=2) - 10
+    assert torch.allclose(head(x), expected, atol=1e-5)
+
+
+def test_classes_are_for_zero_shot_heads_only() -> None:
+    with pytest.raises(InputError, match="only a zero-shot head takes other classes"):
+        zoo.load("timm:test_resnet", weights=False, classes=["a", "b"])

@@ -1,0 +1,199 @@
+"""timm's networks: the same logits as timm's own forward pass, and weights that fit or an error."""
+
+import dataclasses
+import warnings
+
+import pytest
+import timm
+import torch
+from fake_hub import FakeHub
+
+import zoo
+from zoo import registry
+from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError
+from zoo.sources import blocks
+from zoo.sources.splitting import split
+
+TINY = "timm:test_resnet"
+
+
+def tiny_id() -> str:
+    return zoo.card(TINY).id
+
+
+def trained(id: str, seed: int = 0) -> torch.nn.Module:
+    """A stand-in for published weights: random, and not those that `weights=False` gives."""
+    torch.manual_seed(seed)
+    model = timm.create_model(id).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    return model
+
+
+@pytest.fixture
+def pictures() -> torch.Tensor:
+    return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+# One of each way that timm's heads are built: linear, 1 x 1 convolution, several heads, heads that share their input,
+# heads for training only, a layer of layers before the last.
+HEADS = ["test_resnet", "test_vit", "dpn48b", "deit_tiny_distilled_patch16_224", "crossvit_tiny_240", "levit_128s",
+         "repvit_m0_9", "efficientformerv2_s0", "mobilenetv3_small_050", "pit_ti_distilled_224", "dla46x_c",
+         "swiftformer_xs"]  # fmt: skip
+
+
+def compare(architecture: str) -> None:
+    torch.manual_seed(1)
+    model = timm.create_model(architecture).eval()
+    size = model.pretrained_cfg["input_size"]
+    x = torch.randn(2, *size)
+    with torch.inference_mode():
+        expected = model(x)
+        final = model.pretrained_cfg["classifier"]
+        head = split(model, (final,) if isinstance(final, str) else final, torch.zeros(1, *size), architecture).eval()
+        embeddings = model(x)
+        assert embeddings.ndim == 2
+        found = head(embeddings)
+    # Splitting must not change anything, but levels of noise in wide sums depend on the order of summation.
+    assert found.shape == expected.shape
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("architecture", HEADS)
+def test_split_before_the_final_layer_changes_nothing(architecture: str) -> None:
+    compare(architecture)
+
+
+def smallest_of_each_family() -> list[str]:
+    """One name for each of timm's modules, the one whose name promises the least."""
+    small = ["test", "femto", "atto", "pico", "nano", "xxtiny", "xxs", "_ti", "tiny", "xs", "s0", "_s", "small", "18", "b0"]
+    families: dict[str, tuple[int, str]] = {}
+    for name in timm.list_models():
+        module = timm.models.model_entrypoint(name).__module__
+        rank = next((place for place, mark in enumerate(small) if mark in name), len(small))
+        families[module] = min(families.get(module, (rank, name)), (rank, name))
+    return sorted(name for _, name in families.values())
+
+
+NOT_SPLIT = {
+    "efficientvim_m1": "its heads are weighted",
+    "naflexvit": "takes patches, not pictures",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", smallest_of_each_family())
+def test_split_in_every_family_of_timm(architecture: str) -> None:
+    if any(architecture.startswith(name) for name in NOT_SPLIT):
+        pytest.skip(NOT_SPLIT[next(name for name in NOT_SPLIT if architecture.startswith(name))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks of timm on its own old models
+        with torch.device("meta"):
+            model = timm.create_model(architecture)
+        if not model.num_classes:
+            pytest.skip("has no classifier")
+        if sum(p.numel() for p in model.parameters()) > 60e6 or max(model.pretrained_cfg["input_size"]) > 400:
+            pytest.skip("too large for a test")
+        compare(architecture)
+        assert blocks.find(model)
+
+
+def test_heads_combined_in_an_unknown_way_are_refused() -> None:
+    """EfficientViM weighs its heads by parameters of its own; only where these are equal is the mean the answer."""
+    model = timm.create_model("efficientvim_m1").eval()
+    model.weights.data = torch.tensor([3.0, 0.0, 0.0, 0.0])
+    for path in model.pretrained_cfg["classifier"]:
+        model.get_submodule(path).bias.data.normal_()
+    example = torch.randn(1, 3, 224, 224)
+    with pytest.raises(ZooError, match="m: its 4 final layers are combined in a way that is not known"):
+        split(model, model.pretrained_cfg["classifier"], example, "m")
+
+
+def test_random_weights_depend_on_the_name_alone(pictures: torch.Tensor) -> None:
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first, again = (zoo.load(TINY, weights=False) for _ in range(2))
+    other = zoo.load("timm:test_resnet.r160_in1k", weights=False)
+    assert torch.equal(torch.random.get_rng_state(), before)  # the caller's random numbers go on undisturbed
+    assert torch.equal(first.predict(pictures), again.predict(pictures))
+    assert first.weights_hash == again.weights_hash
+    assert other.weights_hash != first.weights_hash
+
+
+def test_weights_are_loaded_whole(hub: FakeHub, pictures: torch.Tensor, zoo_home: object) -> None:
+    reference = trained(tiny_id())
+    hub.put(f"timm/{tiny_id()}", "model.safetensors", reference.state_dict())
+    model = zoo.load(TINY)
+    with torch.inference_mode():
+        batch = model.transform.normalise(torch.stack([model.transform.pixels(p) for p in zoo_pictures(pictures)]))
+        assert torch.allclose(model.predict(pictures), reference(batch), atol=1e-5)
+    assert model.classes == zoo.labels.classes("imagenet-1k")
+    assert "state_dict" not in model.body.pretrained_cfg
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
+
+
+def zoo_pictures(pictures: torch.Tensor) -> list[object]:
+    from zoo.images import pictures as as_pictures
+
+    return list(as_pictures(pictures))
+
+
+def test_changed_weights_are_noticed(hub: FakeHub) -> None:
+    hub.put(f"timm/{tiny_id()}", "model.safetensors", trained(tiny_id()).state_dict())
+    zoo.load(TINY)
+    path = hub.put(f"timm/{tiny_id()}", "model.safetensors", trained(tiny_id(), seed=1).state_dict())
+    with pytest.raises(CorruptFile, match=str(path)):
+        zoo.load(TINY)
+
+
+@pytest.mark.parametrize("change", ["missing key", "extra key", "1001 classes", "body shape"])
+def test_weights_that_do_not_fit_are_refused(hub: FakeHub, change: str) -> None:
+    """timm itself would drop a head of another size and go on."""
+    state = trained(tiny_id()).state_dict()
+    if change == "missing key":
+        del state["layer1.0.conv1.weight"]
+    elif change == "extra key":
+        state["layer9.weight"] = torch.zeros(3)
+    elif change == "1001 classes":
+        state["fc.weight"], state["fc.bias"] = torch.zeros(1001, state["fc.weight"].shape[1]), torch.zeros(1001)
+    else:
+        state["layer1.0.conv1.weight"] = torch.zeros(1, 2, 3, 3)
+    hub.put(f"timm/{tiny_id()}", "model.safetensors", state)
+    with pytest.raises(InputError, match=r"^timm:test_resnet: .*model\.safetensors does not fit the network"):
+        zoo.load(TINY)
+
+
+def test_a_family_that_timm_loads_laxly_is_held_to_its_keys(hub: FakeHub) -> None:
+    id = zoo.card("timm:dla46_c").id
+    state = trained(id).state_dict()
+    hub.put(f"timm/{id}", "model.safetensors", {key: value for key, value in state.items() if "level5" not in key})
+    with pytest.raises(InputError, match=r"keys missing, e\.g\. 'level5"):
+        zoo.load("timm:dla46_c")
+
+
+def test_a_card_of_another_label_set_is_refused(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    zoo.register(dataclasses.replace(zoo.card(TINY), name="wrong", labels="cifar100"))
+    with pytest.raises(InputError, match="wrong: its head has 1000 outputs, the label set of its card 100 classes"):
+        zoo.load("wrong", weights=False)
+
+
+def test_nothing_cached(hub: FakeHub) -> None:
+    with pytest.raises(MissingWeights, match=f"{TINY}: .*timm/{tiny_id()} is not in the cache"):
+        zoo.load(TINY)
+
+
+def test_a_pickle_from_the_hub_is_refused(hub: FakeHub) -> None:
+    hub.put(f"timm/{tiny_id()}", "pytorch_model.bin", {"weight": torch.nn.Linear(2, 2)})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="is a pickle that holds more than tensors"):
+        zoo.load(TINY)
+
+
+def test_layers_are_the_blocks(pictures: torch.Tensor) -> None:
+    model = zoo.load("timm:resnet18", weights=False)
+    assert model.layer_names == [f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1)]
+    layers = model.layers(pictures, ["layer4.1", "layer2.0"])
+    assert list(layers) == ["layer4.1", "layer2.0"]
+    # The embedding of a ResNet is the mean over the picture of its last block.
+    assert torch.allclose(layers["layer4.1"].mean((2, 3)), model.embed(pictures), atol=1e-5)
+    assert zoo.load("timm:test_vit", weights=False).layer_names[0] == "blocks.0"
