@@ -6,7 +6,7 @@ import sys
 import click
 import typer
 
-from zoo.app import catalogue, comparing, ensembling, probing, reporting, running, training
+from zoo.app import catalogue, comparing, ensembling, features, probing, reporting, running, training
 
 app = typer.Typer(
     name="zoo",
@@ -16,7 +16,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Which image classifiers make different mistakes, which to put together, and whose features transfer.",
 )
-for group in (catalogue, training, running, comparing, ensembling, probing, reporting):
+for group in (catalogue, training, running, comparing, ensembling, probing, features, reporting):
     group.register(app)
 
 

@@ -9,13 +9,14 @@ import re
 from pathlib import Path
 
 from zoo import settings
-from zoo.datasets import digits, folder, hub, label_sets, parquet, published
+from zoo.datasets import digits, folder, hub, label_sets, parquet, published, rotated
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 from zoo.names import near
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
+_EMBEDDED = {"digits": digits, rotated.NAME: rotated}
 _ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
 
 
@@ -58,12 +59,12 @@ def parse(spec: str) -> Spec:
         repo, _, split = rest.partition(":")
         return Spec("hf", repo, split or "test")
     name, _, place = kind.partition("/")
-    if name == "digits" and not place:
-        return Spec("digits", split=_split(rest or "test", dict.fromkeys(digits.SPLITS, ""), spec))
+    if name in _EMBEDDED and not place:
+        return Spec(name, split=_split(rest or "test", dict.fromkeys(_EMBEDDED[name].SPLITS, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
     raise UnknownName(
-        f"unknown dataset {spec!r}{near(name, ['digits', *KNOWN]) or ';'} expected digits, {', '.join(KNOWN)}, "
+        f"unknown dataset {spec!r}{near(name, [*_EMBEDDED, *KNOWN]) or ';'} expected digits, {', '.join(KNOWN)}, "
         "folder:PATH, parquet:PATH or hf:REPO[:split]"
     )
 
@@ -93,8 +94,8 @@ def load(spec: "str | Dataset") -> Dataset:
 
 
 def _load(spec: Spec) -> Dataset:
-    if spec.kind == "digits":
-        return digits.load(spec.split)
+    if spec.kind in _EMBEDDED:
+        return _EMBEDDED[spec.kind].load(spec.split)
     if spec.kind == "folder":
         return _with_label_set(folder.load(Path(spec.place), str(spec)))
     if spec.kind == "parquet":
