@@ -1,0 +1,169 @@
+"""Heads: linear against scikit-learn and the optimum's own equations, class mapping against sums of probabilities."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zoo
+from zoo import heads, registry
+from zoo.cards import Card
+from zoo.errors import InputError, MissingWeights
+from zoo.heads import class_mapping, linear
+
+
+@pytest.fixture(scope="module")
+def encoder() -> zoo.Model:
+    return zoo.load("timm:test_vit", weights=False)
+
+
+@pytest.fixture
+def pictures() -> torch.Tensor:
+    return torch.randint(0, 256, (4, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def blobs(width: int, classes: int = 3, rows: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = np.arange(rows) % classes
+    scales = np.logspace(-2, 2, width)  # dimensions of very different size
+    return (rng.normal(size=(classes, width))[y] + rng.normal(size=(rows, width)) + 3) * scales, y
+
+
+class TestLinear:
+    def width(self, model: zoo.Model) -> int:
+        return model.embed(np.zeros((4, 4, 3), np.uint8)).shape[1]
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_the_gradient_vanishes_at_the_fit(self, encoder: zoo.Model, classes: int) -> None:
+        """At the optimum of sum of losses + strength ||W||^2 in scaled dimensions, X'(P - Y) + 2 strength W = 0."""
+        x, y = blobs(self.width(encoder), classes)
+        strength = 0.3
+        fitted = heads.fit_linear(encoder, x, y, [str(k) for k in range(classes)], strength)
+        weight, bias = fitted.head.weight.double().numpy(), fitted.head.bias.double().numpy()
+        logits = x @ weight.T + bias
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        scaled = (x - x.mean(0)) / x.std(0)
+        gradient = scaled.T @ (p - np.eye(classes)[y]) + 2 * strength * (weight * x.std(0)).T
+        if classes == 2:  # the two rows are one free vector w with W = (-w, w) / 2, penalised as ||w||^2
+            w = (weight[1] - weight[0]) * x.std(0)
+            gradient = scaled.T @ (p[:, 1] - y) + 2 * strength * w
+        assert np.abs(gradient).max() < 2e-2
+        assert np.abs((p - np.eye(classes)[y]).sum(0)).max() < 2e-2
+
+    def test_it_predicts_what_it_learnt(self, encoder: zoo.Model, pictures: torch.Tensor) -> None:
+        x = encoder.embed(pictures)
+        fitted = heads.fit_linear(encoder, x, np.arange(4), ["a", "b", "c", "d"])
+        assert fitted.predict(pictures).argmax(1).tolist() == [0, 1, 2, 3]
+        assert fitted.classes == ("a", "b", "c", "d")
+        assert (fitted.card.head, fitted.name) == ("linear", "timm:test_vit-linear")
+        assert fitted.weights_hash != encoder.weights_hash
+        assert len(encoder.classes) == 1000  # the model it was made from is as it was
+
+    def test_kept_and_found_by_name(
+        self, encoder: zoo.Model, pictures: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x = encoder.embed(pictures.repeat(10, 1, 1, 1))
+        names = zoo.labels.classes("digits")
+        y = np.arange(40) % 10
+        fitted = heads.fit_linear(encoder, x, y, names, name="digits-vit")
+        path = heads.save_linear(fitted, "digits")
+        assert path.name == "digits-vit.md"
+        assert zoo.card("digits-vit").head == "linear"
+        # The body's weights were random here, which a stored model's never are; the head is what is looked at.
+        head, digest = linear.stored(zoo.card("digits-vit"), x.shape[1], names, True)
+        assert torch.equal(head.weight, fitted.head.weight)
+        assert digest
+        with pytest.raises(InputError, match=r"has shape \[10, \d+\] and 10 classes, expected \[10, 5\]"):
+            linear.stored(zoo.card("digits-vit"), 5, names, True)
+
+    def test_a_head_nobody_fitted(self, zoo_home: Path) -> None:
+        with pytest.raises(MissingWeights, match=rf"no linear head was published, and none is in {zoo_home}.*fit_linear"):
+            linear.stored(zoo.card("clip-vit-b32-linear"), 512, zoo.labels.classes("imagenet-1k"), True)
+
+    @pytest.mark.parametrize(
+        ("x", "y", "strength", "message"),
+        [
+            (np.ones((4, 3, 2)), [0, 1, 0, 1], 1.0, r"shape \[N, D\]"),
+            (np.full((4, 3), np.nan), [0, 1, 0, 1], 1.0, "finite numbers"),
+            (np.ones((4, 3)), [0, 0, 0, 0], 1.0, "no example of class 'b'"),
+            (np.ones((4, 3)), [0, 1, 0, 2], 1.0, "class indices in 0..1"),
+            (np.ones((4, 3)), [0, 1, 0], 1.0, "expected 4 entries"),
+            (np.ones((4, 3)), [0, 1, 0, 1], 0.0, "strength: expected a positive number"),
+        ],
+    )
+    def test_bad_input(self, encoder: zoo.Model, x: np.ndarray, y: list[int], strength: float, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            heads.fit_linear(encoder, x, np.array(y), ["a", "b"], strength)
+
+    def test_only_a_fitted_head_is_kept(self, encoder: zoo.Model) -> None:
+        with pytest.raises(InputError, match="has no fitted linear head to save"):
+            heads.save_linear(encoder, "digits")
+
+
+class TestClassMapping:
+    @given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+    def test_pooled_probabilities_are_sums(self, seed: int, targets: int) -> None:
+        rng = np.random.default_rng(seed)
+        groups = [rng.choice(12, rng.integers(1, 6), replace=False).tolist() for _ in range(targets)]
+        z = torch.from_numpy(rng.normal(0, 5, (4, 12)))
+        pooled = heads.ClassMappingHead(torch.nn.Identity(), groups)(z)
+        p = z.softmax(1)
+        sums = torch.stack([p[:, group].sum(1) for group in groups], 1)
+        assert torch.allclose(pooled.softmax(1), sums / sums.sum(1, keepdim=True))
+        best = heads.ClassMappingHead(torch.nn.Identity(), groups, "max")(z)
+        assert torch.allclose(best, torch.stack([z[:, group].amax(1) for group in groups], 1))
+
+    def test_a_model_mapped(self, encoder: zoo.Model, pictures: torch.Tensor) -> None:
+        names = encoder.classes
+        mapping = {"fish": names[:3], "bird": [names[10], names[7]], "dog": [names[200]]}
+        mapped = heads.map_classes(encoder, mapping)
+        z = encoder.predict(pictures)
+        assert mapped.classes == ("fish", "bird", "dog")
+        assert torch.allclose(mapped.predict(pictures)[:, 2], z[:, 200])
+        assert torch.allclose(mapped.predict(pictures)[:, 1], z[:, [7, 10]].logsumexp(1), atol=1e-5)
+        assert torch.allclose(mapped.head(mapped.embed(pictures)), mapped.predict(pictures))
+        assert mapped.weights_hash != heads.map_classes(encoder, mapping, "max").weights_hash
+
+    @pytest.mark.parametrize(
+        ("mapping", "message"),
+        [({}, "at least one target"), ({"a": []}, "'a' needs a list"), ({"a": "n01440764"}, "'a' needs a list"),
+         ({"a": ["unicorn"]}, "1 of 1 classes are not among the 1000")],
+    )  # fmt: skip
+    def test_bad_maps(self, encoder: zoo.Model, mapping: dict[str, list[str]], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            heads.map_classes(encoder, mapping)
+
+    def test_a_bare_encoder_has_nothing_to_map(self) -> None:
+        with pytest.raises(InputError, match="bare encoder"):
+            heads.map_classes(zoo.load("dino-vit-s16", weights=False, device="meta"), {"a": ["b"]})
+
+    def card(self, **details: object) -> Card:
+        base = zoo.card("timm:test_vit")
+        return dataclasses.replace(base, name="mapped", head="class-mapping", labels="cifar10", details=details)
+
+    def test_from_a_card(self, monkeypatch: pytest.MonkeyPatch, pictures: torch.Tensor) -> None:
+        monkeypatch.setattr(registry, "_registered", {})
+        source = zoo.labels.classes("imagenet-1k")
+        mapping = {name: [source[3 * k], source[3 * k + 1]] for k, name in enumerate(zoo.labels.classes("cifar10"))}
+        backwards = dict(reversed(mapping.items()))  # the order of the label set decides, not the card's
+        zoo.register(self.card(source_labels="imagenet-1k", classes=backwards))
+        model = zoo.load("mapped", weights=False)
+        assert model.classes == zoo.labels.classes("cifar10")
+        inner = model.head.head(model.embed(pictures))
+        assert torch.allclose(model.predict(pictures)[:, 1], inner[:, [3, 4]].logsumexp(1), atol=1e-5)
+
+    def test_cards_that_do_not_map(self) -> None:
+        names = zoo.labels.classes("cifar10")
+        head = torch.nn.Linear(3, 1000)
+        with pytest.raises(InputError, match="needs a trained one, details"):
+            class_mapping.from_card(self.card(), head, names)
+        with pytest.raises(InputError, match="maps to 1 classes, expected the 10 of cifar10"):
+            class_mapping.from_card(self.card(source_labels="imagenet-1k", classes={"ship": ["n01440764"]}), head, names)
+        whole = {name: ["n01440764"] for name in names}
+        with pytest.raises(InputError, match=r"details\.pooling is 'mean'"):
+            class_mapping.from_card(self.card(source_labels="imagenet-1k", classes=whole, pooling="mean"), head, names)
