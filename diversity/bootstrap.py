@@ -49,13 +49,14 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.nd
     if not 0 < level < 1:
         raise InputError(f"level: expected a share between 0 and 1, found {level}")
     ends = [(1 - level) / 2, (1 + level) / 2]
-    undefined = np.isnan(values)
-    if not undefined.any():
-        low, high = np.quantile(values, ends, axis=0)
-        return low, high
-    low, high = np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
-    some = ~undefined.all(0)
-    low[some], high[some] = np.nanquantile(values[:, some], ends, axis=0)
+    flat = values.reshape(len(values), -1)
+    found = np.full((2, flat.shape[1]), np.nan)
+    complete = ~np.isnan(flat).any(0)
+    partial = ~complete & ~np.isnan(flat).all(0)
+    found[:, complete] = np.quantile(flat[:, complete], ends, axis=0)
+    if partial.any():
+        found[:, partial] = np.nanquantile(flat[:, partial], ends, axis=0)
+    low, high = found.reshape(2, *values.shape[1:])
     return low, high
 
 

@@ -237,7 +237,8 @@ def compare(
     (np.float64(0.3333), np.float64(1.0), np.float64(1.0))
     """
     a, b = align([a, b])
-    a.require_labels()
+    for outputs in (a, b):
+        outputs.require_labels()
     probabilities = all(o.kind in ("logits", "probabilities") for o in (a, b))
     counts, rows = with_probabilities(a, b) if probabilities else of_predictions(a, b)
     table = from_split_cells(counts)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 OWNED = 3  # classes named for each model
+FEWEST_APART = 20  # disagreements below which nothing is said of who prevails
 SECTIONS = {
     "Errors": {
         "accuracy_first": "accuracy, first",
@@ -49,7 +50,8 @@ def as_text(comparison: "Comparison") -> str:
     for section, shown in _sections(comparison):
         lines += ["", f"{section:<40}{'value':>10}   {f'{comparison.level:.0%} interval':>19}"]
         lines += [f"  {title:<38}{value:>10}   {ends:>19}".rstrip() for title, value, ends in shown]
-    return "\n".join([*lines, *(line for note in _notes(comparison) for line in _wrapped(note))])
+    lines += ["", *(line for note in _notes(comparison) for line in _wrapped(note))]
+    return "\n".join(lines).rstrip()
 
 
 def as_html(comparison: "Comparison") -> str:
@@ -70,7 +72,9 @@ def _heading(comparison: "Comparison") -> str:
     first, second = comparison.names
     where = f" on {comparison.dataset}" if comparison.dataset else ""
     kind = f", category {comparison.category}" if comparison.category else ""
-    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{where}{kind}."
+    one, two = comparison.temperatures
+    heat = f", calibrated at T = {one:.3g} and {two:.3g}" if one and two else ""
+    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{where}{kind}{heat}."
 
 
 def _table(comparison: "Comparison") -> list[str]:
@@ -97,7 +101,9 @@ def _sections(comparison: "Comparison") -> Iterator[tuple[str, list[tuple[str, s
 
 
 def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2g}" if 0 < abs(value) < 1e-3 else f"{value:.4f}"
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2g}" if 1e-9 < abs(value) < 1e-3 else f"{abs(value) if abs(value) < 1e-9 else value:.4f}"
 
 
 def _notes(comparison: "Comparison") -> list[str]:
@@ -105,10 +111,11 @@ def _notes(comparison: "Comparison") -> list[str]:
         return ["Only predictions were compared: no ensemble, no specialization."]
     notes = []
     band = comparison.band
-    if band is not None and band.upper is not None:
-        notes.append(f"Above an angle of {band.upper:.3f} the first's prediction prevails ({band.level:.0%} of the time).")
-    if band is not None and band.lower is not None:
-        notes.append(f"Below {band.lower:.3f} the second's does.")
+    apart = int((comparison.rows.first != comparison.rows.second).sum())
+    if band is not None and apart >= FEWEST_APART:
+        for side, edge, beyond in (("first", band.upper, "above"), ("second", band.lower, "below")):
+            if edge is not None:
+                notes.append(f"At angles {beyond} {edge:.3f} the {side}'s class prevails {band.level:.0%} of the time.")
     owned = comparison.by_class()
     for side, rows in (("first", owned[owned["owner"] == "first"]), ("second", owned[owned["owner"] == "second"][::-1])):
         if len(rows):

@@ -67,9 +67,9 @@ def calibrate(
         ids = next(iter(runs.values())).ids[chosen]
         return CalibratedRuns((_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()), fits, ids)
     if isinstance(split, str):
-        import zoo
+        from zoo.runner import run
 
-        split = zoo.run(runs.names, data=split)
+        split = run(runs.names, data=split)
     others = _runs(split).aligned()
     for name in runs:
         check_apart(runs[name], others[name])

@@ -1,0 +1,125 @@
+"""Intervals: the multinomial draw is the bootstrap of examples, and covers what it should."""
+
+import numpy as np
+import pytest
+import torch
+from accelerator import Accelerator, download, upload
+
+import diversity
+from diversity import bootstrap
+from diversity.bootstrap import interval, percentile_interval, resample, resampled, resampled_means
+from diversity.ensembled import EnsembleTable
+from zoo.errors import InputError
+
+
+def drawn(rows=400, models=2, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, rows)
+    return np.where(rng.random((models, rows)) < 0.6, y, rng.integers(0, 4, (models, rows))), y
+
+
+@pytest.mark.parametrize("measure", ["inconsistency", "kappa", "wrong_agreement", "dominance", "q", "accuracy_first"])
+def test_equals_the_bootstrap_of_the_examples(measure):
+    (a, b), y = drawn()
+    table = diversity.error_table(a, b, y)
+    rng = np.random.default_rng(1)
+    rows = rng.integers(0, len(y), (4000, len(y)))
+    naive = np.array([getattr(diversity.error_table(a[r], b[r], y[r]), measure) for r in rows])
+    ours = getattr(resampled(table, 4000), measure)
+    assert ours.mean() == pytest.approx(naive.mean(), abs=4 * naive.std() / 60)
+    assert ours.std() == pytest.approx(naive.std(), rel=0.06)
+    low, high = interval(table, measure, resamples=4000)
+    np.testing.assert_allclose([low, high], np.quantile(naive, [0.025, 0.975]), atol=0.2 * naive.std())
+
+
+def test_covers_the_truth_as_often_as_it_says():
+    truth = np.array([0.55, 0.12, 0.13, 0.08, 0.12])
+    rng = np.random.default_rng(0)
+    hits = 0
+    for seed in range(400):
+        table = diversity.ErrorTable(rng.multinomial(300, truth).astype(float))
+        low, high = interval(table, "inconsistency", resamples=200, level=0.9, seed=seed)
+        hits += low <= 0.25 <= high
+    assert 0.86 <= hits / 400 <= 0.94
+
+
+def test_every_pair_of_a_matrix(monkeypatch):
+    p, y = drawn(models=5)
+    m = diversity.pairwise(p, y)
+    monkeypatch.setattr(bootstrap, "PAIR_BLOCK", 4)
+    for measure in ("kappa", "dominance"):
+        low, high = interval(m, measure, resamples=3000)
+        for i in range(5):
+            for j in range(5):
+                expected = interval(diversity.error_table(p[i], p[j], y), measure, resamples=3000, seed=7)
+                np.testing.assert_allclose([low[i, j], high[i, j]], expected, atol=0.02)
+        assert (low <= m.measure(measure)).all()
+        assert (m.measure(measure) <= high).all()
+
+
+def test_the_same_seed_gives_the_same_interval():
+    (a, b), y = drawn()
+    table = diversity.error_table(a, b, y)
+    assert interval(table, "kappa", seed=3) == interval(table, "kappa", seed=3)
+    assert interval(table, "kappa", seed=3) != interval(table, "kappa", seed=4)
+
+
+def test_the_ensembles_verdict_is_drawn_with_the_rest():
+    table = EnsembleTable(np.array([60.0, 15, 10, 5, 10]), np.array([60.0, 12, 8, 0, 2]))
+    draws = resampled(table, 5000)
+    assert (draws.right <= draws.cells).all()
+    assert draws.ensemble_accuracy.mean() == pytest.approx(0.82, abs=0.003)
+    assert draws.conversion_rate.std() == pytest.approx(np.sqrt(0.8 * 0.2 / 25), rel=0.1)
+
+
+def test_draws_in_which_a_measure_is_undefined_are_left_out():
+    table = diversity.ErrorTable(np.array([97.0, 1.0, 1.0, 1.0, 0.0]))
+    low, high = interval(table, "wrong_agreement")
+    assert low == high == 1
+    assert np.isnan(interval(diversity.ErrorTable(np.array([9.0, 0, 0, 0, 0])), "wrong_agreement")).all()
+
+
+def test_means_of_columns():
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    means = resampled_means(torch.from_numpy(x), 2000).numpy()
+    np.testing.assert_allclose(means.mean(0), x.mean(0), atol=0.005)
+    np.testing.assert_allclose(means.std(0), x.std(0) / np.sqrt(500), rtol=0.06)
+    constant = resampled_means(torch.ones(50, 1), 40)
+    assert (constant == 1).all()  # the weights of every draw sum to the number of examples
+    assert len(constant) == 40
+
+
+def test_faults():
+    table = diversity.ErrorTable(np.array([9.0, 1, 1, 1, 1]))
+    with pytest.raises(InputError, match="level"):
+        interval(table, "kappa", level=95)
+    with pytest.raises(InputError, match="resamples"):
+        interval(table, "kappa", resamples=0)
+    with pytest.raises(InputError, match="only predictions"):
+        interval(EnsembleTable(table.cells), "conversion_rate")
+    with pytest.raises(InputError, match="measure 'nope'"):
+        interval(diversity.pairwise(*drawn()), "nope")
+
+
+def test_resample_keeps_the_total_and_the_empty_cells():
+    draws = resample([[5, 0, 5], [1, 9, 0]], 50)
+    assert draws.shape == (50, 2, 3)
+    assert (draws.sum(2) == 10).all()
+    assert (draws[:, 0, 1] == 0).all()
+
+
+def test_percentile_interval_of_constant_values():
+    low, high = percentile_interval(np.full((10, 2), 3.0))
+    assert low.tolist() == high.tolist() == [3, 3]
+
+
+def test_stays_on_the_stand_in_device():
+    p, y = drawn(models=3)
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    with Accelerator():
+        low, high = interval(diversity.pairwise(upload(p), upload(y)), "kappa", resamples=50)
+        means = resampled_means(upload(x), 40)
+    expected = interval(diversity.pairwise(p, y), "kappa", resamples=50)
+    np.testing.assert_allclose(download(low), expected[0])
+    np.testing.assert_allclose(download(high), expected[1])
+    np.testing.assert_allclose(download(means), resampled_means(torch.from_numpy(x), 40))

@@ -1,0 +1,79 @@
+"""CAPA against the authors' own package."""
+
+import numpy as np
+import pytest
+from accelerator import Accelerator, download, upload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lmsim.metrics import CAPA
+
+import diversity
+from diversity import chance_adjusted
+from zoo.errors import InputError
+
+
+def drawn(seed=0, models=2, rows=40, classes=5):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(classes, 0.5), (models, rows)), rng.integers(0, classes, rows)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(2, 8))
+def test_probabilities(seed, rows, classes):
+    p, y = drawn(seed, 2, rows, classes)
+    expected = CAPA(prob=True).compute_k(list(p[0]), list(p[1]), y.tolist())
+    assert diversity.capa(p[0], p[1], y) == pytest.approx(expected, abs=1e-10)
+    assert diversity.capa(p[1], p[0], y) == pytest.approx(expected, abs=1e-10)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(2, 8))
+def test_predictions(seed, rows, classes):
+    p, y = drawn(seed, 2, rows, classes)
+    a, b = p.argmax(2)
+    certain = (a == y).all() and (b == y).all(), classes == 2 and not (a == y).any() and not (b == y).any()
+    if any(certain):  # agreement cannot be other than it is: theirs divides by zero
+        assert diversity.capa_of_predictions(a, b, y, classes) == 1
+        return
+    hot = np.eye(classes)
+    expected = CAPA(prob=False).compute_k(list(hot[a]), list(hot[b]), y.tolist())
+    assert diversity.capa_of_predictions(a, b, y, classes) == pytest.approx(expected, abs=1e-10)
+
+
+def test_matrix_is_the_pairs_in_any_chunks(monkeypatch):
+    p, y = drawn(models=4)
+    whole = diversity.capa_matrix(p, y)
+    monkeypatch.setattr(chance_adjusted, "CHUNK_ELEMENTS", 50)
+    np.testing.assert_allclose(diversity.capa_matrix(list(p), y), whole, rtol=1e-12)
+    for i in range(4):
+        for j in range(4):
+            assert whole[i, j] == pytest.approx(diversity.capa(p[i], p[j], y))
+
+
+def test_models_that_are_always_right_and_sure():
+    p = np.eye(3)
+    assert diversity.capa(p, p, [0, 1, 2]) == 1
+    assert diversity.capa_of_predictions([0, 1], [0, 1], [0, 1], 2) == 1
+
+
+def test_faults():
+    p, y = drawn()
+    with pytest.raises(InputError, match="row 0 is not a distribution"):
+        diversity.capa(3 * p[0], p[1], y)
+    with pytest.raises(InputError, match=r"probabilities of model 1: expected shape \[40, 5\], found \[39, 5\]"):
+        diversity.capa(p[0], p[1][:-1], y)
+    with pytest.raises(InputError, match="at least two classes"):
+        diversity.capa(np.ones((2, 1)), np.ones((2, 1)), [0, 0])
+    with pytest.raises(InputError, match="at least one model"):
+        diversity.capa_matrix([], y)
+
+
+def test_stays_on_the_stand_in_device():
+    p, y = drawn(models=3)
+    with Accelerator():
+        one = diversity.capa(upload(p[0]), upload(p[1]), upload(y))
+        matrix = diversity.capa_matrix(upload(p), y)
+        hard = diversity.capa_of_predictions(upload(p[0].argmax(1)), upload(p[1].argmax(1)), upload(y), 5)
+    assert one == pytest.approx(diversity.capa(p[0], p[1], y))
+    assert hard == pytest.approx(diversity.capa_of_predictions(p[0].argmax(1), p[1].argmax(1), y, 5))
+    np.testing.assert_allclose(download(matrix), diversity.capa_matrix(p, y))

@@ -1,0 +1,241 @@
+"""Two models compared: the same numbers as the functions, in every form, whatever the outputs hold."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from accelerator import DEVICES
+
+import diversity
+from diversity import pair_rows
+from diversity.comparison import COMPARISON_MEASURES
+from diversity.ensembled import ENSEMBLE_MEASURES
+from diversity.similarity import linear_cka
+from diversity.tables import MEASURES
+from zoo.calibration import calibrate, to_probabilities
+from zoo.cards import Card, Training
+from zoo.columns import Column
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+CLASSES = ("cat", "dog", "eel", "fox")
+
+
+def arrays(seed, rows=300):
+    rng = np.random.default_rng(seed)
+    y = np.random.default_rng(99).integers(0, 4, rows)
+    return rng.normal(size=(rows, 4)) + 1.5 * np.eye(4)[y], y
+
+
+def outputs(name="a", seed=0, rows=300, kind="logits", **more):
+    z, y = arrays(seed, rows)
+    values = {"logits": z, "probabilities": to_probabilities(z), "predictions": z.argmax(1)}[kind]
+    return Outputs.from_arrays(name, **{kind: values}, labels=y, classes=CLASSES, **more)
+
+
+@pytest.fixture
+def comparison():
+    x = np.random.default_rng(5).normal(size=(2, 300, 6))
+    return diversity.compare(
+        outputs("a", 0, embeddings=x[0], dataset="d:test"), outputs("b", 1, embeddings=x[0] + x[1], dataset="d:test")
+    )
+
+
+def test_every_number_is_that_of_the_function(comparison):
+    (z, y), (w, _) = arrays(0), arrays(1)
+    a, b, p, q = z.argmax(1), w.argmax(1), to_probabilities(z), to_probabilities(w)
+    table, joint = diversity.error_table(a, b, y), diversity.ensemble_table(p, q, y)
+    for measure in MEASURES:
+        assert getattr(comparison, measure) == getattr(table, measure)
+    for measure in ENSEMBLE_MEASURES:
+        assert getattr(comparison, measure) == getattr(joint, measure)
+    assert comparison.capa == pytest.approx(diversity.capa(p, q, y))
+    np.testing.assert_allclose(comparison.theta, diversity.specialization_angle(p, q))
+    assert comparison.mean_theta == pytest.approx(comparison.theta.mean())
+    assert comparison.band == diversity.prevalence_band(comparison.theta, a, b, (p + q).argmax(1))
+    assert comparison.by_class().equals(diversity.specialization_by_class(comparison.theta, a == y, b == y, y, CLASSES))
+    x = np.random.default_rng(5).normal(size=(2, 300, 6))
+    assert comparison.cka == pytest.approx(linear_cka(x[0], x[0] + x[1]))
+
+
+def test_chunks_make_no_difference(comparison, monkeypatch):
+    monkeypatch.setattr(pair_rows, "CHUNK", 11)
+    again = diversity.compare(outputs("a", 0), outputs("b", 1))
+    assert again.ensemble_accuracy == comparison.ensemble_accuracy
+    np.testing.assert_allclose(again.theta, comparison.theta)
+
+
+def test_a_model_with_itself():
+    r = diversity.compare(outputs(), outputs())
+    assert (r.inconsistency, r.kappa, r.agreement, r.mean_theta) == (0, 1, 1, 0)
+    assert r.ensemble_accuracy == r.accuracy_first
+    assert r.interval("inconsistency") == (0, 0)
+
+
+@pytest.mark.parametrize("measure", [m for m in COMPARISON_MEASURES if m not in ("mcnemar", "cka")])
+def test_intervals_hold_the_value(comparison, measure):
+    low, high = comparison.interval(measure)
+    value = getattr(comparison, measure)
+    assert isinstance(low, float)
+    assert low <= value <= high or math.isclose(low, value) or math.isclose(high, value)
+
+
+@pytest.mark.parametrize("measure", ["capa", "mean_theta", "conversion_rate"])
+def test_intervals_are_those_of_resampled_examples(measure):
+    a, b = outputs("a", 0), outputs("b", 1)
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        rows = rng.integers(0, 300, 300)
+        ids = [str(i) for i in range(300)]
+        drawn = [dataclasses.replace(o.select(rows), ids=np.array(ids)) for o in (a, b)]
+        found.append(getattr(diversity.compare(*drawn), measure))
+    low, high = diversity.compare(a, b, resamples=3000).interval(measure)
+    np.testing.assert_allclose([low, high], np.quantile(found, [0.025, 0.975]), atol=0.5 * np.std(found))
+
+
+def test_calibrated_probabilities_are_used():
+    runs = Runs([outputs("a", 0), dataclasses.replace(outputs("b", 1), values=Column([20 * arrays(1)[0]]))])
+    boastful = diversity.compare(runs["a"], runs["b"])
+    calibrated = calibrate(runs)
+    fair = diversity.compare(calibrated["a"], calibrated["b"])
+    assert boastful.mean_theta < -0.1
+    assert abs(fair.mean_theta) < 0.05
+    assert None not in fair.temperatures
+
+
+def test_the_link_is_honoured():
+    r = diversity.compare(outputs("a", 0, link="sigmoid"), outputs("b", 1))
+    expected = diversity.specialization_angle(to_probabilities(arrays(0)[0], 1.0, "sigmoid"), to_probabilities(arrays(1)[0]))
+    np.testing.assert_allclose(r.theta, expected)
+
+
+@pytest.mark.parametrize("kinds", [("predictions", "predictions"), ("logits", "predictions")])
+def test_predictions_only(kinds):
+    r = diversity.compare(outputs("a", 0, kind=kinds[0]), outputs("b", 1, kind=kinds[1]))
+    full = diversity.compare(outputs("a", 0), outputs("b", 1))
+    assert (r.inconsistency, r.kappa, r.agreement) == (full.inconsistency, full.kappa, full.agreement)
+    assert r.ensemble_accuracy is r.conversion_rate is r.theta is r.band is r.cka is None
+    (z, y), (w, _) = arrays(0), arrays(1)
+    assert r.capa == pytest.approx(diversity.capa_of_predictions(z.argmax(1), w.argmax(1), y, 4))
+    low, high = r.interval("capa")
+    assert low < r.capa < high
+    for call in (r.histogram, r.by_class, r.extremes, r.chart):
+        with pytest.raises(InputError, match="needs probabilities"):
+            call()
+    with pytest.raises(InputError, match="conversion_rate needs probabilities"):
+        r.interval("conversion_rate")
+    assert "Only predictions were compared" in str(r)
+    assert r.to_dict()["ensemble_accuracy"] is None
+
+
+def test_mixed_kinds():
+    full = diversity.compare(outputs("a", 0), outputs("b", 1))
+    r = diversity.compare(outputs("a", 0, kind="probabilities"), outputs("b", 1))
+    assert r.ensemble_accuracy == full.ensemble_accuracy
+
+
+class TestAlignment:
+    def test_rows_in_another_order(self, comparison):
+        order = np.random.default_rng(0).permutation(300)
+        r = diversity.compare(outputs("a", 0), outputs("b", 1).select(order))
+        assert r.cells.tolist() == comparison.cells.tolist()
+
+    def test_classes_in_another_order(self, comparison):
+        z, y = arrays(1)
+        turned = np.array([2, 0, 3, 1])
+        other = Outputs.from_arrays(
+            "b", logits=z[:, turned], labels=np.argsort(turned)[y], classes=[CLASSES[k] for k in turned]
+        )
+        r = diversity.compare(outputs("a", 0), other)
+        assert r.cells.tolist() == comparison.cells.tolist()
+        assert r.ensemble_accuracy == comparison.ensemble_accuracy
+
+    def test_other_examples_are_refused(self):
+        with pytest.raises(InputError, match="different examples"):
+            diversity.compare(outputs("a", 0), outputs("b", 1).select(slice(0, 200)))
+
+    def test_other_classes_are_refused(self):
+        z, y = arrays(1)
+        other = Outputs.from_arrays("b", logits=z, labels=y, classes=["cat", "dog", "eel", "gnu"])
+        with pytest.raises(InputError, match="different classes"):
+            diversity.compare(outputs("a", 0), other)
+
+    def test_no_labels(self):
+        with pytest.raises(InputError, match="no labels"):
+            diversity.compare(*(dataclasses.replace(outputs(n), labels=None) for n in "ab"))
+
+
+def test_category_comes_from_the_cards():
+    def card(name, dataset):
+        training = Training(dataset, "supervised", "softmax")
+        return Card(name, "reference", "resnet", "resnet50", "digits", "softmax", "trained", training)
+
+    r = diversity.compare(outputs("a", 0, card=card("a", "in1k")), outputs("b", 1, card=card("b", "wit")))
+    assert r.category == "dataset"
+    assert "category dataset" in str(r)
+
+
+def test_views(comparison):
+    text = str(comparison)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for expected in ("First: a. Second: b.", "300 examples on d:test", "second right", "conversion rate", "95% interval"):
+        assert expected in text
+    assert f"{comparison.inconsistency:.4f}" in text
+    assert "Not calibrated" in text
+    assert repr(comparison) == f"<Comparison of a and b: inconsistency {comparison.inconsistency:.4f}>"
+    page = comparison._repr_html_()
+    assert page.count("<tr>") >= 20
+    assert f"{comparison.kappa:.4f}" in page
+
+
+def test_long_names_and_markup_do_not_break_the_views():
+    name = "<script>" + "x" * 150
+    r = diversity.compare(outputs(name, 0), outputs("b", 1))
+    assert all(len(line) <= 80 for line in str(r).splitlines())
+    assert "<script>" not in r._repr_html_()
+
+
+def test_frame_and_dictionary(comparison):
+    frame = comparison.to_frame().set_index("measure")
+    assert frame.loc["kappa", "value"] == comparison.kappa
+    assert (frame.loc["kappa", "low"], frame.loc["kappa", "high"]) == comparison.interval("kappa")
+    plain = json.loads(json.dumps(comparison.to_dict()))
+    assert plain["first"] == "a"
+    assert plain["examples"] == 300 == sum(plain["table"].values())
+    assert plain["intervals"]["inconsistency"] == list(comparison.interval("inconsistency"))
+    assert plain["ensemble_accuracy"] == comparison.ensemble_accuracy
+
+
+def test_extremes_name_examples_a_person_can_look_at(comparison):
+    frame = comparison.extremes(5)
+    assert frame["surer"].tolist() == ["first"] * 5 + ["second"] * 5
+    theta = dict(zip(comparison.rows.ids, comparison.theta, strict=True))
+    assert frame["theta"].tolist() == [theta[i] for i in frame["id"]]
+    assert set(frame["outcome"]) <= {"only first right", "only second right"}
+    assert ((frame["label"] == frame["first"]) != (frame["label"] == frame["second"])).all()
+    everything = comparison.extremes(1, inconsistent=False)
+    assert everything["theta"].tolist() == [comparison.theta.max(), comparison.theta.min()]
+
+
+def test_unknown_interval(comparison):
+    with pytest.raises(InputError, match="no interval for 'cka'"):
+        comparison.interval("cka")
+
+
+def test_constant_embeddings_have_no_cka():
+    x = np.ones((300, 3))
+    assert math.isnan(diversity.compare(outputs("a", 0, embeddings=x), outputs("b", 1, embeddings=x)).cka)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_on_each_device(device):
+    (z, y), (w, _) = arrays(0), arrays(1)
+    a, b = (Outputs.from_arrays(n, logits=torch.from_numpy(x).float().to(device), labels=y) for n, x in (("a", z), ("b", w)))
+    found, expected = diversity.compare(a, b), diversity.compare(outputs("a", 0), outputs("b", 1))
+    assert found.capa == pytest.approx(expected.capa, abs=1e-6)
+    assert found.ensemble_accuracy == expected.ensemble_accuracy
+    np.testing.assert_allclose(found.theta, expected.theta, atol=1e-5)
