@@ -9,7 +9,7 @@ Kept of x are x_y and the greatest other entry x_o with its class o. Hence, for 
 
 Both hold in floating point too, because rounding is monotone: a <= b and c <= d give fl(a + c) <= fl(b + d).
 What is neither is undecided, about one pair in a hundred. Candidates are taken by falling upper bound and their undecided
-examples decided by reading those rows, until the bound falls below the best exact score.
+examples decided, by x_w first and by the whole row at last, until the bound falls below the best exact score.
 
 Most examples are settled without looking at any candidate: the ensemble leads, or trails, by more than any of them can
 change. Their sums are not even formed; a row of S is brought up to date only when its example is open again.
@@ -18,12 +18,14 @@ change. Their sums are not even formed; a row of S is brought up to date only wh
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from ensembles.compact import Table
-from ensembles.library import Library
+from ensembles.library import Library, take_rows
 from ensembles.running import TIE, RunningEnsemble
 from ensembles.scores import Objective, top_class
+from zoo import arrays
 
 # Numbers in a block of candidates by open examples, so that a thousand models do not need a thousand times the memory.
 BLOCK_ELEMENTS = 2**22
@@ -51,17 +53,14 @@ class RightCount(RunningEnsemble):
     def add(self, model: int) -> None:
         super().add(model)
         self.ceiling += self.table.other[model]
-        rows = torch.arange(len(self.witness), device=self.library.device)
-        known = self.included > 0  # the others have no witness yet
-        rows = rows[known]
-        of_model = torch.full_like(rows, model)
-        self.witness_sum[known] += self.library.at_least(of_model, rows, self.witness[known])
+        known = (self.included > 0).nonzero()[:, 0]  # the others have no witness yet
+        self.witness_sum[known] += self.library.at_least(model, known, self.witness[known])
 
     def scores(self, candidates: Sequence[int], every: bool = False, at_least: float = -math.inf) -> dict[int, float]:
         if not self.members:
             return self._alone(candidates)
         rows, settled = self._open_rows()
-        models = torch.tensor(candidates, device=self.library.device)
+        models = torch.tensor(candidates).to(self.library.device)
         lower = torch.empty(len(models), dtype=self.weights.dtype, device=self.library.device)
         undecided = torch.empty((len(models), len(rows)), dtype=torch.bool, device=self.library.device)
         table = self.table.at(rows)
@@ -74,19 +73,22 @@ class RightCount(RunningEnsemble):
         whole = float(self.weights.sum())
         best = at_least
         exact: dict[int, float] = {}
-        limits = ((upper + settled) / whole).tolist()
-        for i in sorted(range(len(candidates)), key=lambda i: -limits[i]):
+        limits = arrays.host((upper + settled) / whole)
+        for i in np.argsort(-limits, kind="stable").tolist():
             if not every and limits[i] < best - TIE:
                 break
-            gained = self._decide(candidates[i], rows[undecided[i]])
-            exact[candidates[i]] = (settled + float(lower[i]) + gained) / whole
-            best = max(best, exact[candidates[i]])
+            doubtful = self._in_doubt(candidates[i], rows[undecided[i]])
+            reached = settled + float(lower[i])
+            if every or (reached + float(self.weights[doubtful].sum())) / whole >= best - TIE:
+                exact[candidates[i]] = (reached + self._decide(candidates[i], doubtful)) / whole
+                best = max(best, exact[candidates[i]])
         return exact
 
     def _alone(self, candidates: Sequence[int]) -> dict[int, float]:
         """The scores of single models, which the table gives."""
-        right = self.table.right(self.library.labels)[list(candidates)].to(self.weights.dtype)
-        return dict(zip(candidates, (right @ self.weights / self.weights.sum()).tolist(), strict=True))
+        right = self.table.right(self.library.labels).to(self.weights.dtype)
+        scores = arrays.host(right @ self.weights / self.weights.sum())
+        return {model: float(scores[model]) for model in candidates}
 
     def _open_rows(self) -> tuple[torch.Tensor, float]:
         """The examples some candidate could turn, their sums up to date; and the weight of those settled right."""
@@ -107,10 +109,11 @@ class RightCount(RunningEnsemble):
     def _update(self, rows: torch.Tensor) -> None:
         """Add to these rows of sums the members they lack, in order, and find their best other class anew."""
         rows = rows[self.included[rows].argsort(stable=True)]  # the longer out of date, the earlier
-        for part in rows.split(self.library.stretch()):
+        for part in rows.split(self.library.stretch(together=4)):  # sums, their copy, a member's rows twice
             included = self.included[part]
-            total = self.sums[part]
-            total[: int((included == 0).sum())] = 0
+            new = int((included == 0).sum())
+            total = take_rows(self.sums, part) if new < len(part) else torch.empty_like(self.sums[:new])
+            total[:new] = 0
             for position in range(int(included[0]), len(self.members)):
                 lacking = int((included <= position).sum())
                 total[:lacking] += self.library.read(self.members[position], part[:lacking])
@@ -125,35 +128,31 @@ class RightCount(RunningEnsemble):
         """Which pairs of candidate and open example are surely right, and which undecided: [C, R] each."""
         reached = self.label_sum[rows] + table.label[models]
         right = reached > self.ceiling[rows] + table.other[models]
-        wrong = self.witness_sum[rows] > reached
-        i, j = (~(right | wrong)).nonzero(as_tuple=True)  # every further look is at the pairs still in doubt
-        for rival in (self._best_of_candidate, self._best_of_ensemble):
-            rival_class, least = rival(models[i], j, rows, table)
-            target, labels = reached[i, j], self.library.labels[rows[j]]
-            in_doubt = ~((least > target) | ((least == target) & (rival_class < labels)))
-            i, j = i[in_doubt], j[in_doubt]
+        # No probability is negative, so a witness ahead already stays ahead. Every further look is at pairs still in doubt.
+        i, j = (~(right | (self.witness_sum[rows] > reached))).nonzero(as_tuple=True)
+        rival = table.other_class[models[i], j].long()
+        rival_sum = self.sums[rows[j], rival] + table.other[models[i], j]
+        doubtful = ~_ahead(rival_sum, rival, reached[i, j], self.library.labels[rows[j]])
         undecided = torch.zeros_like(right)
-        undecided[i, j] = True
+        undecided[i[doubtful], j[doubtful]] = True
         return right, undecided
 
-    def _best_of_candidate(
-        self, models: torch.Tensor, columns: torch.Tensor, rows: torch.Tensor, table: Table
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """For pairs of a candidate and a column of `rows`: the candidate's best other class, and its sum."""
-        other, other_class = table.other[models, columns], table.other_class[models, columns].long()
-        return other_class, self.sums[rows[columns], other_class] + other
-
-    def _best_of_ensemble(
-        self, models: torch.Tensor, columns: torch.Tensor, rows: torch.Tensor, table: Table
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same for the ensemble's best other class; the sum may be a lower bound."""
-        at = rows[columns]
-        return self.witness[at], self.witness_sum[at] + self.library.at_least(models, at, self.witness[at])
+    def _in_doubt(self, model: int, rows: torch.Tensor) -> torch.Tensor:
+        """Those of a candidate's undecided examples that the ensemble's own best other class does not decide either."""
+        witness = self.witness[rows]
+        witness_sum = self.witness_sum[rows] + self.library.at_least(model, rows, witness)
+        reached = self.label_sum[rows] + self.table.label[model, rows]
+        return rows[~_ahead(witness_sum, witness, reached, self.library.labels[rows])]
 
     def _decide(self, model: int, rows: torch.Tensor) -> float:
         """The weight of those of these examples that are right with the candidate added, by reading its rows."""
         gained = 0.0
-        for part in rows.split(self.library.stretch()):
-            total = self.sums[part] + self.library.read(model, part)
+        for part in rows.split(self.library.stretch(together=4)):
+            total = take_rows(self.sums, part) + self.library.read(model, part)
             gained += float(self.weights[part[top_class(total) == self.library.labels[part]]].sum())
         return gained
+
+
+def _ahead(rival_sum: torch.Tensor, rival: torch.Tensor, reached: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Whether another class with this sum is predicted rather than the label with the sum `reached`."""
+    return (rival_sum > reached) | ((rival_sum == reached) & (rival < labels))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ensembles.library import Library
+from zoo import arrays
 from zoo.errors import InputError
 
 
@@ -32,9 +33,9 @@ def choose(library: Library, candidates: Any, accuracies: Sequence[float]) -> li
 def _listed(candidates: Any, library: Library) -> list[Any]:
     if isinstance(candidates, (str, int)):
         return [candidates]
-    if isinstance(candidates, (np.ndarray, torch.Tensor)):
-        candidates = candidates.tolist()
-    candidates = list(candidates)
+    if isinstance(candidates, torch.Tensor):
+        candidates = arrays.host(candidates)
+    candidates = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
     if candidates and all(isinstance(one, bool) for one in candidates):
         if len(candidates) != len(library):
             raise InputError(f"candidates: the mask has {len(candidates)} entries for {len(library)} models")

@@ -116,7 +116,7 @@ class Members:
             if unknown:
                 raise InputError(f"weights: {unknown[0]!r} is not among the {len(self.names)} members")
             weights = [weights.get(name, 0.0) for name in self.names]
-        given = arrays.tensor(weights, "weights").cpu().double().numpy()
+        given = arrays.host(arrays.tensor(weights, "weights")).astype(np.float64)
         if given.shape != (len(self.names),):
             raise InputError(f"weights: expected {len(self.names)}, one a member, found shape {list(given.shape)}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))

@@ -10,6 +10,7 @@ from ensembles.intervals import bootstrap_function, bootstrap_mean
 from ensembles.library import Library
 from ensembles.running import own_score
 from ensembles.scores import Objective, sum_dtype
+from zoo import arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ def curve(
         for step, model in enumerate(members):
             p = library.read(model, span)
             if model not in passed:
-                library.check(p, model, span)
+                library.check(model, p.sum(1), float(p.amin()), span.start)
                 passed.add(model)
             total += p if weights[step] == 1 else p * weights[step]
             weight += weights[step]
@@ -66,7 +67,7 @@ def _own_curve(
     scores, kept, weight = [], {}, 0.0
     for step, model in enumerate(members):
         p = library.read(model, everything)
-        library.check(p, model, everything)
+        library.check(model, p.sum(1), float(p.amin()))
         total += p * weights[step]
         weight += weights[step]
         scores.append(own_score(objective, library, total, weight))
@@ -80,8 +81,8 @@ def gain_interval(
 ) -> tuple[float, float]:
     """95% paired bootstrap interval of how much better `after` is than `before`, both `parts` of one curve."""
     if objective.per_example is not None:
-        difference = ((after - before) * objective.sign).cpu().numpy()
-        return bootstrap_mean(difference, objective.weights(library.labels).cpu().numpy(), resamples, seed=seed)
+        difference = arrays.host((after - before) * objective.sign)
+        return bootstrap_mean(difference, arrays.host(objective.weights(library.labels)), resamples, seed=seed)
 
     def gain(rows: np.ndarray) -> float:
         at = torch.from_numpy(rows).to(library.device)

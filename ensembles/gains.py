@@ -48,8 +48,8 @@ def improvement(
     if labels is None:
         labels = _own_labels(combined)
     y = arrays.labels(labels, rows=len(combined.predicted)).to(combined.predicted.device)
-    right = (combined.predicted == y).cpu().numpy()
-    of_members = np.stack([(p.to(y.device) == y).cpu().numpy() for p in combined.member_predictions])
+    right = arrays.host(combined.predicted == y)
+    of_members = np.stack([arrays.host(p == y) for p in combined.member_predictions])
     accuracies = of_members.mean(1)
     counts = of_members.sum(0)
     all_right, all_wrong = counts == len(of_members), counts == 0

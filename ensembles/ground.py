@@ -17,6 +17,7 @@ from ensembles.running import LogLoss, OwnScore, RunningEnsemble, SquaredLoss
 from ensembles.scores import Objective
 from ensembles.scores import objective as find_objective
 from ensembles.splits import check_split, stratified_split
+from zoo import arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def survey(
     start = [everything.position(name, "base") for name in given]
     with progress_bar("reading models", len(searched), progress) as advance:
         table = tabulate(searched, advance)
-    accuracies = table.right(searched.labels).float().mean(1).tolist()
+    accuracies = arrays.host(table.right(searched.labels).float().mean(1)).tolist()
     open_to = choose(searched, candidates, accuracies)
     return Ground(searched, table, chosen, start, open_to, _take(everything, test) if len(test) else None)
 

@@ -30,15 +30,15 @@ class Source(Protocol):
     def rows(self, model: int, rows: Rows) -> torch.Tensor:
         """[n, K] in the precision they are stored in."""
 
-    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """[n] numbers not above the probability of each (model, row, class), without reading whole rows."""
+    def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor | float:
+        """[n] numbers not above the probability of each (row, class), without reading whole rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Library:
     """M models' probabilities on the same N labelled examples of K classes.
 
-    `models` and `examples` say which of the source's are meant, so that a part of a library is a library.
+    `examples` says which of the source's rows are meant, so that a part of a library is a library.
     """
 
     source: Source
@@ -46,7 +46,6 @@ class Library:
     labels: torch.Tensor  # [N] int64, on the device where everything is computed
     num_classes: int
     dtype: torch.dtype  # float32, or float64 where a model is stored so
-    models: tuple[int, ...]
     examples: torch.Tensor | None = None  # None: all of them
     runs: Runs | None = None  # what the models came from, where they have cards and temperatures
     array_like: Any = None  # an input array, whose kind a user's own function is given
@@ -70,12 +69,6 @@ class Library:
             raise InputError(f"{what} {name!r} is not among these {len(self)} models{hint}")
         return self.names.index(name)
 
-    def only(self, models: Sequence[int]) -> "Library":
-        """Some of the models, in the order given."""
-        return dataclasses.replace(
-            self, names=tuple(self.names[m] for m in models), models=tuple(self.models[m] for m in models)
-        )
-
     def take(self, examples: torch.Tensor) -> "Library":
         """Some of the examples."""
         examples = examples.to(self.device)
@@ -97,36 +90,48 @@ class Library:
         """[n, K] as the source keeps it: maybe float16, maybe a view that must not be written to."""
         if self.examples is not None:
             rows = self.examples[rows]
-        return self.source.rows(self.models[model], rows)
+        return self.source.rows(model, rows)
 
     def read(self, model: int, rows: Rows) -> torch.Tensor:
         """[n, K] probabilities of one model."""
         return self.stored(model, rows).to(self.dtype)
 
-    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor | float:
         """[n] lower bounds of single probabilities; exact where the source can look one up."""
-        of_source = torch.tensor(self.models, device=self.device)[models]
-        return self.source.at_least(of_source, rows if self.examples is None else self.examples[rows], classes)
+        return self.source.at_least(model, rows if self.examples is None else self.examples[rows], classes)
 
-    def check(self, probabilities: torch.Tensor, model: int, span: slice) -> None:
-        """An error unless every row is a distribution."""
-        totals = probabilities.sum(1)
+    def check(self, model: int, totals: torch.Tensor, least: float, start: int = 0) -> None:
+        """An error unless rows are distributions; `totals` are the sums of rows from `start` on, `least` is their minimum."""
         low, high = totals.aminmax()
-        # NaN makes every one of these comparisons false. One minimum of the whole is cheaper than one a row.
-        if probabilities.amin() >= 0 and low >= 1 - arrays.SUM_TOLERANCE and high <= 1 + arrays.SUM_TOLERANCE:
+        # NaN makes every one of these comparisons false.
+        if least >= 0 and low >= 1 - arrays.SUM_TOLERANCE and high <= 1 + arrays.SUM_TOLERANCE:
             return
-        least = probabilities.amin(1)
-        row = int((~((totals - 1).abs() <= arrays.SUM_TOLERANCE) | ~(least >= 0)).nonzero()[0])
-        example = span.start + row if self.examples is None else int(self.examples[span.start + row])
-        raise InputError(
-            f"{self.title(model)}: row {example} is not a distribution (sum {float(totals[row]):.4g}, least "
-            f"{float(least[row]):.4g}); expected probabilities, pass logits through their link first"
-        )
+        rows = torch.arange(start, start + len(totals), device=self.device)
+        for part, sums in zip(rows.split(self.stretch()), totals.split(self.stretch()), strict=True):
+            lowest = self.read(model, part).amin(1)
+            bad = ~((sums - 1).abs() <= arrays.SUM_TOLERANCE) | ~(lowest >= 0)
+            if bad.any():
+                at = int(bad.nonzero()[0])
+                example = int(part[at] if self.examples is None else self.examples[part[at]])
+                raise InputError(
+                    f"{self.title(model)}: row {example} is not a distribution (sum {float(sums[at]):.4g}, least "
+                    f"{float(lowest[at]):.4g}); expected probabilities, pass logits through their link first"
+                )
 
     def title(self, model: int) -> str:
         """What error messages and tables call a model."""
         name = self.names[model]
         return name if isinstance(name, str) else f"model {name}"
+
+
+def take_rows(values: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """Some rows of [N, K]: a view for a slice, a copy for indices."""
+    if isinstance(rows, slice) or values.device.type != "cpu" or type(values) is not torch.Tensor:
+        return values[rows]
+    if values.dtype == torch.bfloat16:
+        return values[rows]
+    # NumPy copies row by row, torch's indexing number by number, which takes twice to four times as long.
+    return torch.from_numpy(values.numpy()[rows.numpy()])
 
 
 def library(probs: Any, labels: Any = None, device: Any = None) -> Library:
@@ -150,15 +155,18 @@ def _from_runs(runs: Runs, labels: Any, device: torch.device) -> Library:
     for one in outputs:
         if not len(one):
             raise InputError(f"{one.name}: expected at least one example, found none")
-    first_rows = [arrays.tensor(one.probabilities(slice(0, 1)), one.name) for one in outputs]
+    plain = [one.kind == "probabilities" and one.temperature is None and len(one.values.blocks) == 1 for one in outputs]
+    source: Source = _Stored(outputs, device)
+    if all(plain) and device.type == "cpu":
+        source = _Arrays([arrays.tensor(one.values.blocks[0], one.name) for one in outputs])
+    kept = {arrays.tensor(one.probabilities(slice(0, 1)), one.name).dtype for one in outputs}
     y = runs.labels if labels is None else labels
     return Library(
-        source=_Stored(outputs, device),
+        source=source,
         names=tuple(runs.names),
         labels=arrays.labels(y, len(outputs[0].classes), len(outputs[0])).to(device),
         num_classes=len(outputs[0].classes),
-        dtype=_precision(row.dtype for row in first_rows),
-        models=tuple(range(len(outputs))),
+        dtype=_precision(kept),
         runs=runs,
     )
 
@@ -166,7 +174,6 @@ def _from_runs(runs: Runs, labels: Any, device: torch.device) -> Library:
 def _from_arrays(values: Any, labels: Any, names: Sequence[Name] | None) -> Library:
     if labels is None:
         raise InputError("labels: expected class indices [N] beside arrays of probabilities, found none")
-    stack: torch.Tensor | None = None
     if isinstance(values, (list, tuple)):
         if not values:
             raise InputError("probabilities: expected at least one model, found none")
@@ -192,12 +199,11 @@ def _from_arrays(values: Any, labels: Any, names: Sequence[Name] | None) -> Libr
     rows, num_classes = first.shape
     like = values[0] if isinstance(values, (list, tuple)) else values
     return Library(
-        source=_Arrays(parts, stack),
+        source=_Arrays(parts),
         names=names,
         labels=arrays.labels(labels, num_classes, rows).to(first.device),
         num_classes=num_classes,
         dtype=_precision(part.dtype for part in parts),
-        models=tuple(range(len(parts))),
         array_like=like,
     )
 
@@ -208,27 +214,20 @@ def _precision(dtypes: Iterable[torch.dtype]) -> torch.dtype:
 
 @dataclass(frozen=True, eq=False)
 class _Arrays:
-    """Probabilities in memory or on an accelerator; `stack` where they are one array."""
+    """Probabilities as they are, in memory, in a mapped file, or on an accelerator."""
 
     parts: list[torch.Tensor]
-    stack: torch.Tensor | None
 
     def rows(self, model: int, rows: Rows) -> torch.Tensor:
-        return self.parts[model][rows]
+        return take_rows(self.parts[model], rows)
 
-    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        if self.stack is not None:
-            return self.stack[models, rows, classes]
-        found = torch.empty(len(models), dtype=_precision(part.dtype for part in self.parts), device=models.device)
-        for model in models.unique().tolist():
-            here = models == model
-            found[here] = self.parts[model][rows[here], classes[here]].to(found.dtype)
-        return found
+    def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        return self.parts[model][rows, classes]
 
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """Outputs, memory-mapped or not, as calibrated probabilities."""
+    """Outputs of any kind, memory-mapped or not, made calibrated probabilities as they are read."""
 
     outputs: list[Outputs]
     device: torch.device
@@ -237,6 +236,5 @@ class _Stored:
         one = self.outputs[model]
         return arrays.tensor(one.probabilities(rows), one.name).to(self.device)
 
-    def at_least(self, models: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        # One probability of calibrated logits needs its whole row; zero is what is known without reading it.
-        return torch.zeros(len(models), dtype=torch.float32, device=self.device)
+    def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> float:
+        return 0.0  # one probability of calibrated logits needs its whole row

@@ -43,7 +43,7 @@ def half_and_half(groups: Any, labels: Any = None) -> "pd.DataFrame":
         few = next(name for name, p in predictions.items() if len(p) < 2)
         raise InputError(f"{few}: half and half needs at least 2 seeds of every objective, found {len(predictions[few])}")
     stacked = np.stack([p[: 2 * half] for p in predictions.values()])
-    y = arrays.labels(own_labels if labels is None else labels, rows=stacked.shape[2]).numpy()
+    y = arrays.host(arrays.labels(own_labels if labels is None else labels, rows=stacked.shape[2]))
     accuracy = np.array(
         [[(np.asarray(vote(np.concatenate([a[:half], b[half:]]))) == y).mean() for b in stacked] for a in stacked]
     )
@@ -61,7 +61,7 @@ def _grouped(groups: Any) -> tuple[dict[str, np.ndarray], Any]:
         return {name: np.stack(parts) for name, parts in by_objective.items()}, aligned.labels
     if not isinstance(groups, Mapping) or not groups:
         raise InputError("groups: expected predictions [seeds, N] by objective, or Runs")
-    checked = {str(name): arrays.tensor(p, f"predictions of {name}").cpu().numpy() for name, p in groups.items()}
+    checked = {str(name): arrays.host(arrays.tensor(p, f"predictions of {name}")) for name, p in groups.items()}
     examples = {p.shape[-1] for p in checked.values()}
     for name, p in checked.items():
         if p.ndim != 2 or not p.size or len(examples) > 1:

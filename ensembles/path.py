@@ -123,11 +123,11 @@ class Path:
 
         return path_chart(self)
 
-    def to_model(self, name: str, title: str = "") -> "Card":
+    def to_model(self, name: str, title: str = "", overwrite: bool = False) -> "Card":
         """Write the best ensemble as a model card, so that `zoo.load(name)` embeds and predicts with it."""
         from ensembles.saving import save_path
 
-        return save_path(self, name, title)
+        return save_path(self, name, title, overwrite)
 
 
 def _line(step: str, model: str, category: str, selection: str, test: str) -> str:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from ensembles.compact import Table
@@ -100,14 +101,14 @@ class SquaredLoss(RunningEnsemble):
         return {model: -((float(distances[model]) - 2 * at_label[model] / weight) / examples + 1) for model in candidates}
 
 
-def _inner_products(library: Library) -> torch.Tensor:
+def _inner_products(library: Library) -> np.ndarray:
     """[M, M] sums over examples and classes of the product of two models' probabilities."""
     dtype = sum_dtype(library.device)
     products = torch.zeros((len(library), len(library)), dtype=dtype, device=library.device)
     for span in library.spans(together=max(1, len(library) // 16)):
         block = torch.stack([library.read(model, span).flatten() for model in range(len(library))]).to(dtype)
         products += block @ block.T
-    return products
+    return arrays.host(products)
 
 
 class OwnScore(RunningEnsemble):

@@ -19,7 +19,7 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
     >>> len(selection), len(test), len(set(selection) & set(test))
     (3, 3, 0)
     """
-    y = arrays.labels(labels).cpu().numpy()
+    y = arrays.host(arrays.labels(labels))
     if not 0 <= test_fraction < 1:
         raise InputError(f"test_fraction: expected 0 (no test split) up to but not 1, found {test_fraction}")
     if test_fraction == 0:
@@ -55,7 +55,7 @@ def check_split(split: Any, examples: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(given: Any, examples: int, name: str) -> np.ndarray:
-    rows = np.asarray(given.cpu() if isinstance(given, torch.Tensor) else given)
+    rows = arrays.host(given) if isinstance(given, torch.Tensor) else np.asarray(given)
     if rows.dtype == bool:
         if rows.shape != (examples,):
             raise InputError(f"split: the {name} mask has shape {list(rows.shape)}, expected [{examples}]")
