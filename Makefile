@@ -9,10 +9,10 @@ demo: $(READY)
 	$(BIN)/zoo demo
 
 test: $(READY)
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
 
 test-all: $(READY)
-	$(BIN)/pytest -q -m "slow or not slow"
+	$(BIN)/pytest -q --numprocesses 2 --dist loadfile -m "slow or not slow"
 
 check: $(READY)
 	$(BIN)/ruff check .

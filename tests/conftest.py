@@ -1,9 +1,9 @@
-"""Every test gets an empty home, no network and two threads at most, whatever the machine it runs on has."""
+"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has."""
 
 import os
 
-# Before torch or a hub client is imported: threads that fight over two cores are slower than one each.
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Before torch or a hub client is imported. Tests run in as many processes as there are cores, so one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
