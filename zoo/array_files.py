@@ -5,6 +5,7 @@ and an archive that would unpack to far more than its own size is refused.
 """
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -80,7 +81,9 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
                 with archive.open(entry) as file:
                     arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
             return arrays
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+    except ZooError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise CorruptFile(f"{path}: not a readable .npz file: {error}") from error
 
 

@@ -1,0 +1,285 @@
+"""Outputs made elsewhere: every format gives the same, kinds are declared, and no file is trusted."""
+
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from zoo import array_files, datasets
+from zoo.errors import CorruptFile, InputError, ZooWarning
+from zoo.importing import import_outputs
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(6, 3)).astype(np.float32)
+P = np.exp(Z) / np.exp(Z).sum(1, keepdims=True)
+Y = np.array([0, 1, 2, 0, 1, 2])
+NAMES = ["cat", "dog", "owl"]
+IDS = [f"img-{i}" for i in range(6)]
+
+
+def check(outputs, kind="logits", values=Z):
+    assert outputs.kind == kind
+    np.testing.assert_allclose(outputs.values, values, rtol=1e-6)
+    assert outputs.labels.tolist() == Y.tolist()
+    assert outputs.classes == tuple(NAMES)
+    assert outputs.ids.tolist() == IDS
+
+
+class TestArrays:
+    def test_npz(self, tmp_path):
+        np.savez_compressed(tmp_path / "a.npz", logits=Z, labels=Y, classes=NAMES, ids=IDS, embeddings=Z[:, :2])
+        runs = import_outputs(tmp_path / "a.npz")
+        assert runs.names == ["a"]
+        check(runs["a"])
+        assert np.array_equal(runs["a"].embeddings, Z[:, :2])
+
+    def test_safetensors(self, tmp_path):
+        save_file({"probabilities": P, "labels": Y}, tmp_path / "b.safetensors")
+        check(import_outputs(tmp_path / "b.safetensors", classes=NAMES, ids=IDS)["b"], "probabilities", P)
+
+    def test_npy_with_the_rest_given(self, tmp_path):
+        np.save(tmp_path / "z.npy", Z)
+        check(import_outputs(tmp_path / "z.npy", kind="logits", labels=Y, classes=NAMES, ids=IDS)["z"])
+        np.save(tmp_path / "y.npy", Y)
+        (tmp_path / "names.txt").write_text("\n".join(NAMES))
+        (tmp_path / "ids.txt").write_text("\n".join(IDS))
+        files = {"labels": tmp_path / "y.npy", "classes": tmp_path / "names.txt", "ids": tmp_path / "ids.txt"}
+        check(import_outputs(tmp_path / "z.npy", name="z", kind="logits", **files)["z"])
+
+    def test_a_folder_of_models_with_shared_labels(self, tmp_path):
+        for index, name in enumerate(("one", "two")):
+            np.save(tmp_path / f"{name}.npy", Z + index)
+        np.save(tmp_path / "labels.npy", Y)
+        (tmp_path / "classes.txt").write_text("\n".join(NAMES))
+        (tmp_path / "ids.txt").write_text("\n".join(IDS))
+        (tmp_path / "readme.md").write_text("")
+        runs = import_outputs(tmp_path, kind="logits")
+        assert runs.names == ["one", "two"]
+        check(runs["two"], values=Z + 1)
+
+    def test_labels_by_class_name(self, tmp_path):
+        np.savez(tmp_path / "a.npz", logits=Z, labels=np.array(NAMES)[Y], classes=NAMES, ids=IDS)
+        check(import_outputs(tmp_path / "a.npz")["a"])
+        with pytest.raises(InputError, match="labels: row 0 is 'cat', expected one of the 3 classes"):
+            import_outputs(tmp_path / "a.npz", classes=["dog", "owl", "hen"])
+
+    def test_the_kind_is_declared_and_never_guessed(self, tmp_path):
+        np.save(tmp_path / "p.npy", P)
+        with pytest.raises(InputError, match="say what the array is: kind="):
+            import_outputs(tmp_path / "p.npy")
+        np.savez(tmp_path / "x.npz", scores=P)
+        with pytest.raises(InputError, match="say what array 'scores' is"):
+            import_outputs(tmp_path / "x.npz")
+        assert import_outputs(tmp_path / "x.npz", kind="logits")["x"].kind == "logits"  # as declared, whatever the range
+        np.save(tmp_path / "z.npy", Z)
+        with pytest.raises(InputError, match="row 0 is not a distribution"):
+            import_outputs(tmp_path / "z.npy", kind="probabilities")
+        with pytest.raises(InputError, match="kind 'scores': expected one of"):
+            import_outputs(tmp_path / "z.npy", kind="scores")
+
+    def test_a_declaration_that_contradicts_the_file(self, tmp_path):
+        np.savez(tmp_path / "a.npz", probabilities=P)
+        with pytest.raises(InputError, match="declared as logits, but it holds probabilities"):
+            import_outputs(tmp_path / "a.npz", kind="logits")
+        np.savez(tmp_path / "b.npz", probabilities=P, logits=Z)
+        with pytest.raises(InputError, match="holds logits and probabilities; say which"):
+            import_outputs(tmp_path / "b.npz")
+        assert import_outputs(tmp_path / "b.npz", kind="probabilities")["b"].kind == "probabilities"
+
+    def test_arrays_of_no_known_meaning_are_named(self, tmp_path):
+        np.savez(tmp_path / "a.npz", logits=Z, learning_rate=0.1)
+        with pytest.warns(ZooWarning, match="left out: learning_rate"):
+            import_outputs(tmp_path / "a.npz")
+
+    def test_embeddings_alone(self, tmp_path):
+        np.savez(tmp_path / "a.npz", features=Z, labels=Y)
+        assert import_outputs(tmp_path / "a.npz")["a"].kind == "embeddings"
+
+
+class TestTables:
+    def frame(self):
+        return pd.DataFrame(
+            {"id": IDS, "label": np.array(NAMES)[Y], **{f"logits.{n}": Z[:, k] for k, n in enumerate(NAMES)}}
+        )
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+    def test_one_column_a_class(self, tmp_path, suffix):
+        path = tmp_path / f"a.{suffix}"
+        frame = self.frame()
+        frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+        check(import_outputs(path)["a"])
+        frame = frame.rename(columns=lambda name: name.removeprefix("logits."))
+        frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+        check(import_outputs(path, kind="logits")["a"])
+        with pytest.raises(InputError, match="say what columns such as 'cat' are"):
+            import_outputs(path)
+
+    def test_columns_of_lists_and_several_models(self, tmp_path):
+        frame = pd.concat(
+            pd.DataFrame(
+                {"model": name, "id": IDS, "label": Y, "probabilities": list(np.roll(P, shift, 0).astype(np.float64))}
+            )
+            for name, shift in (("one", 0), ("two", 1))
+        )
+        frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "all.parquet")
+        runs = import_outputs(tmp_path / "all.parquet", classes=NAMES).aligned()
+        assert set(runs.names) == {"one", "two"}
+        order = [IDS.index(row_id) for row_id in runs["one"].ids]
+        np.testing.assert_allclose(runs["one"].probabilities(), P[order], rtol=1e-6)
+        np.testing.assert_allclose(runs["two"].probabilities(), np.roll(P, 1, 0)[order], rtol=1e-6)
+        assert runs.labels.tolist() == Y[order].tolist()
+
+    def test_predictions_by_name_or_number(self, tmp_path):
+        told = Z.argmax(1)
+        pd.DataFrame({"id": IDS, "label": Y, "prediction": told}).to_csv(tmp_path / "a.csv", index=False)
+        check(import_outputs(tmp_path / "a.csv", classes=NAMES)["a"], "predictions", told)
+        words = np.array(NAMES)
+        pd.DataFrame({"id": IDS, "label": words[Y], "prediction": words[told]}).to_csv(tmp_path / "b.csv", index=False)
+        check(import_outputs(tmp_path / "b.csv")["b"], "predictions", told)
+
+    def test_ids_stay_texts(self, tmp_path):
+        (tmp_path / "a.csv").write_text("id,prediction\n007,0\n7,1\n")
+        assert import_outputs(tmp_path / "a.csv")["a"].ids.tolist() == ["007", "7"]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("id,prediction\n", "at least one row"),
+            ("", "not a readable table"),
+            ("id,label,prediction\na,,1\n", "row 0 has no label"),
+            ("model,prediction\n,1\n", "row 0 has no model"),
+            ("id,prediction\na,1\na,2\n", "'a' is given twice"),
+            ("id,label\na,1\n", "no outputs; say which"),
+            ('id,a,b\nx,1.0,2.0\n"', "not a readable table"),
+        ],
+    )
+    def test_tables_that_are_refused(self, tmp_path, text, message):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises((InputError, CorruptFile), match=message):
+            import_outputs(tmp_path / "a.csv")
+
+    def test_rows_of_different_lengths(self, tmp_path):
+        pq.write_table(pa.table({"logits": [[1.0, 2.0], [1.0]]}), tmp_path / "a.parquet")
+        with pytest.raises(InputError, match=r"different lengths \(1 to 2\)"):
+            import_outputs(tmp_path / "a.parquet")
+
+
+class TestDatasets:
+    def test_labels_and_class_names_come_from_the_dataset_by_id(self, tmp_path):
+        dataset = datasets.load("digits:test[:6]")
+        order = [3, 0, 5]
+        logits = np.eye(10, dtype=np.float32)[dataset.labels[order]]
+        np.savez(tmp_path / "a.npz", logits=logits, ids=[dataset.ids[row] for row in order])
+        outputs = import_outputs(tmp_path / "a.npz", data="digits:test[:6]")["a"]
+        assert outputs.dataset == "digits:test[:6]"
+        assert outputs.accuracy == 1
+        np.savez(tmp_path / "b.npz", logits=logits, ids=["x", "y", "z"])
+        with pytest.raises(InputError, match="id 'x' is not one of digits:test"):
+            import_outputs(tmp_path / "b.npz", data="digits:test[:6]")
+
+    def test_a_dataset_that_is_not_here_is_only_named(self, tmp_path):
+        np.savez(tmp_path / "a.npz", logits=Z)
+        outputs = import_outputs(tmp_path / "a.npz", data="cifar100")["a"]
+        assert (outputs.dataset, outputs.labels) == ("cifar100:test", None)
+
+
+class Touch:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+class TestSuspicion:
+    def test_pickles_are_refused_and_never_run(self, tmp_path):
+        trap = tmp_path / "trap"
+        for name in ("a.pkl", "a.pt"):
+            (tmp_path / name).write_bytes(pickle.dumps(Touch(trap)))
+            with pytest.raises(InputError, match="a pickle could run code"):
+                import_outputs(tmp_path / name, kind="logits")
+        np.savez(tmp_path / "b.npz", logits=np.array([Touch(trap)], dtype=object))
+        with pytest.raises(InputError, match="holds Python objects"):
+            import_outputs(tmp_path / "b.npz")
+        np.save(tmp_path / "c.npy", np.array([Touch(trap)], dtype=object))
+        with pytest.raises(InputError, match="holds Python objects"):
+            import_outputs(tmp_path / "c.npy", kind="logits")
+        (tmp_path / "d.npy").write_bytes(pickle.dumps(Touch(trap)))
+        with pytest.raises(CorruptFile, match="not a NumPy array"):
+            import_outputs(tmp_path / "d.npy", kind="logits")
+        assert not trap.exists()
+
+    def header(self, shape):
+        file = io.BytesIO()
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        return file.getvalue()
+
+    @pytest.mark.parametrize("shape", [(2**40, 1000), (3,), (2**62, 2**62)])
+    def test_a_header_that_claims_what_is_not_there(self, tmp_path, shape):
+        data = self.header(shape) + bytes(100)
+        (tmp_path / "a.npy").write_bytes(data)
+        with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+            archive.writestr("logits.npy", data)
+        for name in ("a.npy", "b.npz"):
+            with pytest.raises(CorruptFile, match="claims shape"):
+                import_outputs(tmp_path / name, kind="logits")
+
+    def test_a_zip_bomb(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(array_files, "_MOST_FREE", 2**20)
+        with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("logits.npy", self.header((2**22, 4)) + bytes(2**26))
+        with pytest.raises(CorruptFile, match="bytes that would unpack to 67108"):
+            import_outputs(tmp_path / "a.npz")
+
+    def test_a_parquet_bomb(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(array_files, "_MOST_FREE", 2**20)
+        pq.write_table(pa.table({"prediction": np.zeros(10**6, np.int64)}), tmp_path / "a.parquet")
+        with pytest.raises(CorruptFile, match="would unpack to 1000000 rows"):
+            import_outputs(tmp_path / "a.parquet")
+
+    def test_an_array_given_twice(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("logits.npy", self.header((1, 2)) + bytes(8))
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                archive.writestr("logits.npy", self.header((1, 2)) + bytes(8))
+        with pytest.raises(CorruptFile, match="'logits' is given twice"):
+            import_outputs(tmp_path / "a.npz")
+
+    @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "safetensors"])
+    @pytest.mark.parametrize("data", [b"", b"garbage that is none of these", bytes(1000)], ids=["empty", "garbage", "zeros"])
+    def test_damaged_files(self, tmp_path, suffix, data):
+        path = tmp_path / f"a.{suffix}"
+        path.write_bytes(data)
+        with pytest.raises(CorruptFile, match=r"a\."):
+            import_outputs(path, kind="logits")
+
+    def test_truncated_archives(self, tmp_path):
+        np.savez(tmp_path / "a.npz", logits=Z)
+        data = (tmp_path / "a.npz").read_bytes()
+        (tmp_path / "a.npz").write_bytes(data[: len(data) // 2])
+        with pytest.raises(CorruptFile, match="not a readable"):
+            import_outputs(tmp_path / "a.npz")
+        flipped = bytearray(data)
+        flipped[200] ^= 1
+        (tmp_path / "a.npz").write_bytes(flipped)
+        with pytest.raises(CorruptFile, match="CRC"):
+            import_outputs(tmp_path / "a.npz")
+
+    def test_files_that_are_not_there_or_of_another_kind(self, tmp_path):
+        with pytest.raises(InputError, match="no such file"):
+            import_outputs(tmp_path / "a.npz")
+        (tmp_path / "a.xlsx").write_text("")
+        with pytest.raises(InputError, match="expected a file that ends in"):
+            import_outputs(tmp_path / "a.xlsx")
+        with pytest.raises(InputError, match="no file that ends in"):
+            import_outputs(tmp_path)
+        with pytest.raises(InputError, match="at least one file"):
+            import_outputs([])
+        with pytest.raises(InputError, match="name 'x' for 2 files"):
+            import_outputs([tmp_path / "a.npz", tmp_path / "b.npz"], name="x")
