@@ -31,7 +31,7 @@ _TITLES = {
 def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.LayerChart:
     """A measure of pairs by category, a dot a pair and a bar at the mean (Fig. 1); `frame`: `pair_frame`."""
     data = _with_category(frame, measure)
-    x = alt.X("category:N", sort=list(CATEGORIES), title=None)
+    x = alt.X("category:N", sort=list(CATEGORIES), title=None, axis=alt.Axis(labelAngle=0))
     base = alt.Chart(data).encode(x=x)
     pairs = base.mark_circle(opacity=0.6).encode(
         y=alt.Y(f"{measure}:Q", title=_title(measure), axis=alt.Axis(format="%")),
@@ -118,7 +118,8 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
     data = comparison.histogram(bins)
     band = comparison.band
     edges = [] if band is None else [edge for edge in (band.lower, band.upper) if edge is not None]
-    x = alt.X("low:Q", title=f"θ  ({comparison.names[1]} surer ← → {comparison.names[0]} surer)", scale=_angles())
+    title = f"θ  ({comparison.names[1]} surer ← → {comparison.names[0]} surer)"
+    x = alt.X("low:Q", bin="binned", title=title, scale=_angles())
     bars = alt.Chart().mark_bar().encode(
         x=x, x2="high:Q", y=alt.Y("count:Q", title="examples"), color=alt.Color("outcome:N", legend=None),
         tooltip=["outcome:N", alt.Tooltip("low:Q", format=".2f"), alt.Tooltip("high:Q", format=".2f"), "count:Q"],

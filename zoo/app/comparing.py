@@ -100,17 +100,22 @@ def calibrate(
 
 
 def find_runs(names: Sequence[str], data: str | None) -> "Runs":
-    """Outputs of the models named: computed here where they are not stored, or imported under these names."""
-    from zoo.errors import UnknownName
+    """Outputs of the models named: run here where they are not stored, or imported under a name no model has."""
+    from zoo import registry
+    from zoo.datasets import canonical
+    from zoo.errors import MissingWeights, UnknownName
     from zoo.outputs import Outputs, Runs
-    from zoo.runner import run
+    from zoo.runner import resolve, run
     from zoo.store import open_runs
 
+    data = None if data is None else canonical(data)
     found: dict[str, Outputs] = {}
     for name in names:
         try:
+            for model in resolve(name):
+                registry.card(str(model))  # before the dataset, which imported outputs can do without
             found |= run(name, data=data)
-        except UnknownName as error:
+        except (UnknownName, MissingWeights) as error:
             try:
                 found |= open_runs(name, data)
             except UnknownName:
@@ -125,16 +130,21 @@ def calibrated(runs: "Runs", split: str | None) -> "CalibratedRuns":
 
     spec = next(iter(runs.values())).dataset or ""
     if split is not None:
-        try:
-            return calibrate_runs(runs, float(split))
-        except ValueError:
-            return calibrate_runs(runs, find_runs(runs.names, split))
+        share = _number(split)
+        return calibrate_runs(runs, find_runs(runs.names, split) if share is None else share)
     if spec.startswith("digits:test"):
         try:
             return calibrate_runs(runs, find_runs(runs.names, "digits:calibration"))
         except UnknownName:  # imported outputs of a model that cannot be run here
             note("no outputs on digits:calibration; half of the rows are used for the temperatures instead")
     return calibrate_runs(runs, 0.5)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 @contextmanager
