@@ -1,0 +1,145 @@
+"""Compression by diversity: the ranking against plain NumPy, the steps against plain probes."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from probes.compression import Compression, compress, redundancy
+from zoo.errors import InputError
+
+DIGITS = load_digits()
+X, Y = DIGITS.data[:800] / 16, DIGITS.target[:800]
+UPPER, LOWER = X[:, :32], X[:, 32:]
+TRAIN, TEST = slice(0, 500), slice(500, 800)
+ONE = {"strengths": [1.0], "validation": 0}
+
+
+def naive_redundancy(x: np.ndarray) -> np.ndarray:
+    """Pair by pair, straight from the definition."""
+    varied = np.ptp(x, axis=0) > 0
+    total = np.zeros(x.shape[1])
+    for i in np.flatnonzero(varied):
+        for j in np.flatnonzero(varied):
+            if i != j:
+                total[i] += abs(np.corrcoef(x[:, i], x[:, j])[0, 1])
+    return total
+
+
+def digits_result(**options) -> Compression:
+    sides = [{"upper": UPPER[rows], "lower": LOWER[rows]} for rows in (TRAIN, TEST)]
+    return compress(sides[0], Y[TRAIN], test=(sides[1], Y[TEST]), **{**ONE, **options})
+
+
+@given(st.integers(2, 30), st.integers(1, 12), st.integers(0, 10**6))
+def test_redundancy_against_numpy(rows: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, width)) @ rng.normal(size=(width, width)) * 10.0 ** rng.integers(-4, 4, width)
+    x[:, rng.integers(width)] = 0.1
+    np.testing.assert_allclose(redundancy(x), naive_redundancy(x), atol=1e-4)
+
+
+def test_redundancy_far_from_zero_and_over_many_chunks() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(10_000, 6)) @ rng.normal(size=(6, 6))
+    np.testing.assert_allclose(redundancy(x + 1e6), naive_redundancy(x), atol=1e-4)
+    single = redundancy(torch.from_numpy(x).float())
+    assert isinstance(single, torch.Tensor)
+    np.testing.assert_allclose(single.numpy(), naive_redundancy(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("order", ["least-redundant", "most-redundant"])
+def test_order_and_names(order) -> None:
+    result = digits_result(multiples=64, order=order)
+    x = np.concatenate([UPPER[TRAIN], LOWER[TRAIN]], 1)
+    expected, table = naive_redundancy(x), result.order
+    assert sorted(table["index"]) == list(range(64))
+    np.testing.assert_allclose(table.redundancy, expected[table["index"]], atol=1e-3)
+    constant = np.ptp(x, axis=0) == 0
+    assert constant.any()
+    assert constant[table["index"]].tolist() == sorted(constant)  # last, whichever the order
+    steps = np.diff(table.redundancy[: int((~constant).sum())])
+    assert (steps >= -2e-4).all() if order == "least-redundant" else (steps <= 2e-4).all()
+    for row in table.itertuples():
+        assert row.index == row.dimension + 32 * (row.model == "lower")
+
+
+def test_steps_against_scikit_learn() -> None:
+    result = digits_result(multiples=20, target=0.8)
+    assert result.frame.dimensions.tolist() == [20, 40, 60, 64]
+    x = np.concatenate([UPPER, LOWER], 1)[:, result.order["index"]]
+    x = StandardScaler().fit(x[TRAIN]).transform(x)
+    for row in result.frame.itertuples():
+        peer = LogisticRegression(C=0.5, tol=1e-8, max_iter=5000).fit(x[TRAIN, : row.dimensions], Y[TRAIN])
+        assert row.accuracy == pytest.approx(peer.score(x[TEST, : row.dimensions], Y[TEST]), abs=0.004)
+    reached = [row.dimensions for row in result.frame.itertuples() if row.accuracy >= 0.8]
+    assert result.dimensions == reached[0] < 64
+
+
+def test_identical_models_rank_alike() -> None:
+    """Every dimension has a copy that is exactly as redundant, so the two come one after the other."""
+    result = compress({"one": UPPER, "two": UPPER.copy()}, Y, multiples=64, **ONE)
+    pairs = result.order.dimension.to_numpy().reshape(-1, 2)
+    varied = np.ptp(UPPER, axis=0)[pairs[:, 0]] > 0
+    assert (pairs[varied, 0] == pairs[varied, 1]).all()
+
+
+def test_least_redundant_leaves_copies_for_last() -> None:
+    """Three copies of one informative feature and three different ones: the different ones come first, and do better."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8, 600)
+    bits = (y[:, None] >> np.arange(3)) & 1
+    noisy = bits + 0.05 * rng.normal(size=bits.shape)
+    copies = noisy[:, :1] + 0.01 * rng.normal(size=(600, 4))
+    result = compress({"copies": copies, "different": noisy[:, 1:]}, y, multiples=3, target=0.95, strengths=[0.01])
+    assert set(result.order.model[:2]) == {"different"}
+    assert result.dimensions == 3
+    other = compress({"copies": copies, "different": noisy[:, 1:]}, y, 3, 0.95, order="most-redundant", strengths=[0.01])
+    assert other.dimensions == 6
+
+
+def test_never_reached_and_plain_data() -> None:
+    result = digits_result(multiples=1000, target=1.0)
+    assert result.frame.dimensions.tolist() == [64]
+    assert result.dimensions is None
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["dimensions"] is None
+    assert plain["frame"] == [{"dimensions": 64, "accuracy": result.frame.accuracy[0]}]
+    assert sorted(plain["order"]) == ["dimension", "index", "model", "redundancy"]
+
+
+def test_fewer_rows_than_dimensions_three_models_and_tensors() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    x = rng.normal(size=(30, 120)) + 2 * rng.normal(size=(3, 120))[y]
+    models = {name: torch.from_numpy(part) for name, part in zip("abc", np.split(x, 3, 1), strict=True)}
+    result = compress(models, torch.from_numpy(y), multiples=50, target=0.9, strengths=[0.1, 1])
+    assert result.frame.dimensions.tolist() == [50, 100, 120]
+    assert result.frame.accuracy.iloc[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"multiples": 0}, "multiples: expected a whole number of dimensions from 1, found 0"),
+        ({"multiples": 2.5}, "multiples: expected a whole number of dimensions from 1, found 2.5"),
+        ({"target": 76}, "target: expected an accuracy from 0 to 1, found 76"),
+        ({"order": "random"}, "order: expected one of least-redundant, most-redundant, found 'random'"),
+        ({"features": {"a": UPPER}}, "two or more models"),
+        ({"features": {"a": UPPER, "b": LOWER[1:]}}, "features of 'b': expected 800 rows"),
+    ],
+)
+def test_bad_input(change: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        compress(**{"features": {"a": UPPER, "b": LOWER}, "y": Y, **change})
+
+
+def test_redundancy_names_a_bad_row() -> None:
+    with pytest.raises(InputError, match="x: row 1 has NaN"):
+        redundancy(np.array([[0.0], [np.nan]]))
