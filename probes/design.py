@@ -1,5 +1,6 @@
 """Features as the solver sees them: centred, scaled, no wider than they are long, with a column of ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,6 +66,6 @@ class Design:
         coef = weights / self.scale
         return coef, parameters[:, -1].double() - coef @ self.mean
 
-    def ridge(self, strength: float) -> float:
-        """The strength that, on the scaled weights, is `strength` on the original ones."""
-        return strength / self.scale**2
+    def ridge(self, strength: float | Sequence[float]) -> Tensor:
+        """The strengths that on the scaled weights are `strength` on the original ones; float64, in the shape given."""
+        return torch.as_tensor(strength, dtype=torch.float64, device=self.values.device) / self.scale**2

@@ -71,7 +71,7 @@ def classes(estimator: Any, y: Any, x: Tensor) -> tuple[np.ndarray, Tensor]:
     if len(index) != len(x):
         raise InputError(f"y: expected {len(x)} labels, one a row of x, found {len(index)}: inconsistent numbers of samples")
     if len(found) < 2:
-        raise InputError(f"{name}: expected at least two classes in y, found one class: {found[0]!r}")
+        raise InputError(f"{name}: expected at least two classes in y, found one class: {found[0].item()!r}")
     return found, index
 
 
@@ -83,7 +83,7 @@ def among(names: np.ndarray, y: Any, x: Tensor) -> Tensor:
     unknown = ~np.isin(y, names)
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        raise InputError(f"y: row {row} has label {y[row]!r}, which the training part does not have")
+        raise InputError(f"y: row {row} has label {y[row].item()!r}, which the training part does not have")
     return torch.from_numpy(np.searchsorted(names, y)).to(x.device)
 
 

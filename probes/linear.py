@@ -17,7 +17,7 @@ from zoo.errors import InputError, ZooWarning
 
 from .design import Design
 from .inputs import among, classes, features, named, paired
-from .logistic import Solution, minimise, path
+from .logistic import Solution, path, solve
 from .losses import Loss, Sigmoids, Softmax
 from .metrics import metric
 from .splits import hold_out
@@ -128,7 +128,7 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ahead, held_loss = design.rows(held), self._loss(held_labels)
         score, table = metric(self.metric), []
         best, chosen = (-math.inf, -math.inf), torch.empty(0)
-        ridges = [design.ridge(strength) for strength in strengths]
+        ridges = design.ridge(strengths)[:, None]
         for strength, found in zip(strengths, path(design.values, self._loss(y), ridges, self.tolerance), strict=True):
             logits = ahead @ found.parameters.T
             value = score(_top(logits), held_labels)
@@ -141,14 +141,11 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _refit(self, x: Tensor, y: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Solve at `strength_` on all rows, from `start` where the path has been there; (coef, intercept)."""
-        design, loss = Design.of(x), self._loss(y)
-        ridge = design.ridge(self.strength_)
+        design = Design.of(x)
+        near = None if start is None else design.enter(*start)
+        found = solve(design.values, self._loss(y), design.ridge([self.strength_]), self.tolerance, near)
         if start is None:
-            found = next(path(design.values, loss, [ridge], self.tolerance))
             self.path_ = pd.DataFrame([_record(self.strength_, found, math.nan, math.nan)])
-        else:
-            strength = torch.tensor([ridge], dtype=torch.float64, device=x.device)
-            found = minimise(design.values, loss, strength, design.enter(*start), self.tolerance)
         self.objective_, self.gap_ = float(found.objective), float(found.gap)
         if self.gap_ > 10 * self.tolerance * self.objective_:
             warnings.warn(

@@ -21,6 +21,7 @@ from .preconditioning import Kronecker
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step
 LEAD_IN = 1e-3  # tolerance on the way to the first strength
+NOTHING = 1e-13  # loss of an example not worth a step; an outcome that never occurs has its optimum at infinity
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,11 @@ def minimise(
     objective, before = problem.objective(here, parameters), torch.tensor(torch.inf)
     for _ in range(MOST_STEPS):
         gradient = problem.pull_back(here.residual, parameters)
-        gap = problem.gap(gradient, model)
-        unfinished = gap > tolerance * objective
+        gap, target = problem.gap(gradient, model), tolerance * objective + NOTHING * len(values)
+        unfinished = gap > target
         if not unfinished.any():
             break
-        step, change = _newton_step(problem, model, here, gradient, unfinished, tolerance * objective)
+        step, change = _newton_step(problem, model, here, gradient, unfinished, target)
         parameters, logits, here, lower = _line_search(problem, parameters, logits, step, change, objective, gradient)
         moved = (lower < objective * (1 - 0.1 * tolerance)) | (gap < before / 2)
         objective, before = lower, gap
@@ -130,15 +131,15 @@ def _line_search(
         moved, ahead = parameters + length.float() * step, logits + length.float().T * change
         here = problem.loss.at(ahead)
         value = problem.objective(here, moved)
-        # 1e-7 of the objective is what its float32 losses can mean.
-        short = value > objective + 1e-4 * length * slope + 1e-7 * objective
-        if not short.any() or float(length.min()) < 1e-6:
+        # 1e-7 of the objective is what its float32 losses can mean. An overflow compares as false, so it is too long too.
+        short_enough = (value <= objective + 1e-4 * length * slope + 1e-7 * objective) | (length == 0)
+        if short_enough.all():
             return moved, ahead, here, value
-        length = torch.where(short, length / 2, length)
+        length = torch.where(short_enough, length, torch.where(length > 1e-6, length / 2, 0.0))
 
 
-def path(values: Tensor, loss: Loss, ridges: Sequence[float], tolerance: float) -> Iterator[Solution]:
-    """The solutions at falling strengths, each started on the line through the last two in log lambda.
+def path(values: Tensor, loss: Loss, ridges: Tensor, tolerance: float) -> Iterator[Solution]:
+    """The solutions at falling strengths, `ridges` [S, G], each started on the line through the last two in log lambda.
 
     The optimum is smooth along log lambda, and for separable data it tends to a straight line there. A straight line it is:
     a parabola through three solutions would fit the curve better, but it triples what each of them is off by. A path that
@@ -146,27 +147,36 @@ def path(values: Tensor, loss: Loss, ridges: Sequence[float], tolerance: float) 
     """
     start = torch.zeros(len(loss.priors()), values.shape[1], device=values.device)
     start[:, -1] = loss.priors().float()
-    # Features of unit size have N lambda-free curvature at most along an axis: from there on the weights are small.
-    decades = max(0, math.ceil(math.log10(len(values) / ridges[0])))
-    stages = [(ridges[0] * 10.0**k, max(tolerance, LEAD_IN)) for k in range(decades, 0, -1)]
+    # Features of unit size curve the loss by N at most along an axis: a penalty of that size keeps the weights small.
+    decades = max(0, math.ceil(math.log10(len(values) / float(ridges[0].min()))))
+    lead = [(ridges[0] * 10.0**k, max(tolerance, LEAD_IN)) for k in range(decades, 0, -1)]
     model, spent = None, 0.0
-    found: list[tuple[float, Tensor]] = []
-    for number, (ridge, aim) in enumerate([*stages, *((ridge, tolerance) for ridge in ridges)]):
-        strength = torch.full((loss.problems,), ridge, dtype=torch.float64, device=values.device)
-        solution = minimise(values, loss, strength, _ahead(found, ridge) if found else start, aim, model)
-        found = [*found[-1:], (math.log(ridge), solution.parameters)]
+    found: list[tuple[Tensor, Tensor]] = []
+    for number, (ridge, aim) in enumerate([*lead, *((ridge, tolerance) for ridge in ridges)]):
+        solution = minimise(values, loss, ridge, _ahead(found, ridge) if found else start, aim, model)
+        found = [*found[-1:], (ridge, solution.parameters)]
         # A new model is worth its price once the old one has cost that much in products beyond the least possible.
         spent += solution.products - 2
-        model = solution.model if spent < solution.model.cost(len(values)) and number >= len(stages) else None
+        model = solution.model if spent < solution.model.cost(len(values)) and number >= len(lead) else None
         spent = 0.0 if model is None else spent
-        if number >= len(stages):
+        if number >= len(lead):
             yield solution
 
 
-def _ahead(found: Sequence[tuple[float, Tensor]], ridge: float) -> Tensor:
+def solve(values: Tensor, loss: Loss, ridge: Tensor, tolerance: float, start: Tensor | None = None) -> Solution:
+    """The solution at one strength a problem, `ridge` [G], from a start likely to be near, or led in from a strong one."""
+    if start is not None:
+        found = minimise(values, loss, ridge, start, tolerance)
+        if (found.gap <= tolerance * found.objective).all():
+            return found
+    return next(path(values, loss, ridge[None], tolerance))
+
+
+def _ahead(found: Sequence[tuple[Tensor, Tensor]], ridge: Tensor) -> Tensor:
     """Where the line through the last two solutions is at `ridge`; not further than one and a half of their distance."""
-    at, parameters = found[-1]
+    last, parameters = found[-1]
     if len(found) == 1:
         return parameters
     before, earlier = found[0]
-    return parameters + min((math.log(ridge) - at) / (at - before), 1.5) * (parameters - earlier)
+    reach = ((ridge / last).log() / (last / before).log()).clamp(max=1.5)
+    return parameters + reach[:, None].float() * (parameters - earlier)

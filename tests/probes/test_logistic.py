@@ -1,0 +1,161 @@
+"""The solver against SciPy in float64, its derivatives against autograd, and its bound against the truth."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from torch.nn import functional
+
+from probes.design import Design
+from probes.logistic import path, solve
+from probes.losses import Sigmoids, Softmax
+
+
+def classification(rows: int, width: int, classes: int, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Features with a decaying spectrum and an offset, and labels a linear rule gives them up to noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, width)) / np.sqrt(1 + np.arange(width)) + rng.normal(size=width)
+    z = (x - x.mean(0)) @ rng.normal(size=(width, classes)) + noise * rng.gumbel(size=(rows, classes))
+    return x, z.argmax(1)
+
+
+def objective(coef: np.ndarray, intercept: np.ndarray, x: np.ndarray, y: np.ndarray, strength: float) -> float:
+    """Sum of log losses + strength ||W||^2, in float64 and by itself."""
+    z = x @ coef.T + intercept
+    top = z.max(1, keepdims=True)
+    losses = np.log(np.exp(z - top).sum(1)) + top[:, 0] - z[np.arange(len(y)), y]
+    return float(losses.sum() + strength * (coef**2).sum())
+
+
+def reference(x: np.ndarray, y: np.ndarray, strength: float) -> float:
+    """The optimum by SciPy's L-BFGS at the tightest tolerance it takes."""
+    classes, width = y.max() + 1, x.shape[1]
+
+    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        w = flat.reshape(classes, width + 1)
+        z = x @ w[:, :-1].T + w[:, -1]
+        z -= z.max(1, keepdims=True)
+        p = np.exp(z)
+        p /= p.sum(1, keepdims=True)
+        r = p.copy()
+        r[np.arange(len(y)), y] -= 1
+        gradient = np.concatenate([r.T @ x + 2 * strength * w[:, :-1], r.sum(0)[:, None]], 1)
+        return objective(w[:, :-1], w[:, -1], x, y, strength), gradient.ravel()
+
+    options = {"maxiter": 50_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-11, "maxcor": 50}
+    return float(
+        minimize(value_and_gradient, np.zeros(classes * (width + 1)), jac=True, method="L-BFGS-B", options=options).fun
+    )
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.5], ids=["separable", "noisy"])
+def test_path_is_at_the_optimum_at_five_strengths(noise: float) -> None:
+    x, y = classification(400, 20, 6, noise)
+    strengths = [1e5, 1e2, 1.0, 1e-2, 1e-4]
+    design = Design.of(torch.from_numpy(x))
+    solutions = path(design.values, Softmax(torch.from_numpy(y), 6), design.ridge(strengths)[:, None], 1e-5)
+    for strength, found in zip(strengths, solutions, strict=True):
+        coef, intercept = (part.numpy() for part in design.leave(found.parameters))
+        reached, best = objective(coef, intercept, x, y, strength), reference(x, y, strength)
+        assert reached == pytest.approx(best, rel=1e-5)
+        assert float(found.objective) == pytest.approx(reached, rel=1e-6)  # what it says it reached
+        assert reached - best <= float(found.gap) + 1e-7 * best  # the gap is a bound
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**31), st.sampled_from([1e-4, 1e-1, 10.0, 1e4]), st.integers(2, 6), st.integers(1, 30))
+def test_gap_bounds_the_distance_from_the_optimum(seed: int, strength: float, classes: int, width: int) -> None:
+    """Any stop, however early, knows how far off it may be: rough solutions against a much tighter one."""
+    x, _ = classification(60, width, classes, seed=seed)
+    y = np.random.default_rng(seed).permutation(np.arange(60) % classes)
+    design, loss = Design.of(torch.from_numpy(x)), Softmax(torch.from_numpy(y), classes)
+    rough = next(path(design.values, loss, design.ridge([[strength]]), 1e-2))
+    tight = next(path(design.values, loss, design.ridge([[strength]]), 1e-6))
+    assert float(rough.objective - tight.objective) <= float(rough.gap) * 1.01 + 1e-6 * float(tight.objective)
+    assert float(rough.gap) <= 1e-2 * float(rough.objective)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_derivatives_against_autograd(scale: float) -> None:
+    """Value, residual and curvature of both losses, from nearly even to nearly certain logits."""
+    generator = torch.Generator().manual_seed(0)
+    z = (torch.randn(7, 5, generator=generator) * scale).double().requires_grad_()
+    v = torch.randn(7, 5, generator=generator).double()
+    y = torch.randint(0, 5, (7,), generator=generator)
+    targets = torch.randint(0, 2, (7, 5), generator=generator)
+    cases = [
+        (Softmax(y, 5), lambda z: torch.nn.functional.cross_entropy(z, y, reduction="sum")),
+        (
+            Sigmoids(targets),
+            lambda z: torch.nn.functional.binary_cross_entropy_with_logits(z, targets.double(), reduction="sum"),
+        ),
+    ]
+    for loss, plain in cases:
+        here = loss.at(z.detach())
+        (gradient,) = torch.autograd.grad(plain(z), z)
+        _, curved = torch.autograd.functional.hvp(plain, z, v)
+        torch.testing.assert_close(here.value.sum(), plain(z).detach())
+        torch.testing.assert_close(here.residual, gradient, rtol=1e-6, atol=1e-12)
+        torch.testing.assert_close(loss.curve(here, v.clone()), curved, rtol=1e-6, atol=1e-12)
+        summed, traces = loss.curvature(here)
+        hessian = torch.autograd.functional.hessian(plain, z)  # [7, 5, 7, 5], zero between rows
+        blocks = torch.stack([hessian[n, :, n] for n in range(7)])
+        torch.testing.assert_close(torch.diag(summed) if summed.ndim == 1 else summed, blocks.sum(0), rtol=1e-5, atol=1e-9)
+        torch.testing.assert_close(traces, blocks.diagonal(dim1=1, dim2=2).sum(1), rtol=1e-6, atol=1e-12)
+
+
+def test_certain_labels_keep_their_digits_in_float32() -> None:
+    """At margins of 40 the loss is 4e-18: far below float32's 1 - p, but not below float32."""
+    z = torch.tensor([[40.0, 0.0], [0.0, 40.0]])
+    here = Softmax(torch.tensor([0, 1]), 2).at(z)
+    assert float(here.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
+    assert here.residual[0, 0] == pytest.approx(-np.exp(-40), rel=1e-5)
+    sided = Sigmoids(torch.tensor([[1], [0]])).at(torch.tensor([[40.0], [-40.0]]))
+    assert float(sided.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
+
+
+def test_problems_side_by_side_are_solved_as_if_alone() -> None:
+    x, y = classification(300, 12, 4)
+    targets = functional.one_hot(torch.from_numpy(y), 4)
+    design = Design.of(torch.from_numpy(x))
+    ridges = design.ridge([1e2, 1.0, 1e-2, 1e-3])
+    together = solve(design.values, Sigmoids(targets), ridges, 1e-6)
+    for k in range(4):
+        alone = solve(design.values, Sigmoids(targets[:, k : k + 1]), ridges[k : k + 1], 1e-6)
+        assert float(together.objective[k]) == pytest.approx(float(alone.objective), rel=2e-6)
+
+
+def test_a_start_that_misleads_is_left() -> None:
+    """At a weak strength a start that is sure of the wrong classes leaves Newton's method on a plain; it is led in anew."""
+    x, y = classification(300, 12, 4, noise=0.0)
+    design, loss = Design.of(torch.from_numpy(x)), Softmax(torch.from_numpy(y), 4)
+    good = solve(design.values, loss, design.ridge([1e-6]), 1e-5)
+    rescued = solve(design.values, loss, design.ridge([1e-6]), 1e-5, start=-good.parameters)
+    assert float(rescued.objective) == pytest.approx(float(good.objective), rel=2e-5)
+    assert float(rescued.gap) <= 1e-5 * float(rescued.objective)
+
+
+def test_an_outcome_that_never_occurs_ends() -> None:
+    """Its intercept has no optimum short of infinity; the loss goes to nothing and the solver stops."""
+    x, _ = classification(100, 5, 2)
+    design = Design.of(torch.from_numpy(x))
+    found = solve(design.values, Sigmoids(torch.zeros(100, 1)), design.ridge([1.0]), 1e-5)
+    assert 0 < float(found.objective) < 1e-6
+    assert found.parameters[:, -1] < -15
+
+
+@pytest.mark.parametrize("shape", [(50, 8), (8, 50)], ids=["tall", "wide"])
+def test_design_goes_in_and_out(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=shape) * 1e3 + 1e6)
+    design = Design.of(x)
+    assert design.values.shape == (shape[0], min(shape) + 1)
+    parameters = torch.from_numpy(rng.normal(size=(3, min(shape) + 1))).float()
+    coef, intercept = design.leave(parameters)
+    torch.testing.assert_close((x @ coef.T + intercept).float(), design.values @ parameters.T, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(design.rows(x), design.values, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(design.enter(coef, intercept), parameters, rtol=1e-4, atol=1e-3)
+    penalty = float(design.ridge(2.0)) * parameters[:, :-1].double().square().sum()
+    torch.testing.assert_close(penalty, 2.0 * coef.square().sum())
