@@ -1,0 +1,104 @@
+"""Every chart is valid Vega-Lite that renders, with the data it was given inside."""
+
+import json
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+import vl_convert
+
+from probes.charts import compression_chart, concatenation_chart, stacking_chart, transfer_chart
+from probes.compression import Compression
+from zoo.errors import InputError
+
+CONCATENATED = pd.DataFrame(
+    {
+        "other": ["b"] * 4 + ["c"] * 2,
+        "rate": [1.0, 1.0, 0.25, 0.25, 1.0, 0.25],
+        "seed": [0, 1, 0, 1, 0, 0],
+        "accuracy": [0.7, 0.7, 0.72, 0.76, 0.7, 0.8],
+    }
+)
+ORDER = pd.DataFrame({"index": [0], "model": ["a"], "dimension": [0], "redundancy": [0.0]})
+RESULT = Compression(pd.DataFrame({"dimensions": [256, 512], "accuracy": [0.7, 0.77]}), ORDER, 0.76)
+STACKED = pd.DataFrame(
+    {
+        "first": ["a", "b", "a"],
+        "second": [None, None, "b"],
+        "dimensions": [4, 4, 8],
+        "metric": "accuracy",
+        "score": [0.6, 0.7, 0.8],
+        "gain": [np.nan, np.nan, 0.1],
+    }
+)
+TRANSFER = pd.DataFrame({"model": ["a", "b"], "source": [0.76, 0.9], "transfer": [0.85, 0.83]})
+CHARTS = {
+    "concatenation": lambda: concatenation_chart(CONCATENATED),
+    "compression": lambda: compression_chart(RESULT),
+    "compressions": lambda: compression_chart({"seeds": RESULT, "datasets": RESULT}),
+    "stacking": lambda: stacking_chart(STACKED),
+    "transfer": lambda: transfer_chart(TRANSFER),
+    "groups": lambda: transfer_chart(TRANSFER.assign(group=["supervised", "contrastive"])),
+}
+
+
+def values(chart: alt.LayerChart) -> list[dict]:
+    """All rows of data inside the chart."""
+    return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_valid_and_renders(name: str) -> None:
+    chart = CHARTS[name]()
+    picture = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict(validate=True)))
+    assert "<path" in picture
+    assert "NaN" not in picture
+    assert chart.to_dict()["width"] == 420
+    assert chart.to_dict()["height"] == 280
+
+
+def test_concatenation_shows_means_and_standard_errors() -> None:
+    rows = {(row["other"], row["mix"]): row for row in values(concatenation_chart(CONCATENATED))}
+    assert len(rows) == 4
+    quarter = rows["b", "25/75"]
+    assert quarter["mean"] == pytest.approx(0.74)
+    error = np.std([0.72, 0.76], ddof=1) / np.sqrt(2)
+    assert (quarter["high"] - quarter["mean"], quarter["mean"] - quarter["low"]) == pytest.approx((error, error))
+    single = rows["c", "25/75"]
+    assert single["low"] == single["mean"] == single["high"] == 0.8
+
+
+def test_concatenation_runs_from_the_base_alone_to_the_other_alone() -> None:
+    encoding = concatenation_chart(CONCATENATED.iloc[::-1]).to_dict()["layer"][0]["encoding"]
+    assert encoding["x"]["sort"] == ["100/0", "25/75"]
+
+
+def test_compression_has_its_target_and_no_legend_for_one() -> None:
+    both = CHARTS["compressions"]()
+    assert {"target": 0.76} in values(both)
+    assert [row["accuracy"] for row in values(both) if row.get("name") == "datasets"] == [0.7, 0.77]
+    legends = [chart.to_dict()["layer"][1]["encoding"]["color"]["legend"] for chart in (CHARTS["compression"](), both)]
+    assert legends[0] is None
+    assert legends[1] is not None
+
+
+def test_stacking_has_models_alone_on_the_diagonal_and_numbers_while_they_fit() -> None:
+    cells = {(row["first"], row["second"]): row["score"] for row in values(stacking_chart(STACKED))}
+    assert cells == {("a", "a"): 0.6, ("b", "b"): 0.7, ("a", "b"): 0.8}
+    many = pd.DataFrame({"first": [f"m{k}" for k in range(13)], "second": None, "metric": "accuracy", "score": 0.5})
+    assert [len(stacking_chart(frame).layer) for frame in (STACKED, many)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: concatenation_chart(CONCATENATED.drop(columns="rate")), "expected columns other, rate.*no column 'rate'"),
+        (lambda: stacking_chart(STACKED[:0]), "no rows"),
+        (lambda: transfer_chart(STACKED), "no column 'model'"),
+        (lambda: compression_chart({}), "at least one result"),
+    ],
+)
+def test_bad_input(draw, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        draw()
