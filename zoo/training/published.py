@@ -45,9 +45,6 @@ CIFAR100_RATES = {
 # Neither version says how long the CIFAR networks were trained: these are their own authors' numbers of epochs.
 CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
 
-# Ours, for the digits: where the length of the logits is bounded or M is large, smaller steps; 0.4 for the others.
-DIGITS_RATES = {"logit-norm": 0.1, "cosine": 0.2, "squared-error": 0.2}
-
 _IMAGENET_COLOURS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _COLOURS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
@@ -101,15 +98,19 @@ def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
 
 
 def _digits(architecture: str, parts: list[str]) -> Recipe:
+    """Ours: a few seconds for the small networks, about a minute for a ResNet-50 on two cores.
+
+    The small networks' weight decay is strong enough to tell in so few steps; only then do the objectives differ in class
+    separation as they do on ImageNet.
+    """
     small = architecture in SMALL_ARCHITECTURES
     side = 16 if small else 24 if architecture.startswith("resnet") else 96
-    rate = min(DIGITS_RATES.get(part, 0.4) for part in parts)
     return Recipe(
         transform=_transform(side, "digits"),
-        epochs=16 if small else 8,
+        epochs=12 if small else 6,
         batch_size=32,
-        learning_rate=rate if small else rate / 2,
-        weight_decay=5e-4,
+        learning_rate=0.1 if "logit-norm" in parts or not small else 0.2,
+        weight_decay=5e-3 if small else 5e-4,
         warmup_epochs=1,
         shift=side // 16,  # half a pixel of the original
     )
