@@ -1,0 +1,78 @@
+"""Stacked generalization: which probes are fitted, on what, and what goes wrong."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from probes.linear import LinearProbe
+from probes.stacking import stack
+from zoo.errors import InputError
+
+DIGITS = load_digits()
+X, Y = DIGITS.data[:800] / 16, DIGITS.target[:800]
+TRAIN, TEST = slice(0, 500), slice(500, 800)
+PARTS = {"top": slice(0, 20), "middle": slice(20, 45), "bottom": slice(45, 64)}
+ONE = {"strengths": [1.0], "validation": 0}
+
+
+def parts(rows: slice) -> dict[str, np.ndarray]:
+    return {name: X[rows, columns] for name, columns in PARTS.items()}
+
+
+def test_alone_and_in_pairs_against_scikit_learn() -> None:
+    frame = stack(parts(TRAIN), Y[TRAIN], (parts(TEST), Y[TEST]), **ONE)
+    assert list(frame) == ["first", "second", "dimensions", "metric", "score", "gain"]
+    assert frame["first"].tolist() == ["top", "middle", "bottom", "top", "top", "middle"]
+    assert frame["second"].tolist() == [None] * 3 + ["middle", "bottom", "bottom"]
+    assert set(frame.metric) == {"accuracy"}
+    for row in frame.itertuples():
+        names = [name for name in (row.first, row.second) if name]
+        fitted, test = (np.concatenate([parts(rows)[name] for name in names], 1) for rows in (TRAIN, TEST))
+        peer = make_pipeline(StandardScaler(), LogisticRegression(C=0.5, tol=1e-8, max_iter=5000)).fit(fitted, Y[TRAIN])
+        assert row.score == pytest.approx(peer.score(test, Y[TEST]), abs=0.004)
+        assert row.dimensions == fitted.shape[1]
+
+
+def test_gain_is_over_the_better_of_the_two() -> None:
+    frame = stack(parts(slice(None)), Y, **ONE)
+    alone = frame.set_index("first")["score"][:3]
+    for row in frame[3:].itertuples():
+        assert row.gain == pytest.approx(row.score - max(alone[row.first], alone[row.second]))
+        assert row.gain > 0
+    assert frame.gain[:3].isna().all()
+
+
+def test_scale_of_a_model_does_not_matter_nor_numpy_or_tensor() -> None:
+    models = {"a": torch.from_numpy(X[:, :32]), "b": torch.from_numpy(1e-3 * X[:, 32:])}
+    frames = [stack(m, Y, **ONE) for m in ({"a": X[:, :32], "b": X[:, 32:]}, models)]
+    np.testing.assert_allclose(frames[0].score, frames[1].score, atol=0.01)
+
+
+def test_a_probe_of_ones_own_with_several_labels() -> None:
+    """Targets [N, K]: is the digit even, is it above four; any estimator with fit and score will do."""
+    targets = np.stack([Y % 2 == 0, Y > 4], 1).astype(int)
+    probe = OneVsRestClassifier(LogisticRegression(C=0.5, max_iter=2000))
+    frame = stack({"top": X[:, :32], "bottom": X[:, 32:]}, targets, multilabel=True, probe=probe)
+    assert set(frame.metric) == {"score"}
+    assert frame.score[2] > frame.score[:2].max() > 0.5
+    assert not hasattr(probe, "estimators_")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": {"top": X}}, "two or more models"),
+        ({"y": Y[:-1]}, "features of 'top': expected 799 rows"),
+        ({"multilabel": True, "probe": LinearProbe()}, r"labels: expected shape \[N, K\] of zeros and ones, found \[800\]"),
+        ({"multilabel": True, "y": np.eye(10)[Y]}, "expected a probe for several labels an example"),
+        ({"probe": LinearProbe(), "strengths": [1.0]}, "probe: options are its own, found strengths"),
+    ],
+)
+def test_bad_input(change: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        stack(**{"features": {"top": X[:, :32], "bottom": X[:, 32:]}, "y": Y, **change})
