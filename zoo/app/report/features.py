@@ -1,0 +1,122 @@
+"""The section on features: whose transfer, what two models' features give together, and where their layers differ."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+import diversity
+import probes
+from diversity import feature_charts
+from probes import charts
+from zoo.app.report.document import Figure, Finding, Section, Table
+from zoo.app.report.material import FeatureMaterial
+from zoo.outputs import Runs
+
+SEEDS = 3
+PARTS = 8  # points on the compression curve
+
+
+def features(
+    runs: Runs, material: FeatureMaterial, pair: tuple[str, str], seed: int = 0
+) -> tuple[list[Section], list[Finding], dict[str, Any]]:
+    """Class separation against a probe of another task; for a pair, concatenation, compression and CKA."""
+    rows = [_transfer_row(name, runs, material, seed) for name in runs]
+    frame = pd.DataFrame(rows)
+    correlation, _ = probes.spearman(frame["class separation"], frame["transfer"])
+    task = next(iter(material.transfer_test.values())).dataset or "another task"
+    transfer = Section(
+        "transfer",
+        "Whose features transfer",
+        f"A linear probe on {task}, a task none of these models was trained for, against how far the training classes are "
+        "pulled apart. Objectives that separate the classes more tend to keep less of everything else.",
+        figures=[
+            Figure(
+                "separation",
+                "Class separation against transfer",
+                "R² of the training classes' embeddings, and the probe's accuracy on unseen examples of the other task.",
+                _transfer_chart(frame),
+                wide=True,
+            )
+        ],
+        tables=[Table("transfer-table", "", rows, frozenset({"transfer", "accuracy"}))],
+    )
+    together, found = _together(material, pair, seed)
+    findings = [
+        Finding(
+            f"ρ = {correlation:.2f}",
+            f"is the rank correlation of class separation and transfer to {task} over {len(frame)} models"
+            + (": better separated classes, less transferable features." if correlation < -0.5 else "."),
+        )
+    ]
+    numbers = {"transfer": rows, "transfer_correlation": correlation, **found}
+    return [transfer, together], findings, numbers
+
+
+def _transfer_row(name: str, runs: Runs, material: FeatureMaterial, seed: int) -> dict[str, Any]:
+    card, train = runs[name].card, material.train[name]
+    x, y = material.transfer_train[name].embeddings, material.transfer_train[name].require_labels()
+    probe = probes.LinearProbe(seed=seed).fit(x, y)
+    test = material.transfer_test[name]
+    return {
+        "model": name,
+        "objective": card.objective if card else None,
+        "class separation": float(diversity.class_separation(train.embeddings, train.require_labels())),
+        "transfer": float(probe.score(test.embeddings, test.require_labels())),
+        "accuracy": runs[name].accuracy,
+    }
+
+
+def _transfer_chart(frame: pd.DataFrame) -> alt.Chart:
+    return (
+        alt.Chart(frame)
+        .mark_point(filled=True, size=80)
+        .encode(
+            x=alt.X("class separation:Q", title="class separation R²", scale=alt.Scale(zero=False)),
+            y=alt.Y("transfer:Q", title="transfer accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
+            color=alt.Color("objective:N"),
+            tooltip=["model:N", alt.Tooltip("class separation:Q", format=".3f"), alt.Tooltip("transfer:Q", format=".1%")],
+        )
+        .properties(width=600, height=320)
+    )
+
+
+def _together(material: FeatureMaterial, pair: tuple[str, str], seed: int) -> tuple[Section, dict[str, Any]]:
+    """Two models' embeddings of the transfer task: parts of both, the least redundant of both, and their layers."""
+    train = {name: np.asarray(material.transfer_train[name].embeddings) for name in pair}
+    test = {name: np.asarray(material.transfer_test[name].embeddings) for name in pair}
+    y, y_test = material.transfer_train[pair[0]].require_labels(), material.transfer_test[pair[0]].require_labels()
+    mixed = probes.concatenate(train, y, base=pair[0], seeds=SEEDS, test=(test, y_test))
+    width = sum(x.shape[1] for x in train.values())
+    squeezed = probes.compress(train, y, multiples=max(1, width // PARTS), test=(test, y_test))
+    similarity = diversity.cka(*pair, data=material.train[pair[0]].dataset)
+    section = Section(
+        "together",
+        "What their features give together",
+        f"Features of {pair[0]} and {pair[1]} on the same task. Part of each, no more dimensions than the first has; then "
+        "the least redundant dimensions of both first; and how alike their layers are.",
+        figures=[
+            Figure(
+                "concatenation",
+                "Part of one, part of the other",
+                "Mean and spread over seeds.",
+                charts.concatenation_chart(mixed),
+            ),
+            Figure(
+                "compression",
+                "The least redundant first",
+                "Probe accuracy by dimensions kept.",
+                charts.compression_chart(squeezed),
+            ),
+            Figure(
+                "cka", "Layer by layer", "Linear CKA of every pair of layers.", feature_charts.similarity_chart(similarity)
+            ),
+        ],
+    )
+    found = {
+        "concatenation": mixed.to_dict(orient="records"),
+        "compression": squeezed.frame.to_dict(orient="records"),
+        "cka": similarity.to_dict(),
+    }
+    return section, found
