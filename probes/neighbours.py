@@ -2,8 +2,8 @@
 
 Selecting the k best of N costs as much as the products if every similarity is sorted. Here each row gets a bar, guessed from
 the first tile it sees such that somewhat more than k of all N will pass it, and only what passes is kept. The guess decides
-how fast this is, never what comes out: a row with fewer than k passed, or too many to keep, is searched again in full. It is
-a good guess when the columns come in random order.
+how fast this is, never what comes out: where more pass than there is room for, the bar is raised to the k-th best so far; a
+row that ends with fewer than k is searched again in full. It is a good guess when the columns come in random order.
 """
 
 import math
@@ -13,7 +13,6 @@ from torch import Tensor
 
 TILE = 5120  # rows and columns of a tile, 105 MB of similarities; a multiple of GROUP
 GROUP = 8  # columns whose maximum is compared with the bar before they are
-ROOM = 3  # times k passed columns are kept
 
 
 class Passed:
@@ -23,8 +22,10 @@ class Passed:
         self.k, self.columns = k, columns
         self.bar = torch.full((rows, 1), torch.nan, device=device)
         self.count = torch.zeros(rows, dtype=torch.int64, device=device)
-        self.values = torch.full((rows, ROOM * k), -torch.inf, device=device)
-        self.index = torch.zeros(rows, ROOM * k, dtype=torch.int32, device=device)
+        self.lost = torch.zeros(rows, dtype=torch.bool, device=device)  # whether there was no room in spite of all
+        self.room = 3 * k + 32
+        self.values = torch.full((rows, self.room), -torch.inf, device=device)
+        self.index = torch.zeros(rows, self.room, dtype=torch.int32, device=device)
 
     def look(self, rows: slice, similarity: Tensor, first: int) -> None:
         """Show `similarity` [R, n] of these rows with the columns `first`, `first` + 1, …; it may be a transposed view."""
@@ -52,19 +53,29 @@ class Passed:
     def _keep(self, rows: slice, row: Tensor, column: Tensor, value: Tensor) -> None:
         """Append to the rows' arrays, whose last slot takes what there is no room for; `row` is ascending."""
         new = torch.bincount(row, minlength=rows.stop - rows.start)
+        if int((self.count[rows] + new).max()) >= self.room:
+            self._raise_bar(rows)
         before = self.count[rows] - (new.cumsum(0) - new)
         slot = torch.arange(len(row), device=row.device) + before.index_select(0, row)
-        room = self.values.shape[1]
-        at = (row + rows.start) * room + slot.clamp_(max=room - 1)
+        at = (row + rows.start) * self.room + slot.clamp_(max=self.room - 1)
         self.values.view(-1).index_copy_(0, at, value)
         self.index.view(-1).index_copy_(0, at, column.int())
         self.count[rows] += new
+        self.lost[rows] |= self.count[rows] >= self.room
+
+    def _raise_bar(self, rows: slice) -> None:
+        """Keep the k best so far of each row; nothing below the last of them can be among the k best of all."""
+        values, at = self.values[rows].topk(self.k)
+        self.index[rows, : self.k] = self.index[rows].gather(1, at)
+        self.values[rows, : self.k] = values
+        self.values[rows, self.k :] = -torch.inf
+        self.bar[rows] = torch.maximum(self.bar[rows], values[:, -1:])
+        self.count[rows] = self.count[rows].clamp(max=self.k)
 
     def best(self) -> tuple[Tensor, Tensor]:
         """([N, k] the best columns of each row, best first; [F] the rows for which that cannot be told)."""
         index = self.index.gather(1, self.values.topk(self.k).indices).long()
-        failed = (self.count < self.k) | (self.count >= self.values.shape[1])
-        return index, failed.nonzero()[:, 0]
+        return index, (self.lost | (self.count < self.k)).nonzero()[:, 0]
 
 
 def nearest(queries: Tensor, base: Tensor, k: int) -> Tensor:
