@@ -117,7 +117,7 @@ def fit_temperatures(
 def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point, str]:
     """The point to keep, and what there is to say about it, where the likelihood has no proper minimum."""
     one_class = likelihood.logits.shape[1] == 1
-    if one_class or (before.slope == 0 and before.curvature == 0 and before.nll > 0):
+    if one_class or (after.slope == 0 and after.curvature == 0 and after.nll > 0):
         return before, "the logits of every row are constant, so any temperature is as good; left at 1"
     if bool(likelihood.on_top.all()):
         # Nothing holds the temperature up unless, by the sigmoid link, other classes saturate too: look at the end itself,

@@ -36,7 +36,7 @@ LOG_2 = math.log(2)
 
 @dataclass(frozen=True)
 class Point:
-    """The likelihood at one temperature: means over the examples, and the confidence of each."""
+    """The likelihood at one temperature: means over the examples, and what each row says of its top-1 class."""
 
     log_inverse: float
     nll: float
@@ -44,6 +44,7 @@ class Point:
     curvature: float
     brier: float
     confidence: Tensor  # [N] probability of the top-1 class
+    rivalled: Tensor  # [N] whether another class may be just as probable
 
     @property
     def temperature(self) -> float:
@@ -76,14 +77,22 @@ class Likelihood:
 
     def at(self, *log_inverses: float) -> list[Point]:
         """The likelihood at each of these values of s = log(1/T); the logits are read once."""
-        moments = self._moments(log_inverses)
+        return self._evaluate([(s, True) for s in log_inverses])
+
+    def beside_one(self, log_inverse: float) -> tuple[Point, Point]:
+        """The likelihood at T = 1, of which slope and curvature are not asked and NaN, and at s = `log_inverse`."""
+        before, point = self._evaluate([(0.0, False), (log_inverse, True)])
+        return before, point
+
+    def _evaluate(self, wanted: list[tuple[float, bool]]) -> list[Point]:
+        moments = self._moments(wanted)
         if not self.masked and not moments.isfinite().all():
             self._check_rows()
             self.masked = True
-            moments = self._moments(log_inverses)
-        return [self._point(s, *moments[i].unbind()) for i, s in enumerate(log_inverses)]
+            moments = self._moments(wanted)
+        return [self._point(s, derivatives, *moments[i].unbind()) for i, (s, derivatives) in enumerate(wanted)]
 
-    def _point(self, s: float, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
+    def _point(self, s: float, derivatives: bool, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
         inverse = math.exp(s)
         if self.link == "softmax":
             log_y = a_y = (self.label - self.top) * _rounded(inverse / LOG_2, self.top) * LOG_2
@@ -101,17 +110,15 @@ class Likelihood:
             ]
         )
         nll, slope, curvature, brier = (float(mean) for mean in arrays.total(rows, 1) / len(self))
-        # The greatest l is 0, so the greatest probability is 1 / total.
-        return Point(s, nll, slope, curvature, brier, total.reciprocal())
+        if not derivatives:
+            slope = curvature = math.nan
+        # The greatest exp(l) is 1: of probability 1 / total, and with a second one the squares sum to 2 at least.
+        return Point(s, nll, slope, curvature, brier, total.reciprocal(), norm.square() > 1.99)
 
     def hits(self, point: Point) -> Tensor:
-        """[N] whether the label is the predicted class, the first of equal maxima.
-
-        Two equal maxima share the probability, so a label on top with more than half of it has no rival: only the other
-        rows are read again.
-        """
-        hits = self.on_top.clone()
-        unsure = hits & (point.confidence <= 0.5)
+        """[N] whether the label is the predicted class, the first of equal maxima; only rows that may have two are read."""
+        hits = self.on_top
+        unsure = hits & point.rivalled
         for span, z in self._chunks():
             rows = unsure[span].nonzero()[:, 0]
             if len(rows):
@@ -143,7 +150,7 @@ class Likelihood:
             z = arrays.tensor(chunk, self.name)
             yield span, z if z.dtype in (torch.float32, torch.float64) else z.float()
 
-    def _moments(self, log_inverses: tuple[float, ...]) -> Tensor:
+    def _moments(self, wanted: list[tuple[float, bool]]) -> Tensor:
         """[points, 4, N]: over classes the sum of exp(l), its norm, the sums of a exp(l) and (a^2 + c) exp(l)."""
         first_look = not len(self.top)
         fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments
@@ -152,7 +159,7 @@ class Likelihood:
         for span, z in self._chunks():
             if not buffers:
                 buffers = tuple(torch.empty_like(z) for _ in range(3))
-                sums = z.new_empty(len(log_inverses), 4, len(self))
+                sums = z.new_zeros(len(wanted), 4, len(self))
                 if first_look:
                     self.top, self.label = z.new_empty(2, len(self)).unbind()
             if first_look:
@@ -165,19 +172,20 @@ class Likelihood:
                 scores.copy_(z)
             if self.masked:
                 scores.clamp_(min=MASK)
-            for i, s in enumerate(log_inverses):
-                fill(scores, math.exp(s), log_p, weight, sums[i, :, span])
+            for i, (s, derivatives) in enumerate(wanted):
+                fill(scores, math.exp(s), log_p, weight, sums[i, :, span], derivatives)
         return sums
 
 
-def _softmax_moments(scores: Tensor, inverse: float, log_p: Tensor, weight: Tensor, out: Tensor) -> None:
+def _softmax_moments(scores: Tensor, inverse: float, log_p: Tensor, weight: Tensor, out: Tensor, derivatives: bool) -> None:
     # In units of log 2, since exp2 takes little more than half the time of exp.
     torch.mul(scores, _rounded(inverse / LOG_2, scores), out=log_p)
     torch.exp2(log_p, out=weight)
     torch.sum(weight, 1, out=out[0])
     torch.linalg.vector_norm(weight, dim=1, out=out[1])
-    torch.sum(weight.mul_(log_p), 1, out=out[2]).mul_(LOG_2)
-    torch.sum(weight.mul_(log_p), 1, out=out[3]).mul_(LOG_2**2)
+    if derivatives:
+        torch.sum(weight.mul_(log_p), 1, out=out[2]).mul_(LOG_2)
+        torch.sum(weight.mul_(log_p), 1, out=out[3]).mul_(LOG_2**2)
 
 
 def _rounded(factor: float, like: Tensor) -> float:
@@ -186,16 +194,17 @@ def _rounded(factor: float, like: Tensor) -> float:
     return factor if like.dtype == torch.float64 else ctypes.c_float(factor).value
 
 
-def _sigmoid_moments(z: Tensor, inverse: float, v: Tensor, weight: Tensor, out: Tensor) -> None:
+def _sigmoid_moments(z: Tensor, inverse: float, v: Tensor, weight: Tensor, out: Tensor, derivatives: bool) -> None:
     torch.mul(z, inverse, out=v)
     log_p = logsigmoid(v)
     torch.exp(log_p - log_p.amax(1, keepdim=True), out=weight)
-    a, c = _sigmoid_derivatives(v)
     torch.sum(weight, 1, out=out[0])
     torch.linalg.vector_norm(weight, dim=1, out=out[1])
-    first = weight * a
-    torch.sum(first, 1, out=out[2])
-    torch.sum(first * a + weight * c, 1, out=out[3])
+    if derivatives:
+        a, c = _sigmoid_derivatives(v)
+        first = weight * a
+        torch.sum(first, 1, out=out[2])
+        torch.sum(first * a + weight * c, 1, out=out[3])
 
 
 def _sigmoid_derivatives(v: Tensor) -> tuple[Tensor, Tensor]:

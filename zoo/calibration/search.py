@@ -73,7 +73,7 @@ def minimum(likelihood: Likelihood) -> tuple[Point, Point, int]:
     sample = likelihood.sample(SAMPLE_ELEMENTS)
     small = sample is likelihood
     start = descend(sample, start, SMALL_TOLERANCE if small else SAMPLE_TOLERANCE)
-    before, point = likelihood.at(0.0, start)
+    before, point = likelihood.beside_one(start)
     bracket = Bracket()
     passes = 1
     while abs((target := bracket.next(point)) - point.log_inverse) > TOLERANCE and passes < MAX_STEPS:
