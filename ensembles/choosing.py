@@ -16,8 +16,9 @@ def choose(library: Library, candidates: Any, accuracies: Sequence[float]) -> li
     """The indices of the models meant by `candidates`, in the library's order.
 
     `None`: all. A name, an index or a pattern (`clip-*`), or a list of them. A boolean mask [M]. A mapping of card fields
-    to a value or a list of values (`{"framework": "contrastive"}`); its key `accuracy` takes a band (low, high) of the
-    accuracy measured on the selection split, as fractions, `None` for no limit: `{"accuracy": (None, 0.78)}` is below 78%.
+    to a value or a list of values (`{"framework": "contrastive"}`), all of which must hold; its key `name` takes names
+    and patterns, and `accuracy` a band (low, high) of the accuracy measured on the selection split, as fractions, `None`
+    for no limit: `{"accuracy": (None, 0.78)}` is below 78%.
     """
     if candidates is None:
         return list(range(len(library)))
@@ -54,6 +55,10 @@ def _matches(library: Library, model: int, fields: Mapping[str, Any], accuracy: 
         if key == "accuracy":
             low, high = _band(wanted)
             if not low <= accuracy < high:
+                return False
+            continue
+        if key == "name":
+            if not any(model in _named(library, one) for one in _listed(wanted, library)):
                 return False
             continue
         card = None if library.runs is None else library.runs[str(library.names[model])].card

@@ -83,7 +83,7 @@ def measure_latency(model: Any) -> float:
 def _one_image(model: Any) -> Any:
     import torch
 
-    return torch.zeros((1, *model.card.transform.size), device=model.device)
+    return torch.zeros((1, *model.transform.size), device=model.device)
 
 
 MEASURES: dict[str, Callable[[Any], float]] = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from ensembles.cards import categories
 from ensembles.choice import Choice, choice
-from ensembles.evaluation import curve, gain_interval
+from ensembles.evaluation import curve
 from ensembles.ground import Ground, survey
 from ensembles.library import Name
 from ensembles.running import TIE, RunningEnsemble
@@ -48,7 +48,7 @@ def best_partners(
         alone = ensemble.score_with(base)
         ensemble.add(base)
         partner, pair = ensemble.best(others)
-        row = {
+        row: dict[str, Any] = {
             "base": names[base],
             "partner": names[partner],
             "category": categories([names[base], names[partner]], ground.library.runs)[1],
@@ -57,11 +57,8 @@ def best_partners(
         }
         if ground.test is not None:
             seen = curve(ground.test, [base, partner], ground.objective, keep={0, 1})
-            low, high = gain_interval(
-                ground.test, ground.objective, seen.parts[0], seen.parts[1], resamples, options.get("seed", 0)
-            )
-            gain = sign * (seen.score[1] - seen.score[0])
-            row |= {"test_alone": seen.score[0], "test_pair": seen.score[1], "gain": gain, "low": low, "high": high}
+            interval = seen.gain_intervals(0, resamples, options.get("seed", 0))[1]
+            row |= {"test_alone": seen.score[0], "test_pair": seen.score[1], "gain": seen.gains(0)[1], "interval": interval}
         rows.append(row)
     return pd.DataFrame(rows)
 

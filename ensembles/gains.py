@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ensembles.combine import Combination, combination
-from ensembles.intervals import bootstrap_mean
+from ensembles.intervals import bootstrap_means
 from zoo import arrays
 from zoo.outputs import Outputs
 
@@ -54,12 +54,13 @@ def improvement(
     counts = of_members.sum(0)
     all_right, all_wrong = counts == len(of_members), counts == 0
     best = of_members[int(accuracies.argmax())]
+    low, high = bootstrap_means((right.astype(float) - best)[None], resamples=resamples, seed=seed)[0].tolist()
     return Improvement(
         accuracy=float(right.mean()),
         members=tuple(accuracies.tolist()),
         over_mean=float(right.mean() - accuracies.mean()),
         over_best=float(right.mean() - accuracies.max()),
-        over_best_interval=bootstrap_mean(right.astype(float) - best, resamples=resamples, seed=seed),
+        over_best_interval=(low, high),
         inconsistent=float((~all_right & ~all_wrong).mean()),
         conversion_rate=_share(right, ~all_right & ~all_wrong),
         right_lost=_share(~right, all_right),

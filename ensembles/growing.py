@@ -95,7 +95,8 @@ def grow(
             left.remove(model)
         advance()
     if not scores:
-        raise InputError(f"budget: no candidate costs as little as {rules.limit:g}")
+        cheapest = min(rules.spent([model]) for model in left)
+        raise InputError(f"budget: the cheapest candidate costs {cheapest:g}, the limit is {rules.limit:g}")
     start = max(1, len(ground.base))
     top = max(scores[start - 1 :])
     best = next(i + 1 for i in range(start - 1, len(scores)) if scores[i] >= top - TIE)

@@ -101,7 +101,7 @@ class Library:
         return self.source.at_least(model, rows if self.examples is None else self.examples[rows], classes)
 
     def check(self, model: int, totals: torch.Tensor, least: float, start: int = 0) -> None:
-        """An error unless rows are distributions; `totals` are the sums of rows from `start` on, `least` is their minimum."""
+        """An error unless rows are distributions: `totals` are the sums of those from `start` on, `least` their minimum."""
         low, high = totals.aminmax()
         # NaN makes every one of these comparisons false.
         if least >= 0 and low >= 1 - arrays.SUM_TOLERANCE and high <= 1 + arrays.SUM_TOLERANCE:

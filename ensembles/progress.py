@@ -7,12 +7,13 @@ from contextlib import contextmanager
 @contextmanager
 def progress_bar(text: str, total: int, show: bool) -> Iterator[Callable[[], None]]:
     """Yields a function to call after each of `total` pieces of work; it does nothing unless `show`."""
-    if not show:
-        yield lambda: None
-        return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    if not (show and console.is_terminal):
+        yield lambda: None
+        return
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda: bar.advance(task)

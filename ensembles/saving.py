@@ -10,6 +10,7 @@ from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
 from zoo.errors import InputError
 from zoo.names import check_safe
 from zoo.outputs import Outputs
+from zoo.registry import known_models
 
 if TYPE_CHECKING:
     from ensembles.path import Path
@@ -25,11 +26,10 @@ def save_path(path: "Path", name: str, title: str = "", overwrite: bool = False)
     cards = [_card(one, name) for one in outputs]
     if name in weights:
         raise InputError(f"{name}: an ensemble cannot be called like one of its members")
-    target = settings.home() / "cards" / f"{name}.md"
-    if target.exists() and read(target).source != "ensemble":
-        raise InputError(f"{name}: {target} is the card of another kind of model; choose another name")
-    if target.exists() and not overwrite:
-        raise InputError(f"{name}: {target} exists already; choose another name, or pass overwrite=True")
+    taken = {known.lower(): card for known, card in known_models().items()}.get(name.lower())
+    if taken is not None and (taken.source != "ensemble" or taken.name != name or not overwrite):
+        hint = ", or pass overwrite=True" if taken.source == "ensemble" and taken.name == name else ""
+        raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
     card = Card(
         name=name,
         source="ensemble",
@@ -49,6 +49,7 @@ def save_path(path: "Path", name: str, title: str = "", overwrite: bool = False)
         details=_record(path, outputs[0]),
         title=title or f"Ensemble of {len(weights)} models",
     )
+    target = settings.home() / "cards" / f"{name}.md"
     files.make_folder(target.parent)
     files.write(target, write(card).encode())
     return read(target)

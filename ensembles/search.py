@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ensembles.costs import Cost, member_costs
-from ensembles.evaluation import curve, gain_interval
+from ensembles.evaluation import curve
 from ensembles.ground import Ground, survey
 from ensembles.growing import Found, Rules, grow, grow_bags
 from ensembles.library import Library, Name
@@ -99,15 +99,12 @@ def _report(
 ) -> Path:
     """What was found, by name, with the test curve and the interval of the gain."""
     names, sign = ground.library.names, ground.objective.sign
-    test_score = gain = interval = None
+    test_score = gains = intervals = None
     if test is not None:
         first, last = found.start - 1, found.best - 1
         seen = curve(test, found.members, ground.objective, found.weights, {first, last})
-        test_score = seen.score
-        gain, interval = sign * (seen.score[last] - seen.score[first]), (0.0, 0.0)
-        if last != first:
-            parts = seen.parts[first], seen.parts[last]
-            interval = gain_interval(test, ground.objective, *parts, resamples, settings["seed"])
+        test_score, gains = seen.score, seen.gains(first)
+        intervals = seen.gain_intervals(first, resamples, settings["seed"])
     shares = np.zeros(len(names))
     np.add.at(shares, found.members[: found.best], found.weights or 1.0)
     shares /= shares.sum()
@@ -119,8 +116,8 @@ def _report(
         best=found.best,
         start=found.start,
         objective=ground.objective.name,
-        gain=gain,
-        interval=interval,
+        test_gains=gains,
+        intervals=intervals,
         costs=None if rules.costs is None else [rules.spent(found.members[: i + 1]) for i in range(len(found.members))],
         settings=settings,
         bags=tuple(_report(bag, ground, None, rules, settings, resamples) for bag in found.bags),
@@ -132,7 +129,7 @@ def _warn_if_noise(path: Path) -> None:
     if path.interval is None or path.gain is None or path.best == path.start or path.interval[0] > 0:
         return
     low, high = path.interval
-    digits = max(2, -math.floor(math.log10(max(abs(low), abs(high), 1e-9))) + 1)
+    digits = max(2, 1 - math.floor(math.log10(max(abs(low), abs(high), 1e-4))))
     warnings.warn(
         f"the gain in {path.objective} on the test split, {path.gain:+.{digits}f} over the start, is within noise (95% "
         f"interval {low:+.{digits}f} to {high:+.{digits}f}); the picks may only fit the selection split",

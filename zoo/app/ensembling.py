@@ -1,7 +1,77 @@
-"""Commands of this group; see `register`."""
+"""Commands that combine models: `zoo ensemble`."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
+
+from zoo.app.comparing import CHART_TYPES, PANEL, DataOption, SplitOption, calibrated, find_runs
+from zoo.app.printing import JsonOption, note, print_json
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
+    app.command("ensemble", rich_help_panel=PANEL)(ensemble)
+
+
+def ensemble(
+    names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
+    base: Annotated[str | None, typer.Option(help="The model to start from. Default: the best one.")] = None,
+    steps: Annotated[int, typer.Option(help="How many models to add.")] = 10,
+    data: DataOption = None,
+    replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
+    candidates: Annotated[list[str] | None, typer.Option(help="Add only these: names or patterns.")] = None,
+    above: Annotated[float | None, typer.Option(help="Add only models at least this accurate, as a fraction.")] = None,
+    below: Annotated[float | None, typer.Option(help="Add only models less accurate than this.")] = None,
+    objective: Annotated[
+        Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="What the search improves.")
+    ] = "accuracy",
+    stop_early: Annotated[bool, typer.Option("--stop-early", help="Stop where no model helps.")] = False,
+    init: Annotated[int, typer.Option(help="Start with so many of the best single models.")] = 1,
+    bags: Annotated[int, typer.Option(help="Average the weights of searches on so many samples of models.")] = 0,
+    budget: Annotated[float | None, typer.Option(help="The members' cost together, at most.")] = None,
+    cost: Annotated[Literal["params", "flops", "latency"], typer.Option(help="How the budget counts.")] = "params",
+    test_fraction: Annotated[float, typer.Option(help="Share of the examples kept for the test; 0: none.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the split into selection and test, and of the samples.")] = 0,
+    split: SplitOption = None,
+    uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Leave temperatures at 1.")] = False,
+    save: Annotated[str | None, typer.Option(help="Keep the ensemble as a model of this name.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Save over an ensemble of that name.")] = False,
+    chart: Annotated[Path | None, typer.Option(help="Write the chart: .html, .svg, .png, .pdf or .json.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Which models to put together, and what it gains on examples the search never saw.
+
+    Greedy search from a base, one model a step; the table shows the score on the selection split, which the search fits,
+    and on the test split, which counts.
+
+    [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
+    """
+    from ensembles import greedy
+    from zoo.errors import InputError
+
+    if chart is not None and chart.suffix not in CHART_TYPES:
+        raise InputError(f"--chart {chart}: expected a name that ends in {', '.join(CHART_TYPES)}")
+    wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
+    if above is not None or below is not None:
+        wanted["accuracy"] = (above, below)
+    with warnings.catch_warnings(record=True) as caught:
+        runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
+        path = greedy(
+            runs if uncalibrated else calibrated(runs, split), base=base, steps=steps, replace=replace,
+            candidates=wanted or None, objective=objective, init=init, stop_early=stop_early, bags=bags, budget=budget,
+            cost=cost, test_fraction=test_fraction, seed=seed, progress=not json,
+        )  # fmt: skip
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        note(f"zoo: {message}")
+    card = path.to_model(save, overwrite=overwrite) if save else None
+    if json:
+        print_json(path.to_dict() | ({"saved": str(card.path)} if card else {}))
+    else:
+        print(path)
+    if card:
+        note(f"wrote {card.path}; `zoo.load({card.name!r})` and `zoo run {card.name}` take it like any model")
+    if chart is not None:
+        path.chart().save(str(chart))
+        note(f"wrote {chart}")
