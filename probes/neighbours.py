@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 TILE = 5120  # rows and columns of a tile, 105 MB of similarities; a multiple of GROUP
+SMALL = 4096  # columns that are sorted in full
 GROUP = 8  # columns whose maximum is compared with the bar before they are
 
 
@@ -122,8 +123,8 @@ def tiles(rows: int) -> list[slice]:
 
 
 def _is_small(base: Tensor, k: int) -> bool:
-    """Whether there are too few columns to guess a bar from their groups, or so few that all can be sorted."""
-    return len(base) < 4 * GROUP * k
+    """Whether there are too few columns to guess a bar from their groups, or so few that all may as well be sorted."""
+    return len(base) < max(SMALL, 4 * GROUP * k)
 
 
 def _search_in_full(queries: Tensor, base: Tensor, k: int, own: Tensor | None = None) -> Tensor:

@@ -82,6 +82,7 @@ def test_tiles_cover_all_rows_once(rows: int) -> None:
 def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tiles, so that bars are guessed from little; sorted or repeated rows make the guesses bad, never the result."""
     monkeypatch.setattr(neighbours, "TILE", 408)
+    monkeypatch.setattr(neighbours, "SMALL", 0)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, 6, generator=generator)
     if order == "sorted":
@@ -103,6 +104,7 @@ def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: p
 def test_half_of_the_products_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """With T tiles a side, T (T + 1) / 2 of them are multiplied."""
     monkeypatch.setattr(neighbours, "TILE", 400)
+    monkeypatch.setattr(neighbours, "SMALL", 0)
     x = torch.randn(1600, 6, generator=torch.Generator().manual_seed(0))
     with FlopCounterMode(display=False) as counter:
         nearest_others(x, x, 10)
