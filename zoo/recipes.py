@@ -69,17 +69,18 @@ def weights_path(name: str) -> Path:
 def make(card: Card) -> None:
     """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
     found = parse_recipe(card.name, None, OBJECTIVES)
-    dataset = settings.default_dataset() if found is None or found.dataset is None else short_name(found.dataset)
-    if dataset == EMBEDDED_DATASET and settings.autotrain():
-        from zoo.training import build
+    if found is None:  # saved under a name of its own
+        command = card.details.get("command", f"zoo train NAME --data {short_name(card.dataset)} --as {card.name}")
+    else:
+        dataset = short_name(found.dataset or settings.default_dataset())
+        if dataset == EMBEDDED_DATASET and settings.autotrain():
+            from zoo.training import build
 
-        build(card.name)
-        return
-    stem = card.name if found is None else dataclasses.replace(found, dataset=None)
-    wanted = short_name(card.dataset) if found is None else dataset
+            return build(card.name)
+        command = f"zoo train {dataclasses.replace(found, dataset=None)} --data {dataset}"
     raise MissingWeights(
-        f"{card.name}: there are no trained weights at {weights_path(card.name)}; make them with "
-        f"`zoo train {stem} --data {wanted}`, or pass weights=False for random ones"
+        f"{card.name}: there are no trained weights at {weights_path(card.name)}; make them with `{command}`, "
+        "or pass weights=False for random ones"
     )
 
 

@@ -1,0 +1,144 @@
+"""One contract for every card: what any model promises, whatever it is and wherever it comes from.
+
+Every card is built with random weights on the meta device, where networks have shapes and no numbers; representatives of
+each source, family and kind of head also run for real. `make test-all` runs every card for real, except those of more than
+400 million parameters.
+"""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import zoo
+from zoo import labels
+from zoo.errors import MissingWeights
+from zoo.model import Model
+
+LARGEST = 400e6
+
+CARDS = [name for name in zoo.list() if zoo.card(name).source not in ("reference", "ensemble")]
+RECIPES = [name for name in CARDS if zoo.card(name).source == "recipe"]
+# Small, and between them every source, every kind of head and most families.
+REPRESENTATIVES = [
+    "clip-vit-b32", "deit-tiny-distilled", "densenet121", "dino-vit-s16", "dpn68", "efficientnet-lite0", "mobileclip2-s0",
+    "mobilenetv4-conv-small", "resnet18-a1", "vit-ti16-augreg",
+    *(name for name in RECIPES if zoo.card(name).architecture in ("resnet8", "resnet20", "all-cnn-c")),
+    "wrn-16-8-cosine", "resnet50-cosine", "inception_v3-squared-error",
+]  # fmt: skip
+
+
+def pictures() -> list[Image.Image]:
+    """Three pictures of different shapes."""
+    rng = np.random.default_rng(0)
+    sizes = ((60, 40, 3), (37, 91, 3), (48, 48, 3))
+    return [Image.fromarray(rng.integers(0, 256, size, np.uint8)) for size in sizes]
+
+
+def check_surroundings(model: Model, name: str) -> None:
+    """What holds without running the network."""
+    card = zoo.card(name)
+    assert model.name == name
+    assert not any(module.training for module in model.network.modules())
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
+    assert (model.head is None) == (card.head == "none") == (not model.classes)
+    assert len(set(model.classes)) == len(model.classes)
+    if card.labels != "none":
+        assert model.classes == labels.classes(card.labels)
+    assert card.transform is None or model.transform.size == card.transform.size
+    assert model.layer_names
+    assert model.num_parameters > 0
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Equal up to the order of summation, which depends on the size of a batch."""
+    scale = float(expected.abs().max())
+    return torch.allclose(found, expected, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", [name for name in CARDS if name not in RECIPES])
+def test_shapes(name: str) -> None:
+    model = zoo.load(name, weights=False, device="meta")
+    check_surroundings(model, name)
+    embeddings, logits = model.forward(torch.empty(2, *model.transform.size, device="meta"))
+    assert embeddings.ndim == 2
+    assert len(embeddings) == 2
+    assert (None if logits is None else tuple(logits.shape)) == ((2, len(model.classes)) if model.classes else None)
+
+
+def check_promises(name: str) -> None:
+    model = zoo.load(name, weights=False, device="cpu")
+    check_surroundings(model, name)
+    if model.num_parameters > LARGEST:
+        pytest.skip(f"{model.num_parameters / 1e6:.0f} million parameters take minutes and gigabytes")
+    images = pictures()
+
+    for image in images:  # the transform is deterministic, and its input is left alone
+        before = image.tobytes()
+        batch = model.transform(image)
+        assert tuple(batch.shape) == tuple(model.transform.size)
+        assert batch.dtype == torch.float32
+        assert torch.equal(batch, model.transform(image))
+        assert image.tobytes() == before
+
+    embeddings = model.embed(images)
+    assert embeddings.shape[0] == len(images)
+    assert torch.isfinite(embeddings).all()
+    assert not torch.allclose(embeddings[0], embeddings[1])  # it looks at the picture
+    model.network.train()  # left on by mistake
+    assert torch.equal(model.embed(images), embeddings)  # the same twice
+    assert close(model.embed(images[1]), embeddings[1:2])  # alone and in a batch
+    if model.classes:
+        logits = model.predict(images)
+        assert logits.shape == (len(images), len(model.classes))
+        assert close(model.head(embeddings), logits)
+    last = model.layer_names[-1]
+    hidden = model.layers(images[2], [last])[last]
+    assert len(hidden) == 1
+    assert torch.isfinite(hidden).all()
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_promises(name: str) -> None:
+    check_promises(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CARDS if name not in REPRESENTATIVES])
+def test_promises_of_the_others(name: str) -> None:
+    check_promises(name)
+
+
+def test_the_cards_that_cannot_be_built_say_so() -> None:
+    for name in zoo.list(source="reference"):
+        with pytest.raises(MissingWeights, match="never published"):
+            zoo.load(name, weights=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18-a1", "vit-ti16-augreg", "deit-tiny-distilled", "dpn68", "mobilenetv4-conv-small"]
+)
+def test_the_librarys_own_answer(name: str) -> None:
+    """Cutting a network into body and head changes nothing: the library's whole network gives the same logits."""
+    import timm
+
+    card = zoo.card(name)
+    torch.manual_seed(0)
+    whole = timm.create_model(card.id).eval()
+    model = zoo.load(name, weights=False, device="cpu")
+    final = whole.pretrained_cfg["classifier"]
+    paths = (final,) if isinstance(final, str) else final
+    body = {key: value for key, value in whole.state_dict().items() if not any(key.startswith(f"{path}.") for path in paths)}
+    model.body.load_state_dict(body)
+    for target, path in zip(final_layers(model, len(paths)), paths, strict=True):
+        target.load_state_dict(whole.get_submodule(path).state_dict())
+    batch = torch.stack([model.transform(image) for image in pictures()])
+    with torch.inference_mode():
+        assert close(model.forward(batch)[1], whole(batch))
+
+
+def final_layers(model: Model, count: int) -> list[torch.nn.Module]:
+    """The layers inside a model's head that the library keeps inside its network."""
+    layers = [module for module in model.head.modules() if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d))]
+    assert len(layers) == count
+    return layers
