@@ -12,7 +12,8 @@ from diversity import feature_charts
 from probes import charts
 from zoo.app.report.document import Figure, Finding, Section, Table
 from zoo.app.report.material import FeatureMaterial
-from zoo.outputs import Runs
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
 
 SEEDS = 3
 PARTS = 8  # points on the compression curve
@@ -56,16 +57,22 @@ def features(
 
 def _transfer_row(name: str, runs: Runs, material: FeatureMaterial, seed: int) -> dict[str, Any]:
     card, train = runs[name].card, material.train[name]
-    x, y = material.transfer_train[name].embeddings, material.transfer_train[name].require_labels()
-    probe = probes.LinearProbe(seed=seed).fit(x, y)
-    test = material.transfer_test[name]
+    seen, test = material.transfer_train[name], material.transfer_test[name]
+    probe = probes.LinearProbe(seed=seed).fit(seen.embeddings, task_labels(seen))
     return {
         "model": name,
         "objective": card.objective if card else None,
         "class separation": float(diversity.class_separation(train.embeddings, train.require_labels())),
-        "transfer": float(probe.score(test.embeddings, test.require_labels())),
+        "transfer": float(probe.score(test.embeddings, task_labels(test))),
         "accuracy": runs[name].accuracy,
     }
+
+
+def task_labels(outputs: Outputs) -> np.ndarray:
+    """The labels [N] of the task itself, whatever classes the model predicts."""
+    if outputs.labels is None:
+        raise InputError(f"{outputs.dataset}: has no labels to probe for; choose a labelled dataset")
+    return outputs.labels
 
 
 def _transfer_chart(frame: pd.DataFrame) -> alt.Chart:
@@ -86,7 +93,7 @@ def _together(material: FeatureMaterial, pair: tuple[str, str], seed: int) -> tu
     """Two models' embeddings of the transfer task: parts of both, the least redundant of both, and their layers."""
     train = {name: np.asarray(material.transfer_train[name].embeddings) for name in pair}
     test = {name: np.asarray(material.transfer_test[name].embeddings) for name in pair}
-    y, y_test = material.transfer_train[pair[0]].require_labels(), material.transfer_test[pair[0]].require_labels()
+    y, y_test = task_labels(material.transfer_train[pair[0]]), task_labels(material.transfer_test[pair[0]])
     mixed = probes.concatenate(train, y, base=pair[0], seeds=SEEDS, test=(test, y_test))
     width = sum(x.shape[1] for x in train.values())
     squeezed = probes.compress(train, y, multiples=max(1, width // PARTS), test=(test, y_test))
