@@ -174,7 +174,7 @@ class _Run:
         loss = float(tally.loss / tally.seen)
         if not math.isfinite(loss):
             raise ZooError(
-                f"epoch {epoch}: the loss is {loss}: training diverged; lower learning_rate or lengthen the warm-up"
+                f"epoch {epoch}: training diverged, the loss is {loss}; lower learning_rate or raise warmup_epochs"
             )
         entry: dict[str, Any] = {"epoch": epoch, "step": self.step, "loss": loss, **tally.summary()}
         entry["learning_rate"] = self.optimiser.param_groups[0]["lr"]

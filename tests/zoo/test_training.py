@@ -1,0 +1,282 @@
+"""The training loop: it learns, it stops and goes on to the same bits, and it fails without losing anything."""
+
+import json
+import resource
+import signal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoo import architectures, datasets
+from zoo.cards import Transform
+from zoo.errors import InputError, ZooError, ZooWarning
+from zoo.model import Network
+from zoo.objectives import ObjectiveHead, get
+from zoo.training import Recipe, fit, fitting
+from zoo.training.optimisation import optimiser
+
+SMALL = Transform((3, 8, 8), (8, 8), "bilinear", (0.3,) * 3, (0.4,) * 3)
+
+
+def recipe(**changes) -> Recipe:
+    usual = {"transform": SMALL, "epochs": 3, "batch_size": 16, "learning_rate": 0.1, "weight_decay": 1e-3}
+    return Recipe(**usual | changes)
+
+
+def network(objective: str = "softmax", seed: int = 0) -> Network:
+    torch.manual_seed(seed)
+    return architectures.build("resnet8", 10, objective, {}, SMALL.size)
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Seventy digits: four batches of sixteen an epoch, six pictures left over."""
+    return datasets.load("digits:train").select(slice(0, 70))
+
+
+def same(one: Network, other: Network) -> bool:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(value.equal(theirs[name]) for name, value in ours.items())
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def kill_at(monkeypatch, steps):
+    """Ends training in the middle of each of these steps, in turn."""
+    coming, original = list(steps), fitting.shift_and_flip
+
+    def dying(pixels, made, step, rows):
+        if coming and step >= coming[0]:
+            coming.pop(0)
+            raise Killed
+        return original(pixels, made, step, rows)
+
+    monkeypatch.setattr(fitting, "shift_and_flip", dying)
+    return coming
+
+
+# Everything that has a state: momentum, batch statistics, averages, the best epoch, dropout, shifts, flips and mixing.
+FULL = {"ema": 0.9, "mixup": 0.3, "shift": 1, "flip": True, "holdout": 20, "warmup_epochs": 1, "epochs": 4}
+
+
+def test_it_learns(few):
+    net = network()
+    done = fit(net, few, recipe(epochs=12))
+    assert [line["epoch"] for line in done.log] == list(range(1, 13))
+    assert done.log[-1]["loss"] < 0.5 * done.log[0]["loss"]
+    assert done.log[-1]["accuracy"] > 0.8
+    assert set(done.log[0]) == {
+        "epoch", "step", "loss", "accuracy", "nll", "class_separation", "learning_rate", "seconds", "pictures_per_second",
+    }  # fmt: skip
+    assert not net.training
+
+
+@settings(max_examples=6, deadline=None)
+@given(steps=st.lists(st.integers(0, 11), min_size=1, max_size=3), saves=st.booleans())
+def test_killed_and_resumed_is_the_undisturbed_run_bit_for_bit(tmp_path_factory, few, steps, saves):
+    """Whether the state was saved just before, or long before, or not yet at all."""
+    folder = tmp_path_factory.mktemp("run")
+    undisturbed = network("sigmoid+dropout")
+    whole = fit(undisturbed, few, recipe(**FULL))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "SHARE", np.inf)
+        left = kill_at(patch, sorted(steps))
+        disturbed = network("sigmoid+dropout")
+        while left:
+            with pytest.raises(Killed):
+                fit(disturbed, few, recipe(**FULL), folder=folder, checkpoint_every=0.0 if saves else 0.05)
+            disturbed = network("sigmoid+dropout", seed=99)  # a new process; its first weights must not matter
+            if not (folder / fitting.CHECKPOINT).exists():
+                disturbed = network("sigmoid+dropout")
+        resumed = fit(disturbed, few, recipe(**FULL), folder=folder)
+    assert same(disturbed, undisturbed)
+    timing = {"seconds", "pictures_per_second"}
+    for ours, theirs in zip(resumed.log, whole.log, strict=True):
+        assert {k: v for k, v in ours.items() if k not in timing} == {k: v for k, v in theirs.items() if k not in timing}
+    assert resumed.epoch == whole.epoch
+
+
+def test_two_runs_are_equal_and_another_seed_is_another_run(few):
+    one, again, other = network(), network(), network()
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    fit(one, few, recipe(shift=1))
+    assert torch.get_rng_state().equal(before)
+    torch.manual_seed(7)
+    fit(again, few, recipe(shift=1))
+    fit(other, few, recipe(shift=1, seed=1))
+    assert same(one, again)
+    assert not same(one, other)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, few):
+    first, second = network(), network(seed=5)
+    fit(first, few, recipe(), folder=tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, [0])
+        done = fit(second, few, recipe(), folder=tmp_path)
+    assert same(first, second)
+    assert done.steps == 12
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert lines == done.log
+
+
+def test_the_first_step_is_the_formula_of_sgd(few):
+    """One step against Nesterov momentum written out, with weight decay on the matrices alone."""
+    net, reference = network(), network()
+    made = recipe(steps=1, batch_size=70, momentum=0.9, weight_decay=0.1)
+    fit(net, few, made)
+    reference.train()
+    pixels = torch.stack([fitting.Pipeline(SMALL)(few[i]) for i in range(70)])
+    order = fitting.loading.order(70, made, 0)[0]
+    labels = torch.from_numpy(few.labels)[torch.from_numpy(order)]
+    z = reference(pixels[torch.from_numpy(order)])[1]
+    torch.nn.functional.cross_entropy(z, labels).backward()
+    for (name, before), after in zip(reference.named_parameters(), net.parameters(), strict=True):
+        gradient = before.grad + (0.1 * before if before.ndim > 1 else 0)
+        expected = before - 0.1 * (gradient + 0.9 * gradient)
+        torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_weight_decay_spares_scales_and_biases_unless_told_otherwise():
+    groups = optimiser(network(), recipe(weight_decay=0.3)).param_groups
+    decayed, spared = groups
+    assert {p.ndim for p in decayed["params"]} == {2, 4}
+    assert {p.ndim for p in spared["params"]} == {1}
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
+    assert optimiser(network(), recipe(weight_decay=0.3, decay_norms=True)).param_groups[1]["weight_decay"] == 0.3
+    assert decayed["nesterov"]
+
+
+def test_the_average_follows_its_recurrence(few, monkeypatch):
+    """w_avg <- 0.8 w_avg + 0.2 w from the second step on; the first step's weights begin it."""
+    seen, original = [], fitting._Run._learn
+
+    def watched(self, *arguments):
+        loss = original(self, *arguments)
+        seen.append(self.head.weight.detach().clone())
+        return loss
+
+    monkeypatch.setattr(fitting._Run, "_learn", watched)
+    net = network()
+    fit(net, few, recipe(ema=0.8))
+    average = seen[0]
+    for weight in seen[1:]:
+        average = 0.8 * average + 0.2 * weight
+    torch.testing.assert_close(net.head.weight.detach(), average)
+    assert not net.head.weight.equal(seen[-1])
+
+
+def test_the_best_epoch_on_the_holdout_is_the_result(few):
+    net = network()
+    done = fit(net, few, recipe(epochs=8, holdout=30, learning_rate=0.4, schedule="exponential"))
+    merits = [(line["holdout_accuracy"], -line["holdout_nll"]) for line in done.log]
+    assert done.epoch == 1 + max(range(8), key=lambda i: merits[i])
+    _, kept_back = fitting.loading.split_holdout(few, recipe(holdout=30))
+    with torch.inference_mode():
+        logits = net(torch.stack([fitting.Pipeline(SMALL)(picture) for picture in kept_back]))[1]
+    assert (logits.argmax(1).numpy() == kept_back.labels).mean() == pytest.approx(
+        done.log[done.epoch - 1]["holdout_accuracy"]
+    )
+
+
+@pytest.mark.parametrize("changes", [{"crop": 0.3, "flip": True}, {"auto_augment": True}, {"mixup": 0.2}])
+def test_augmentation_still_learns(few, changes):
+    done = fit(network(), few, recipe(epochs=6, **changes), workers=0)
+    assert done.log[-1]["loss"] < done.log[0]["loss"]
+
+
+def test_mixed_precision_follows_single_precision(few):
+    half, single = network(), network()
+    rough = fit(half, few, recipe(precision="bfloat16"))
+    exact = fit(single, few, recipe())
+    assert not same(half, single)
+    assert rough.log[-1]["loss"] == pytest.approx(exact.log[-1]["loss"], rel=0.1)
+    assert half.head.weight.dtype == torch.float32
+    with pytest.raises(InputError, match="float16, which needs a GPU"):
+        fit(network(), few, recipe(precision="float16"))
+
+
+def test_a_number_of_steps_may_end_within_an_epoch(few):
+    done = fit(network(), few, recipe(steps=6))
+    assert (done.steps, len(done.log), done.log[-1]["step"]) == (6, 2, 6)
+
+
+def test_a_checkpoint_of_another_recipe_is_refused_and_kept(tmp_path, few):
+    fit(network(), few, recipe(), folder=tmp_path, about={"objective": "softmax"})
+    before = (tmp_path / fitting.CHECKPOINT).read_bytes()
+    with pytest.raises(InputError, match=r"another recipe \(recipe.learning_rate: 0.1 -> 0.2\)"):
+        fit(network(), few, recipe(learning_rate=0.2), folder=tmp_path, about={"objective": "softmax"})
+    with pytest.raises(InputError, match="objective: 'softmax' -> 'cosine'"):
+        fit(network("cosine"), few, recipe(), folder=tmp_path, about={"objective": "cosine"})
+    with pytest.raises(InputError, match="data"):
+        fit(network(), few.select(slice(0, 60)), recipe(), folder=tmp_path, about={"objective": "softmax"})
+    assert (tmp_path / fitting.CHECKPOINT).read_bytes() == before
+    fit(network(), few, recipe(learning_rate=0.2), folder=tmp_path, resume=False)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+def test_a_damaged_checkpoint_is_set_aside_and_training_starts_again(tmp_path, few, damage):
+    undisturbed, net = network(), network()
+    fit(undisturbed, few, recipe(), folder=tmp_path)
+    path = tmp_path / fitting.CHECKPOINT
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[-100] ^= 1
+    path.write_bytes({"truncated": data[:-100], "flipped": data, "empty": b""}[damage])
+    with pytest.warns(ZooWarning, match="set aside as checkpoint.safetensors.corrupt-1"):
+        fit(net, few, recipe(), folder=tmp_path)
+    assert same(net, undisturbed)
+
+
+def test_a_full_disk_ends_in_an_error_and_the_last_good_checkpoint_stays(tmp_path, few, monkeypatch):
+    monkeypatch.setattr(fitting, "SHARE", np.inf)
+    path = tmp_path / fitting.CHECKPOINT
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, [5])
+        with pytest.raises(Killed):
+            fit(network(), few, recipe(), folder=tmp_path, checkpoint_every=0.0)
+    good = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(good) // 2, hard))  # no file may grow longer, as on a full disk
+        with pytest.raises(ZooError, match=r"checkpoint.safetensors: cannot be written.*what is finished is kept"):
+            fit(network(), few, recipe(), folder=tmp_path, checkpoint_every=0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == good
+    assert [file.name for file in tmp_path.iterdir() if "part" in file.name] == []
+    undisturbed, resumed = network(), network()
+    fit(undisturbed, few, recipe())
+    fit(resumed, few, recipe(), folder=tmp_path)
+    assert same(resumed, undisturbed)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, few):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ZooError, match="cannot be written"):
+        fit(network(), few, recipe(), folder=tmp_path / "file" / "run")
+
+
+def test_divergence_is_said(few):
+    with pytest.raises(ZooError, match=r"training diverged, the loss is (nan|inf); lower learning_rate"):
+        fit(network("squared-error"), few, recipe(learning_rate=1e6))
+
+
+def test_heads_and_classes_must_fit(few):
+    bare = architectures.build("resnet8", 10, input_size=SMALL.size)
+    with pytest.raises(InputError, match="ObjectiveHead"):
+        fit(Network(bare.body, None, bare.blocks), few, recipe())
+    with pytest.raises(InputError, match="head has 3 classes, digits"):
+        fit(Network(bare.body, ObjectiveHead(64, 3, get("softmax")), bare.blocks), few, recipe())
+    with pytest.raises(InputError, match="at least two classes"):
+        fit(network(), few.select(few.labels == 3), recipe())
+    with pytest.raises(InputError, match="70 training pictures"):
+        fit(network(), few, recipe(batch_size=71))

@@ -1,0 +1,198 @@
+"""What the network is shown: all of it depends on the seed and on where it is needed, nothing on what came before."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from zoo.cards import Transform
+from zoo.datasets import Dataset, load
+from zoo.errors import InputError
+from zoo.preprocessing import Pipeline
+from zoo.training import Recipe
+from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
+from zoo.training.loading import Pictures, check_classes, order, split_holdout
+from zoo.training.measures import Tally, class_separation
+
+SIDE = 12
+SQUARE = Transform((3, SIDE, SIDE), (SIDE, SIDE), "bilinear", (0.5,) * 3, (0.25,) * 3)
+
+
+def recipe(**settings) -> Recipe:
+    usual = {"transform": SQUARE, "epochs": 3, "batch_size": 8, "learning_rate": 0.1, "weight_decay": 0.0}
+    return Recipe(**usual | settings)
+
+
+def noise(count: int = 20, classes: int = 2, **settings) -> Dataset:
+    """Random pictures of many sizes."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(5, 40, (count, 2))
+    pictures = [Image.fromarray(rng.integers(0, 256, (*size, 3), np.uint8)) for size in sizes]
+    usual = {
+        "name": "noise", "spec": "noise", "ids": [f"p{i}" for i in range(count)], "picture": pictures.__getitem__,
+        "fingerprint": "noise", "classes": tuple(map(str, range(classes))), "labels": np.arange(count) % classes,
+    }  # fmt: skip
+    return Dataset(**usual | settings)
+
+
+def test_each_epoch_visits_pictures_at_most_once_and_in_its_own_order():
+    first, second = order(21, recipe(), 0), order(21, recipe(), 1)
+    assert first.shape == (2, 8)
+    assert len(np.unique(first)) == 16
+    assert (first != second).any()
+    assert (order(21, recipe(), 0) == first).all()
+    assert (order(21, recipe(seed=1), 0) != first).any()
+
+
+def test_the_holdout_and_the_rest_are_all_there_is():
+    dataset = noise()
+    learnt, kept_back = split_holdout(dataset, recipe(holdout=5))
+    assert (len(learnt), len(kept_back)) == (15, 5)
+    assert set(learnt.ids) | set(kept_back.ids) == set(dataset.ids)
+    assert split_holdout(dataset, recipe(holdout=5))[1].ids == kept_back.ids
+    with pytest.raises(InputError, match="holdout is 20"):
+        split_holdout(dataset, recipe(holdout=20))
+
+
+def test_without_random_crops_training_starts_from_what_prediction_sees():
+    dataset = noise()
+    pictures = Pictures(dataset, PictureAugmentation(recipe()))
+    numbers = np.array([3, 17])
+    (batch,) = pictures.batches(1, [numbers])
+    assert batch.equal(torch.stack([Pipeline(SQUARE).pixels(dataset[int(i)]) for i in numbers]))
+
+
+@pytest.mark.parametrize("settings", [{"crop": 0.1}, {"auto_augment": True}, {"crop": 0.3, "auto_augment": True}])
+def test_a_pictures_augmentation_depends_on_seed_epoch_and_picture_alone(settings):
+    dataset, augment = noise(), PictureAugmentation(recipe(**settings))
+    torch.manual_seed(5)
+    first = augment(dataset[0], epoch=2, number=0)
+    expected = torch.rand(1)
+    torch.manual_seed(6)
+    torch.manual_seed(5)
+    again = augment(dataset[0], epoch=2, number=0)
+    assert first.equal(again)
+    assert torch.rand(1) == expected  # the caller's own random numbers go on undisturbed
+    assert first.shape == (3, SIDE, SIDE)
+    assert first.dtype == torch.uint8
+    others = [augment(dataset[0], epoch, 0) for epoch in range(3, 9)]
+    assert not all(first.equal(other) for other in others)
+
+
+def test_workers_change_nothing():
+    dataset, augment = noise(), PictureAugmentation(recipe(crop=0.2))
+    batches = [np.array([1, 5, 7]), np.array([0, 19, 2])]
+    alone = list(Pictures(dataset, augment, workers=0).batches(4, batches))
+    together = list(Pictures(dataset, augment, workers=2).batches(4, batches))
+    assert all(a.equal(b) for a, b in zip(alone, together, strict=True))
+
+
+def test_random_crops_keep_their_share_of_the_picture():
+    """A picture whose red rises from left to right: the spread of red in the crop is the share of the width."""
+    ramp = Image.fromarray(np.tile(np.arange(200, dtype=np.uint8)[None, :, None], (200, 1, 3)))
+    augment = PictureAugmentation(recipe(crop=0.5))
+    widths = [float(np.ptp(augment(ramp, 0, number)[0].numpy())) / 200 for number in range(60)]
+    assert min(widths) > (0.5 * 3 / 4) ** 0.5 - 0.1
+    assert max(widths) > 0.85
+    assert np.std(widths) > 0.05
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_picture_that_does_not_decode_is_named(workers):
+    from zoo.datasets import Undecodable
+
+    good = noise()
+
+    def picture(number: int) -> Image.Image:
+        if number == 7:
+            raise Undecodable("broken data stream")
+        return good.picture(number)
+
+    broken = noise(picture=picture)
+    with pytest.raises(Undecodable, match="noise: picture p7: broken data stream"):
+        Pictures(broken, PictureAugmentation(recipe()))
+    with pytest.raises(Undecodable, match="noise: picture p7: broken data stream"):
+        list(Pictures(broken, PictureAugmentation(recipe(crop=0.5)), workers).batches(0, [np.array([6, 7])]))
+
+
+def test_shifts_move_the_whole_picture_and_let_in_black():
+    pixels = torch.randint(1, 256, (8, 3, SIDE, SIDE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    moved = shift_and_flip(pixels, recipe(shift=2), step=3, rows=slice(0, 8))
+    padded = torch.nn.functional.pad(pixels, [2] * 4)
+    offsets = set()
+    for before, after in zip(padded, moved, strict=True):
+        found = [
+            (top, left) for top in range(5) for left in range(5)
+            if before[:, top : top + SIDE, left : left + SIDE].equal(after)
+        ]  # fmt: skip
+        assert len(found) == 1
+        offsets.add(found[0])
+    assert len(offsets) > 2
+
+
+def test_flips_mirror_about_half():
+    pixels = torch.randint(0, 256, (64, 3, SIDE, SIDE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    flipped = shift_and_flip(pixels, recipe(flip=True, batch_size=64), step=0, rows=slice(0, 64))
+    same = [a.equal(b) for a, b in zip(flipped, pixels, strict=True)]
+    mirrored = [a.equal(b.flip(2)) for a, b in zip(flipped, pixels, strict=True)]
+    assert all(a != b for a, b in zip(same, mirrored, strict=True))
+    assert 16 < sum(mirrored) < 48
+
+
+def test_processes_make_the_same_batch_together_as_one_alone():
+    pixels = torch.randint(0, 256, (8, 3, SIDE, SIDE), dtype=torch.uint8)
+    settings = recipe(shift=2, flip=True)
+    whole = shift_and_flip(pixels, settings, step=5, rows=slice(0, 8))
+    halves = [shift_and_flip(pixels[rows], settings, step=5, rows=rows) for rows in (slice(0, 4), slice(4, 8))]
+    assert whole.equal(torch.cat(halves))
+
+
+def test_mixup_blends_pictures_and_targets_by_one_weight():
+    images, targets = torch.rand(4, 3, SIDE, SIDE), torch.eye(4)
+    assert mix(images, targets, recipe(), 0)[0] is images
+    blended, soft = mix(images, targets, recipe(mixup=0.4), 7)
+    share = soft[0, 0]
+    assert 0 < share < 1
+    torch.testing.assert_close(soft, share * targets + (1 - share) * targets.flip(0))
+    torch.testing.assert_close(blended, share * images + (1 - share) * images.flip(0))
+    weights = [mix(images, targets, recipe(mixup=1.0), step)[1][0, 0].item() for step in range(200)]
+    assert np.mean(weights) == pytest.approx(0.5, abs=0.08)
+    assert np.std(weights) == pytest.approx(12**-0.5, abs=0.05)  # Beta(1, 1) is uniform
+
+
+def test_data_to_learn_from_has_two_classes():
+    with pytest.raises(InputError, match="only '1'"):
+        check_classes(noise(labels=np.ones(20, np.int64)))
+    with pytest.raises(InputError, match="has no labels"):
+        check_classes(noise(labels=None))
+    with pytest.raises(InputError, match="no picture at all"):
+        check_classes(load("digits:train").select(slice(0, 0)))
+
+
+def test_class_separation_is_that_of_all_pairs():
+    """Equation 11 of Kornblith et al. (2021) as it stands: a double loop over examples."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 6)) + 0.5, rng.integers(0, 3, 40)
+    tally = Tally.empty(4, 6, torch.device("cpu"))  # a class without examples takes no part
+    for rows in (slice(0, 15), slice(15, 40)):
+        features, labels = torch.tensor(x[rows]), torch.tensor(y[rows])
+        tally.add(features, torch.zeros(len(labels), 4), labels, "softmax")
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    distance = 1 - unit @ unit.T
+    within = np.mean([distance[np.ix_(y == k, y == k)].mean() for k in range(3)])
+    total = np.mean([distance[np.ix_(y == j, y == k)].mean() for j in range(3) for k in range(3)])
+    assert tally.summary()["class_separation"] == pytest.approx(1 - within / total, abs=1e-6)
+    assert class_separation(torch.ones(2, 3) * 5, torch.tensor([5, 5])) == pytest.approx(0.0)
+
+
+def test_accuracy_and_nll_are_means_over_examples():
+    rng = np.random.default_rng(1)
+    z, y = rng.normal(size=(30, 5)), rng.integers(0, 5, 30)
+    tally = Tally.empty(5, 2, torch.device("cpu"))
+    tally.add(torch.ones(10, 2), torch.tensor(z[:10]), torch.tensor(y[:10]), "softmax", torch.tensor(2.0))
+    tally.add(torch.ones(20, 2), torch.tensor(z[10:]), torch.tensor(y[10:]), "softmax", torch.tensor(5.0))
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    found = tally.summary()
+    assert found["accuracy"] == pytest.approx((z.argmax(1) == y).mean())
+    assert found["nll"] == pytest.approx(-np.log(p[np.arange(30), y]).mean(), rel=1e-5)
+    assert float(tally.loss / tally.seen) == pytest.approx(4.0)
