@@ -29,7 +29,7 @@ def stack(
     `multilabel`. Every dimension is standardised on the rows the probe sees, alone and in pairs alike, so that no model
     outweighs another by its scale. `test` is (features by name, labels) to score on; without it a fifth of each class is
     held out (a fifth of all rows if `multilabel`). `probe` is any estimator with `fit` and `score`, copied for each
-    fit; by default a `LinearProbe` with `probe_options`. Where examples have several labels it must be given.
+    fit; by default a `LinearProbe`, or where examples have several labels a `MultilabelProbe`, with `probe_options`.
 
     Returns a frame, the models alone first: `first`, `second` (None for a model alone), `dimensions`, `metric`, `score`, and
     `gain`, what the pair scores above the better of its two (NaN for a model alone).
@@ -40,9 +40,7 @@ def stack(
     """
     if probe is not None and probe_options:
         raise InputError(f"probe: options are its own, found {', '.join(probe_options)} beside it; set them on the probe")
-    if probe is None and multilabel:
-        raise InputError("multilabel: expected a probe for several labels an example, found none; pass probe=")
-    model = LinearProbe(**probe_options) if probe is None else probe
+    model = _probe(multilabel, probe_options) if probe is None else probe
     shared = gather(features, y, test, multilabel).standardised()
     table: dict[tuple[str, ...], tuple[int, float]] = {}
     for names in [*((name,) for name in features), *combinations(features, 2)]:
@@ -63,3 +61,11 @@ def stack(
             ],
         }
     )
+
+
+def _probe(multilabel: bool, options: Mapping[str, Any]) -> Any:
+    if not multilabel:
+        return LinearProbe(**options)
+    from .multilabel import MultilabelProbe
+
+    return MultilabelProbe(**options)
