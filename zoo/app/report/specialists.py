@@ -68,7 +68,7 @@ def _strip(comparison: Any, pictures: Dataset | None) -> list[Picture]:
         return []
     row_of = {row_id: row for row, row_id in enumerate(pictures.ids)}
     strip = []
-    for row in comparison.extremes(PICTURES).to_dict(orient="records"):
+    for row in comparison.extremes(PICTURES).drop_duplicates("id").to_dict(orient="records"):
         if row["id"] in row_of:
             said = [f"{name}: {describe(row[side])} ({row[f'confidence_{side}']:.0%})" for name, side in _sides(comparison)]
             truth = f"truth: {describe(row['label'])}"
