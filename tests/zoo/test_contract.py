@@ -56,11 +56,16 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.allclose(found, expected, rtol=1e-4, atol=1e-4 * scale)
 
 
-@pytest.mark.parametrize("name", [name for name in CARDS if name not in RECIPES])
+@pytest.mark.parametrize("name", [name for name in CARDS if name not in RECIPES or name not in REPRESENTATIVES])
 def test_shapes(name: str) -> None:
     model = zoo.load(name, weights=False, device="meta")
     check_surroundings(model, name)
-    embeddings, logits = model.forward(torch.empty(2, *model.transform.size, device="meta"))
+    batch = torch.empty(2, *model.transform.size, device="meta")
+    if name in RECIPES:  # their heads turn autocast off, of which the meta device has none
+        assert model.body(batch).shape == (2, model.head.in_features)
+        assert model.head.out_features == len(model.classes)
+        return
+    embeddings, logits = model.forward(batch)
     assert embeddings.ndim == 2
     assert len(embeddings) == 2
     assert (None if logits is None else tuple(logits.shape)) == ((2, len(model.classes)) if model.classes else None)

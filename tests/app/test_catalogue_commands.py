@@ -1,0 +1,130 @@
+"""`zoo list` and `zoo show`, as a person runs them."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zoo
+from zoo import cards
+
+
+def command(*words: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    return subprocess.run([sys.executable, "-m", "zoo", *words], capture_output=True, text=True, env=environment)
+
+
+def test_list_fits_the_terminal_and_names_stay_whole() -> None:
+    result = command("list")
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0
+    assert max(map(len, lines)) <= 80
+    names = [line.split()[0].rstrip("*") for line in lines[1:]]
+    assert names == zoo.list()
+    assert lines[0].split()[:3] == ["name", "family", "trained"]
+    assert f"{len(names)} models" in result.stderr
+
+
+def test_list_a_pattern() -> None:
+    lines = command("list", "clip-*").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == zoo.list("clip-*")
+
+
+def test_weights_that_are_here_are_marked() -> None:
+    lines = command("list", "efficientnet-lite*").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["efficientnet-lite0*", "efficientnet-lite1*", "efficientnet-lite2*"]
+
+
+def test_list_by_fields() -> None:
+    rows = json.loads(command("list", "-f", "objective=cosine", "--json").stdout)
+    assert [row["name"] for row in rows] == zoo.list(objective="cosine")
+    assert set(rows[0]) >= {"name", "family", "dataset", "framework", "objective", "license", "accuracy", "weights_here"}
+    rows = json.loads(command("list", "--field", "accuracy=74..78", "--field", "source=timm", "--json").stdout)
+    assert rows
+    assert all(74 <= row["accuracy"] <= 78 and row["source"] == "timm" for row in rows)
+    rows = json.loads(command("list", "-f", "tau=0.05", "--json").stdout)
+    assert "resnet50-cosine" in [row["name"] for row in rows]
+    rows = json.loads(command("list", "-f", "input_size=[3, 299, 299]", "--json").stdout)
+    assert "inception-v3" in [row["name"] for row in rows]
+
+
+def test_nothing_found_is_no_failure() -> None:
+    result = command("list", "no-such-*")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "no model matches no-such-*" in result.stderr
+    assert json.loads(command("list", "no-such-*", "--json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("list", "-f", "objectiv=cosine"), "zoo: unknown field 'objectiv'; did you mean objective?"),
+        (("list", "-f", "objective"), "zoo: --field objective: expected KEY=VALUE, e.g. objective=cosine"),
+        (("list", "-f", "accuracy=a..b"), "zoo: --field accuracy=a..b: the value cannot be read"),
+        (("show", "resnet50-cosin"), "did you mean resnet50-cosine?"),
+        (("show", "../../etc/passwd"), "expected letters, digits"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_exit_code_2(words: tuple[str, ...], message: str) -> None:
+    result = command(*words)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["resnet50-cosine", "clip-vit-b32", "resnet8", "mpl-efficientnet-l2", "resnet8-cosine-s3"])
+def test_show(name: str) -> None:
+    result = command("show", name)
+    assert result.returncode == 0
+    card = zoo.card(name)
+    for said in (name, card.license, card.architecture, card.training.dataset, card.training.objective):
+        assert said in result.stdout
+    # Addresses are left in one piece, however long.
+    assert all(len(line) <= 80 or "https://" in line for line in result.stdout.splitlines())
+
+
+def test_show_json_and_the_card_itself() -> None:
+    shown = json.loads(command("show", "resnet50-cosine", "--json").stdout)
+    assert shown["training"]["objective"] == "cosine"
+    assert shown["accuracy"] == 77.9
+    assert shown["weights_here"] is False
+    assert command("show", "resnet50-cosine", "--card").stdout == zoo.card("resnet50-cosine").path.read_text()
+    made = command("show", "wrn-16-8-softmax.cifar10", "--card").stdout
+    assert cards.parse(made, "made").architecture == "wrn-16-8"
+
+
+def test_show_one_of_the_users_cards(zoo_home: Path) -> None:
+    (zoo_home / "cards").mkdir()
+    card = dataclasses.replace(zoo.card("resnet8-cosine"), name="mine", title="Mine", body="# Mine\n\nA note of my own.")
+    (zoo_home / "cards" / "mine.md").write_text(cards.write(card))
+    assert "A note of my own." in command("show", "mine").stdout
+    assert "mine" in command("list", "mine").stdout
+
+
+def test_list_takes_less_than_half_a_second() -> None:
+    """Processor time, so that a busy machine does not fail it; torch is not among what is loaded."""
+    command("list")  # fills caches, as the first time ever does
+    code = (
+        "import sys, time\n"
+        "from zoo.app.main import main\n"
+        "sys.argv = ['zoo', 'list']\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    loaded = {'torch', 'numpy', 'timm', 'rich.table'} & {*sys.modules}\n"
+        "    print(time.process_time(), sorted(loaded), file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    seconds, loaded = result.stderr.splitlines()[-1].split(" ", 1)
+    assert loaded == "[]"
+    assert float(seconds) < 0.5
+
+
+def test_help_has_an_example() -> None:
+    assert "zoo list 'clip-*'" in command("list", "--help").stdout
+    assert "zoo show resnet50-cosine" in command("show", "--help").stdout
