@@ -143,7 +143,7 @@ def _store(
     from safetensors.torch import save
 
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    data = save(state, metadata={"zoo": json.dumps({"model": made.name})})
+    data = save(state)
     card = describe(made, train_set, done, results, hashlib.sha256(data).hexdigest())
     files.write(files.make_folder(place / "cards") / f"{made.name}.md", cards.write(card).encode())
     folder = place / "weights" / made.name

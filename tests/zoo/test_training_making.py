@@ -1,0 +1,166 @@
+"""Named models: trained once, described, found by name, and never mistaken for another."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import zoo
+from zoo import cards, files, settings
+from zoo.errors import InputError, MissingWeights, ZooError
+from zoo.training import fitting, making, train
+
+
+def quick(name: str = "resnet8-cosine", **arguments) -> making.Trained:
+    return train(name, **{"data": "digits[:100]", "epochs": 1} | arguments)
+
+
+def test_a_trained_model_is_found_by_name_with_all_that_made_it(zoo_home):
+    made = quick(seed=3, tau=0.2)
+    assert made.name == "resnet8-cosine-s3"
+    assert made.name in zoo.list("resnet8-cosine-s*")
+    card = zoo.card(made.name)
+    assert card.training.hyperparameters.items() >= {"tau": 0.2, "epochs": 1, "batch_size": 32}.items()
+    assert (card.seed, card.dataset, card.objective, card.labels) == (3, "digits", "cosine", "digits")
+    assert card.details["command"] == "zoo train resnet8-cosine-s3 --data 'digits:train[:100]' --set tau=0.2 --set epochs=1"
+    assert set(made.results) == {
+        f"{part}_{measure}" for part in ("train", "test") for measure in ("accuracy", "nll", "class_separation")
+    }
+    assert card.sha256 == files.sha256(zoo_home / "weights" / made.name / "model.safetensors")
+    assert sorted(path.name for path in made.folder.iterdir()) == ["log.jsonl", "model.safetensors"]
+    assert len(made.log) == 1
+
+    model = zoo.load(made.name)
+    test = zoo.datasets.load("digits:test")
+    logits = model.predict(list(test))
+    assert logits.shape == (len(test), 10)
+    assert (logits.argmax(1).numpy() == test.labels).mean() == pytest.approx(made.results["test_accuracy"], abs=1e-6)
+    assert logits.abs().max() <= 1 / 0.2 + model.head.bias.abs().max()  # its own logits: a cosine over tau, plus a bias
+
+
+def test_a_finished_model_is_left_alone(zoo_home):
+    first = quick()
+    weights = zoo_home / "weights" / first.name / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    second = quick()
+    assert (first.fresh, second.fresh) == (True, False)
+    assert weights.stat().st_mtime_ns == before
+    assert second.card == first.card
+    assert quick(restart=True).fresh
+    assert weights.stat().st_mtime_ns > before
+
+
+def test_another_recipe_does_not_take_a_finished_models_name():
+    quick()
+    with pytest.raises(InputError, match=r"another recipe \(hyperparameters.tau: 0.1 -> 0.3\).*--as"):
+        quick(tau=0.3)
+    with pytest.raises(InputError, match="pictures of digits:train"):
+        quick(data="digits[:120]")
+    other = quick(tau=0.3, save_as="warmer")
+    assert zoo.load("warmer").head.objective.hyperparameters == {"tau": 0.3}
+    assert other.card.details["command"].endswith("--as warmer")
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
+    one, two = quick(home=tmp_path / "a"), quick(home=tmp_path / "b")
+    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
+    other = quick(home=tmp_path / "b", seed=1)
+    assert (one.folder / "model.safetensors").read_bytes() != (other.folder / "model.safetensors").read_bytes()
+
+
+def test_killed_between_training_and_the_last_file(zoo_home, monkeypatch):
+    """The card is there and the weights are not: the next call writes them, to the same bytes, without training again."""
+    whole = quick()
+    expected = (whole.folder / "model.safetensors").read_bytes()
+    original = files.write
+
+    def dying(path, data):
+        if path.name == "model.safetensors":
+            raise KeyboardInterrupt
+        original(path, data)
+
+    monkeypatch.setattr(files, "write", dying)
+    with pytest.raises(KeyboardInterrupt):
+        quick(save_as="again")
+    monkeypatch.setattr(files, "write", original)
+    assert "again" in zoo.list("again")
+    monkeypatch.setattr(fitting, "shift_and_flip", None)  # no step may be taken
+    assert quick(save_as="again").fresh
+    assert (zoo_home / "weights" / "again" / "model.safetensors").read_bytes() == expected
+
+
+def test_two_at_once_make_one(zoo_home, capsys):
+    made: list[making.Trained] = []
+    threads = [threading.Thread(target=lambda: made.append(quick(epochs=2))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.fresh for one in made) == [False, True]
+    assert "another process is training resnet8-cosine" in capsys.readouterr().err
+
+
+def test_pictures_of_mixed_size_and_classes_of_ones_own(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        for kind, brightness in (("dark", 0), ("light", 128)):
+            folder = tmp_path / "lamps" / kind
+            folder.mkdir(parents=True, exist_ok=True)
+            size = tuple(rng.integers(6, 60, 2))
+            Image.fromarray(rng.integers(brightness, brightness + 128, (*size, 3), np.uint8)).save(folder / f"{number}.png")
+    made = train("resnet8-softmax", data=f"folder:{tmp_path / 'lamps'}", epochs=3, batch_size=20)
+    assert made.name == "resnet8-softmax.lamps"
+    model = zoo.load(made.name)
+    assert model.classes == ("dark", "light")
+    assert made.results["train_accuracy"] == 1.0
+    black = Image.new("RGB", (30, 20))
+    assert model.classes[int(model.predict([black])[0].argmax())] == "dark"
+
+
+def test_data_with_one_class_only(tmp_path):
+    for number in range(4):
+        (tmp_path / "one" / "cat").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "one" / "cat" / f"{number}.png")
+    with pytest.raises(InputError, match="at least two classes, found only 'cat'"):
+        train("resnet8-softmax", data=f"folder:{tmp_path / 'one'}", batch_size=2)
+
+
+def test_a_data_set_that_is_not_here():
+    with pytest.raises(ZooError, match="cifar10"):
+        train("resnet8-softmax", data="cifar10")
+
+
+@pytest.mark.slow
+def test_loading_builds_once_and_says_so(zoo_home, capsys, monkeypatch):
+    model = zoo.load("resnet8-cosine")
+    said = capsys.readouterr().err
+    assert said.startswith("zoo: building resnet8-cosine once")
+    assert "zoo train resnet8-cosine --data in1k" in said
+    test = zoo.datasets.load("digits:test")
+    assert (model.predict(list(test)).argmax(1).numpy() == test.labels).mean() >= 0.93
+    monkeypatch.setattr(making, "train", None)
+    again = zoo.load("resnet8-cosine")
+    assert capsys.readouterr().err == ""
+    assert torch.equal(again.head.weight, model.head.weight)
+
+
+def test_loading_can_be_told_not_to_build(monkeypatch):
+    monkeypatch.setenv("ZOO_AUTOTRAIN", "0")
+    with pytest.raises(MissingWeights, match="zoo train resnet8-cosine --data digits"):
+        zoo.load("resnet8-cosine")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", zoo.objectives.list())
+def test_every_objective_learns_the_digits(objective):
+    made = train(f"resnet8-{objective}", data="digits")
+    assert made.results["test_accuracy"] >= 0.93
+
+
+def test_the_card_survives_its_file(zoo_home):
+    made = quick("resnet8-sigmoid+dropout", rho=0.9)
+    assert cards.read(settings.home() / "cards" / f"{made.name}.md") == made.card
+    assert made.card.link == "sigmoid"
+    assert zoo.load(made.name).head.objective.name == "sigmoid+dropout"
