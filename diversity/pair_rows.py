@@ -9,6 +9,7 @@ from torch import Tensor
 from diversity.ensembled import ensemble, split_cells
 from diversity.specialization import angle
 from zoo import arrays
+from zoo.errors import InputError
 from zoo.outputs import Outputs
 
 CHUNK = 2048
@@ -28,6 +29,18 @@ class PairRows:
     overlap: np.ndarray | None = None  # [N, 3]: sum_k p_1 p_2, and both models' probability of the label
 
 
+def probabilities(outputs: Outputs, rows: slice) -> Tensor:
+    """The model's probabilities of some rows, or an error that names the example where they are not finite."""
+    p = arrays.tensor(outputs.probabilities(rows), outputs.name)
+    finite = p.amax(1).isfinite()
+    if not bool(finite.all()):
+        row = rows.start + int((~finite).nonzero()[0, 0])
+        raise InputError(
+            f"{outputs.name}: example {str(outputs.ids[row])!r} has logits or probabilities that are not finite"
+        )
+    return p
+
+
 def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     """The ten counts of `split_cells`, with the first model standing in for the ensemble, and the rows."""
     rows = PairRows(a.ids, a.require_labels(), a.predictions(), b.predictions())
@@ -41,8 +54,8 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     parts: list[tuple[Tensor, ...]] = []
     for start in range(0, len(a), CHUNK):
         rows = slice(start, min(start + CHUNK, len(a)))
-        p = arrays.tensor(a.probabilities(rows), a.name)
-        q = arrays.tensor(b.probabilities(rows), b.name).to(p)
+        p = probabilities(a, rows)
+        q = probabilities(b, rows).to(p)
         y = torch.from_numpy(labels[rows]).to(p.device)[:, None]
         overlap = torch.stack([(p * q).sum(1), p.gather(1, y)[:, 0], q.gather(1, y)[:, 0]], 1)
         parts.append((ensemble(p, q), p.amax(1), q.amax(1), overlap))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from diversity.categories import CATEGORIES, category
 from diversity.ensembled import ENSEMBLE_MEASURES, ensemble, from_split_cells, split_cells
+from diversity.pair_rows import probabilities
 from diversity.tables import MEASURES
 from zoo import arrays
 from zoo.errors import InputError
@@ -112,7 +113,7 @@ def _counts(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -
     used = sorted({i for pair in pairs for i in pair})
     for start in range(0, len(labels), CHUNK):
         rows = slice(start, min(start + CHUNK, len(labels)))
-        probs = {i: arrays.tensor(runs[i].probabilities(rows), runs[i].name) for i in used}
+        probs = {i: probabilities(runs[i], rows) for i in used}
         device = next(iter(probs.values())).device
         y = labels[rows].to(device)
         top = {i: p.argmax(1) for i, p in probs.items()}

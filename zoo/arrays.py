@@ -86,7 +86,23 @@ def logits(values: Any, name: str = "logits") -> torch.Tensor:
         raise InputError(
             f"{name}: row {row} has NaN, +inf or no finite value ({int(bad.sum())} such rows); expected finite logits"
         )
+    refuse_probabilities(z, name)
     return z
+
+
+def refuse_probabilities(values: torch.Tensor, name: str) -> None:
+    """An error where declared logits [N, K] are distributions row after row, which logits never are by accident.
+
+    The first rows are looked at; a few rows, or one-hot ones, are given the benefit of the doubt.
+    """
+    few = values[:64]
+    few = few if few.dtype == torch.float64 else few.float()
+    if few.shape[0] < 8 or few.shape[1] < 2:
+        return
+    sums_to_one = (few.sum(1) - 1).abs() <= (SUM_TOLERANCE if values.element_size() < 4 else 1e-4)
+    soft = ((few > 0) & (few < 1)).any(1)
+    if bool((sums_to_one & soft & (few >= 0).all(1)).all()):
+        raise InputError(f"{name}: every row sums to one, so these are probabilities; declare them as such, or pass logits")
 
 
 def probabilities(values: Any, name: str = "probabilities") -> torch.Tensor:

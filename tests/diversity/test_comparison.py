@@ -221,6 +221,18 @@ def test_extremes_name_examples_a_person_can_look_at(comparison):
     assert everything["theta"].tolist() == [comparison.theta.max(), comparison.theta.min()]
 
 
+def test_a_row_that_is_not_finite_is_named():
+    z = arrays(1)[0].copy()
+    z[271, 2] = np.nan
+    broken = dataclasses.replace(outputs("b", 1), values=Column([z]))
+    for call in (
+        lambda: diversity.compare(outputs("a", 0), broken),
+        lambda: diversity.pair_frame(Runs([outputs("a", 0), broken])),
+    ):
+        with pytest.raises(InputError, match="b: example '271' has logits or probabilities that are not finite"):
+            call()
+
+
 def test_unknown_interval(comparison):
     with pytest.raises(InputError, match="no interval for 'cka'"):
         comparison.interval("cka")

@@ -73,6 +73,16 @@ def test_labels_know_their_limits():
         arrays.labels([0, 1], rows=3)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_probabilities_declared_as_logits(dtype):
+    p = np.random.default_rng(0).dirichlet(np.ones(6), 20).astype(dtype)
+    with pytest.raises(InputError, match="z: every row sums to one, so these are probabilities"):
+        arrays.logits(p, "z")
+    arrays.logits(p[:3], "z")  # a few rows may sum to one by chance
+    arrays.logits(np.eye(6)[np.arange(20) % 6], "z")  # and one-hot rows may be logits
+    arrays.logits(p - 0.01, "z")
+
+
 def test_masked_classes_and_half_precision_are_fine():
     assert arrays.logits(np.array([[0.0, -np.inf]], np.float16)).dtype == torch.float16
     thousand = np.full((2, 1000), 1e-3, np.float16)

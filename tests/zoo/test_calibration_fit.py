@@ -276,6 +276,11 @@ class TestFaults:
         with pytest.raises(InputError, match=message):
             fit_temperature(z, np.asarray(y, int) if len(y) == 0 else y)
 
+    def test_probabilities_instead_of_logits(self):
+        z, y = drawn(50, 4)
+        with pytest.raises(InputError, match="these are probabilities"):
+            fit_temperature(to_probabilities(z), y)
+
     def test_unknown_link(self):
         with pytest.raises(InputError, match="softmax or sigmoid"):
             fit_temperature(np.zeros((2, 3)), [0, 1], "probit")

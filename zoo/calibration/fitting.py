@@ -74,6 +74,7 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
     y = arrays.labels(labels, column.shape[1], len(column))
     first = column.blocks[0]
+    arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
     likelihood = Likelihood(column, y.to(first.device) if isinstance(first, Tensor) else y, link, name)
     before, after, passes = minimum(likelihood)
     after, note = _settle(likelihood, before, after)
