@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
 from zoo.errors import InputError
@@ -46,6 +46,14 @@ def finite(x: Tensor, name: str = "x") -> Tensor:
             f"{name}: row {row} has NaN or infinite values ({int(bad.sum())} such rows); expected finite features"
         )
     return x
+
+
+def linear_logits(estimator: Any, x: Any) -> Tensor:
+    """[N, K] of a fitted estimator with `coef_` and `intercept_`, in the precision of x."""
+    check_is_fitted(estimator)
+    rows = features(estimator, x)
+    coef, intercept = (torch.as_tensor(part).to(rows) for part in (estimator.coef_, estimator.intercept_))
+    return rows @ coef.T + intercept
 
 
 def classes(estimator: Any, y: Any, x: Tensor) -> tuple[np.ndarray, Tensor]:

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from zoo.arrays import give_back
 from zoo.errors import InputError, ZooWarning
 
 from .design import Design
-from .inputs import among, classes, features, named, paired
+from .inputs import among, classes, features, linear_logits, named, paired
 from .logistic import Solution, path, solve
 from .losses import Loss, Sigmoids, Softmax
 from .metrics import metric
@@ -94,28 +93,22 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, x: Any) -> Any:
         """Logits [N, K]; for two classes the logit of the second, [N]."""
-        logits = self._logits(x)
+        logits = linear_logits(self, x)
         return give_back(logits[:, 0] if len(self.classes_) == 2 else logits, x)
 
     def predict_proba(self, x: Any) -> Any:
         """[N, K], columns in the order of `classes_`."""
-        logits = self._logits(x)
+        logits = linear_logits(self, x)
         both = len(self.classes_) == 2
         return give_back(torch.sigmoid(torch.cat([-logits, logits], 1)) if both else logits.softmax(1), x)
 
     def predict(self, x: Any) -> Any:
         """The labels [N] with the highest logit."""
-        return named(_top(self._logits(x)), self.classes_, x)
+        return named(_top(linear_logits(self, x)), self.classes_, x)
 
     def score(self, x: Any, y: Any) -> float:
         """Accuracy or mean per-class accuracy, as `metric` says; a label that training never saw counts as wrong."""
         return metric(self.metric)(*paired(self.predict(x), y))
-
-    def _logits(self, x: Any) -> Tensor:
-        check_is_fitted(self)
-        rows = features(self, x)
-        coef, intercept = (torch.as_tensor(part).to(rows) for part in (self.coef_, self.intercept_))
-        return rows @ coef.T + intercept
 
     def _loss(self, labels: Tensor) -> Loss:
         return Softmax(labels, len(self.classes_)) if len(self.classes_) > 2 else Sigmoids(labels[:, None])
