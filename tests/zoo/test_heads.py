@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fake_hub import FakeHub
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,22 +65,29 @@ class TestLinear:
         assert fitted.weights_hash != encoder.weights_hash
         assert len(encoder.classes) == 1000  # the model it was made from is as it was
 
-    def test_kept_and_found_by_name(
-        self, encoder: zoo.Model, pictures: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        x = encoder.embed(pictures.repeat(10, 1, 1, 1))
-        names = zoo.labels.classes("digits")
-        y = np.arange(40) % 10
-        fitted = heads.fit_linear(encoder, x, y, names, name="digits-vit")
-        path = heads.save_linear(fitted, "digits")
-        assert path.name == "digits-vit.md"
-        assert zoo.card("digits-vit").head == "linear"
-        # The body's weights were random here, which a stored model's never are; the head is what is looked at.
-        head, digest = linear.stored(zoo.card("digits-vit"), x.shape[1], names, True)
-        assert torch.equal(head.weight, fitted.head.weight)
-        assert digest
-        with pytest.raises(InputError, match=r"has shape \[10, \d+\] and 10 classes, expected \[10, 5\]"):
-            linear.stored(zoo.card("digits-vit"), 5, names, True)
+    def test_kept_and_found_by_name(self, hub: FakeHub, encoder: zoo.Model, pictures: torch.Tensor) -> None:
+        import timm
+
+        torch.manual_seed(0)
+        state = timm.create_model(encoder.card.id).state_dict()
+        hub.put(f"timm/{encoder.card.id}", "model.safetensors", state)
+        body = zoo.load("timm:test_vit")
+        x = body.embed(pictures.repeat(10, 1, 1, 1))
+        fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
+        path = heads.save_linear(fitted)
+        assert path.name == "mine.md"
+        loaded = zoo.load("mine")
+        assert loaded.classes == ("a", "b", "c", "d")
+        assert torch.equal(loaded.predict(pictures), fitted.predict(pictures))
+        with pytest.raises(InputError, match=r"has shape \[4, \d+\] and 4 classes, expected \[4, 5\]"):
+            linear.stored(zoo.card("mine"), 5, loaded.classes, True)
+
+    def test_a_random_head_depends_on_the_name_alone(self, pictures: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "_registered", {})
+        card = dataclasses.replace(zoo.card("timm:test_vit"), name="random-head", head="linear", labels="digits")
+        zoo.register(card)
+        first, again = (zoo.load("random-head", weights=False) for _ in range(2))
+        assert torch.equal(first.predict(pictures), again.predict(pictures))
 
     def test_a_head_nobody_fitted(self, zoo_home: Path) -> None:
         with pytest.raises(MissingWeights, match=rf"no linear head was published, and none is in {zoo_home}.*fit_linear"):
@@ -102,7 +110,7 @@ class TestLinear:
 
     def test_only_a_fitted_head_is_kept(self, encoder: zoo.Model) -> None:
         with pytest.raises(InputError, match="has no fitted linear head to save"):
-            heads.save_linear(encoder, "digits")
+            heads.save_linear(encoder)
 
 
 class TestClassMapping:

@@ -41,17 +41,21 @@ def fit_linear(
     head = _linear(torch.from_numpy(weight).float(), torch.from_numpy(bias).float()).to(model.device)
     network = Network(model.body, head, model.network.blocks)
     card = dataclasses.replace(
-        model.card, name=name or f"{model.name}-linear", head="linear", labels=model.card.labels, link="softmax"
+        model.card,
+        name=name or f"{model.name}-linear",
+        head="linear",
+        labels="own",
+        link="softmax",
+        reference=[],
+        path=None,
+        details=model.card.details | {"classes": [str(name) for name in classes]},
     )
     digest = files.digest([model.weights_hash, weight.tobytes(), bias.tobytes()])
     return Model(card, network, model.transform, classes, digest)
 
 
-def save_linear(model: Model, labels: str) -> Path:
-    """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; `labels` names its label set.
-
-    The path of the card.
-    """
+def save_linear(model: Model) -> Path:
+    """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; the path of the card."""
     if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
         raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
     check_safe(model.name)
@@ -59,7 +63,9 @@ def save_linear(model: Model, labels: str) -> Path:
     path = _path(model.name)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
-    card = dataclasses.replace(model.card, labels=labels, path=None, reference=[], title=model.name, body="")
+    words = f"# {model.name}\n\nA linear head fitted here on embeddings of {model.card.architecture}.\n\n"
+    origin = next((line for line in model.card.body.splitlines() if "https://huggingface.co" in line), "")
+    card = dataclasses.replace(model.card, title=model.name, body=f"{words}{origin}".strip())
     card_path = files.make_folder(settings.home() / "cards") / f"{model.name}.md"
     files.write(card_path, cards.write(card).encode())
     return card_path

@@ -8,8 +8,10 @@ them; any other class goes into one template.
 import hashlib
 import json
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,10 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo import files, labels, settings, tensorfile
-from zoo.errors import CorruptFile
+from zoo.errors import CorruptFile, ZooWarning
+
+Encoder: TypeAlias = Callable[[list[str]], Tensor]  # sentences to features [N, D]
 
 PLAIN_TEMPLATE = "a photo of a {}."
 _SENTENCES_AT_ONCE = 800
+_MANY_SENTENCES = 2000  # from here on it takes long enough to be told
 
 
 class ZeroShotHead(nn.Module):
@@ -44,7 +49,7 @@ class TextTower:
     width: int
     scale: float
     bias: float
-    encode: Callable[[list[str]], Tensor] | None
+    encode: Encoder | None
 
 
 def build(tower: TextTower, classes: Sequence[str], weights_hash: str | None) -> tuple[ZeroShotHead, str | None]:
@@ -80,7 +85,7 @@ def sentences(classes: Sequence[str]) -> tuple[list[str], list[str]]:
     return [IMAGENET_CLASSNAMES[imagenet[name]] for name in classes], templates
 
 
-def class_weights(encode: Callable[[list[str]], Tensor], names: Sequence[str], templates: Sequence[str]) -> Tensor:
+def class_weights(encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
     """[K, D] of unit length: for each class the mean of its sentences' unit features."""
     at_once = max(1, _SENTENCES_AT_ONCE // len(templates))
     rows = []
@@ -93,16 +98,19 @@ def class_weights(encode: Callable[[list[str]], Tensor], names: Sequence[str], t
     return torch.cat(rows).clone()
 
 
-def _kept(
-    key: str, encode: Callable[[list[str]], Tensor], names: Sequence[str], templates: Sequence[str]
-) -> Tensor:  # fmt: skip
+def _kept(key: str, encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
+    """The class weights of a key from `<home>/heads`, made and put there where they are not."""
     path = settings.home() / "heads" / f"{key}.safetensors"
     if path.exists():
         try:
             return torch.from_numpy(np.array(tensorfile.read(path).tensors["weight"]))
         except (CorruptFile, KeyError):
             moved = files.set_aside(path)
-            print(f"{path} is damaged, set aside as {moved.name}; its class weights are computed anew", file=sys.stderr)
+            warnings.warn(f"{path} is damaged, set aside as {moved.name}; its class weights are computed anew", ZooWarning,
+                          stacklevel=2)  # fmt: skip
+    if len(names) * len(templates) > _MANY_SENTENCES:
+        count = f"{len(names)} classes in {len(templates)} templates"
+        print(f"zoo: reading {count} once for a zero-shot head, kept at {path}", file=sys.stderr, flush=True)
     weight = class_weights(encode, names, templates)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode({"weight": weight.cpu().numpy()}, {"classes": list(names)}))

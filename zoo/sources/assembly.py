@@ -59,13 +59,15 @@ def assemble(
     better than the card; `text` gives the text tower of a model that has one.
     """
     card = request.card
-    classes = tuple(classes if classes is not None else () if card.labels == "none" else labels.classes(card.labels))
+    classes = tuple(classes if classes is not None else card_classes(card))
     if request.classes is not None and card.head != "zero-shot":
         raise InputError(f"{card.name}: has a {card.head} head; only a zero-shot head takes other classes")
     if card.head == "none":
         network, classes = Network(network.body, None, network.blocks), ()
     elif card.head == "linear":
-        head, digest = linear.stored(card, _width(network, request), classes, request.weights)
+        width = _width(network, request)
+        with request.beginning():
+            head, digest = linear.stored(card, width, classes, request.weights)
         network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     elif card.head == "zero-shot":
         classes = request.classes or classes
@@ -73,8 +75,9 @@ def assemble(
             raise InputError(
                 f"{card.name}: a zero-shot head needs a text tower, which {card.source} models here do not have"
             )
-        with request.beginning():
-            head, digest = zero_shot.build(text(), classes, weights_hash)
+        tower = text()
+        with contextlib.nullcontext() if tower.encode else request.beginning():
+            head, digest = zero_shot.build(tower, classes, weights_hash)
         network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     elif card.head == "class-mapping":
         head, digest = class_mapping.from_card(card, network.head, classes)
@@ -84,6 +87,14 @@ def assemble(
         raise ZooError(f"{card.name}: its card has no transform, so no picture can be given to it")
     network.eval().requires_grad_(False).to(request.device)
     return Model(card, network, Pipeline(card.transform), classes, weights_hash)
+
+
+def card_classes(card: Card) -> Sequence[str]:
+    """The class names of a card: its own list where it has one, else those of its label set."""
+    own = card.details.get("classes")
+    if isinstance(own, list):
+        return [str(name) for name in own]
+    return () if card.labels == "none" else labels.classes(card.labels)
 
 
 def check_width(name: str, head: nn.Module | None, classes: Sequence[str]) -> None:

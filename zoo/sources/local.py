@@ -11,12 +11,16 @@ anything else is refused.
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo import cards
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.objectives.names import SMALL_ARCHITECTURES
+
+if TYPE_CHECKING:
+    from zoo.model import Model
+    from zoo.sources.assembly import Request
 
 _FILES = ("model.safetensors", "model.pth", "pytorch_model.bin")
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
@@ -42,7 +46,7 @@ def describe(where: str) -> Card:
     return dataclasses.replace(card, name=name, source="local", id=str(file), path=beside)
 
 
-def load(request: Any) -> Any:
+def load(request: "Request") -> "Model":
     """The model of a local checkpoint."""
     from zoo import checkpoints, weights
     from zoo.sources import recipe, timm
@@ -57,7 +61,7 @@ def load(request: Any) -> Any:
         )
     digest = None
     if request.weights:
-        path = Path(card.id)
+        path = Path(card.id or "")
         digest = weights.verify(card, path)
         fit(card.name, network, checkpoints.read(path, card.name), str(path))
     return assemble(request, network if ours else timm.network(request, network), digest, classes)

@@ -8,6 +8,7 @@ from typing import Any
 import open_clip
 import torch
 from open_clip.model import _build_vision_tower
+from torch import Tensor
 
 from zoo import weights
 from zoo.errors import InputError
@@ -37,7 +38,7 @@ def load(request: Request) -> Model:
     digest = weights.verify(card, path)
     model = _with_weights(card.name, architecture, path)
     network = Network(model.visual, None, blocks.find(model.visual))
-    return assemble(request, network, digest, text=lambda: _text(model, architecture))
+    return assemble(request, network, digest, text=lambda: _text(model.to(request.device), architecture, request.device))
 
 
 def _random_text(config: dict[str, Any]) -> Callable[[], TextTower]:
@@ -45,12 +46,17 @@ def _random_text(config: dict[str, Any]) -> Callable[[], TextTower]:
     return lambda: TextTower(config["embed_dim"], scale, config.get("init_logit_bias", 0.0), None)
 
 
-def _text(model: Any, architecture: str) -> TextTower:
+def _text(model: Any, architecture: str, device: torch.device) -> TextTower:
     tokenizer = open_clip.get_tokenizer(architecture)
-    bias = 0.0 if model.logit_bias is None else float(model.logit_bias)
+
+    def encode(texts: list[str]) -> Tensor:
+        features: Tensor = model.encode_text(tokenizer(texts).to(device))
+        return features.cpu()
+
     with torch.inference_mode():
-        width = model.encode_text(tokenizer(["a"])).shape[1]
-    return TextTower(width, float(model.logit_scale.exp()), bias, lambda texts: model.encode_text(tokenizer(texts)))
+        width = encode(["a"]).shape[1]
+    bias = 0.0 if model.logit_bias is None else float(model.logit_bias)
+    return TextTower(width, float(model.logit_scale.exp()), bias, encode)
 
 
 def _file(name: str, architecture: str, tag: str, revision: str | None) -> Path:

@@ -6,9 +6,8 @@ from zoo import checkpoints, recipes, weights
 from zoo.architectures import build
 from zoo.cards import Card
 from zoo.errors import UnknownName
-from zoo.labels import classes as label_classes
 from zoo.model import Model, Network
-from zoo.sources.assembly import Request, assemble, fit
+from zoo.sources.assembly import Request, assemble, card_classes, fit
 
 
 def load(request: Request) -> Model:
@@ -32,11 +31,9 @@ def untrained(card: Card, num_classes: int) -> Network:
 
 
 def classes_of(card: Card) -> tuple[str, ...]:
-    """The class names a card was trained on: its own list, else its label set's, else its dataset's."""
-    if "classes" in card.details:
-        return tuple(card.details["classes"])
+    """The class names a card was trained on: its own, else its dataset's."""
     try:
-        return label_classes(card.labels)
+        return tuple(card_classes(card))
     except UnknownName:
         from zoo import datasets
 

@@ -1,7 +1,6 @@
 """Classifiers, encoders and dual encoders of Hugging Face transformers."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from zoo.sources.splitting import split
 
 _FILES = ("model.safetensors", "model.safetensors.index.json")
 _FINAL_LAYERS = ("classifier", "cls_classifier", "distillation_classifier", "head")
-_TEXT_SIDE = ("text_model", "text_projection")
 
 
 class Pooled(nn.Module):
@@ -69,15 +67,12 @@ def load(request: Request) -> Model:
             model = kind(_configuration(kind, card))
     model.eval().requires_grad_(False)
     if hasattr(model, "get_image_features"):
-        text = _text(model, card, request.weights)
-        for side in _TEXT_SIDE if not request.weights else ():
-            setattr(model, side, None)
-        loaded = assemble(request, _encoder(model, False), digest, text=text)
-        for side in _TEXT_SIDE:  # the head is made; the body needs the picture's side alone
+        loaded = assemble(request, _encoder(model), digest, text=lambda: _text(model, request))
+        for side in ("text_model", "text_projection"):  # the head is made; the body needs the picture's side alone
             setattr(model, side, None)
         return loaded
     if card.head in ("trained", "fine-tuned", "class-mapping"):
-        known = card.labels if card.labels.startswith("imagenet") else None
+        known = card.labels.startswith("imagenet")
         names = None if known else [model.config.id2label[index] for index in range(model.config.num_labels)]
         return assemble(request, _classifier(model, request), digest, classes=names)
     return assemble(request, _encoder(model, first_token), digest)
@@ -149,7 +144,7 @@ def _with_weights(kind: Any, folder: Path, card: Card) -> tuple[Any, bool]:
     return model, bool(pooling)
 
 
-def _encoder(model: nn.Module, first_token: bool) -> Network:
+def _encoder(model: nn.Module, first_token: bool = False) -> Network:
     body = Pooled(model, first_token)
     return Network(body, None, blocks.find(getattr(model, "vision_model", model)))
 
@@ -169,24 +164,24 @@ def _classifier(model: nn.Module, request: Request) -> Network:
     return Network(body, head, blocks.find(model))
 
 
-def _text(model: Any, card: Card, weights: bool) -> Callable[[], TextTower]:
-    bias = float(model.logit_bias) if getattr(model, "logit_bias", None) is not None and weights else 0.0
-    if not weights:
-        width = (
-            model.config.projection_dim if hasattr(model.config, "projection_dim") else model.config.text_config.hidden_size
-        )
-        return lambda: TextTower(width, 1 / 0.07, bias, None)
-    # Most towers keep the logarithm of the scale, ALIGN its inverse.
+def _text(model: Any, request: Request) -> TextTower:
+    if not request.weights:
+        with torch.inference_mode():
+            width = Pooled(model)(request.example()).shape[1]
+        return TextTower(width, 1 / 0.07, 0.0, None)
+    # Most towers keep the logarithm of the scale, ALIGN its inverse; SigLIP has a bias beside it.
     scale = float(1 / model.temperature) if hasattr(model, "temperature") else float(model.logit_scale.exp())
-    tokenizer = transformers.AutoTokenizer.from_pretrained(card.id, local_files_only=True)
+    bias = float(model.logit_bias) if getattr(model, "logit_bias", None) is not None else 0.0
+    tokenizer = transformers.AutoTokenizer.from_pretrained(request.card.id, local_files_only=True)
+    # SigLIP was trained on sentences filled up to a fixed length and does worse with any other.
+    padding = "max_length" if model.config.model_type.startswith("siglip") else True
+    model.to(request.device)
 
     def encode(texts: list[str]) -> Tensor:
-        # SigLIP was trained on sentences filled up to a fixed length and does worse with any other.
-        fixed = model.config.model_type.startswith("siglip")
-        tokens = tokenizer(texts, padding="max_length" if fixed else True, truncation=True, return_tensors="pt")
+        tokens = tokenizer(texts, padding=padding, truncation=True, return_tensors="pt").to(request.device)
         features = model.get_text_features(**tokens)
-        return features if isinstance(features, Tensor) else features.pooler_output
+        return (features if isinstance(features, Tensor) else features.pooler_output).cpu()
 
     with torch.inference_mode():
         width = encode(["a"]).shape[1]
-    return lambda: TextTower(width, scale, bias, encode)
+    return TextTower(width, scale, bias, encode)
