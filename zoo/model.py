@@ -79,6 +79,12 @@ class Model:
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.network.parameters())
 
+    @cached_property
+    def num_features(self) -> int:
+        """The dimensions of the embeddings, seen on one black picture."""
+        empty = torch.zeros(1, *self.transform.size, device=self.device)
+        return int(self.forward(empty)[0].shape[1])
+
     @property
     def layer_names(self) -> list[str]:
         """The hidden layers `layers` gives: the network's blocks, in order of computation."""

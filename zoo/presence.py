@@ -13,6 +13,9 @@ def weights_here(card: Card, known: Mapping[str, Card]) -> bool:
     """Whether loading `card` would find its weights; `known` are the cards an ensemble's members are looked for in."""
     if card.head == "linear" and not (settings.home() / "weights" / card.name / "head.safetensors").exists():
         return False
+    if "base" in card.details:
+        base = known.get(card.details["base"])
+        return base is not None and weights_here(base, known)
     if card.source == "recipe":
         return recipes.weights_path(card.name).exists()
     if card.source == "packaged":

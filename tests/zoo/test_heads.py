@@ -82,6 +82,15 @@ class TestLinear:
         with pytest.raises(InputError, match=r"has shape \[4, \d+\] and 4 classes, expected \[4, 5\]"):
             linear.stored(zoo.card("mine"), 5, loaded.classes, True)
 
+    def test_on_a_model_trained_here(self, pictures: torch.Tensor) -> None:
+        zoo.train("resnet8-softmax", epochs=1, progress=False)
+        body = zoo.load("resnet8-softmax")
+        x = body.embed(pictures.repeat(10, 1, 1, 1))
+        fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
+        heads.save_linear(fitted)
+        assert torch.equal(zoo.load("mine").predict(pictures), fitted.predict(pictures))
+        assert zoo.load("mine", weights=False).predict(pictures).shape == (4, 4)
+
     def test_a_random_head_depends_on_the_name_alone(self, pictures: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         card = dataclasses.replace(zoo.card("timm:test_vit"), name="random-head", head="linear", labels="digits")

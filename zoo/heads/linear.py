@@ -48,7 +48,7 @@ def fit_linear(
         link="softmax",
         reference=[],
         path=None,
-        details=model.card.details | {"classes": [str(name) for name in classes]},
+        details={"base": model.name, "classes": [str(name) for name in classes]},
     )
     digest = files.digest([model.weights_hash, weight.tobytes(), bias.tobytes()])
     return Model(card, network, model.transform, classes, digest)
@@ -63,12 +63,21 @@ def save_linear(model: Model) -> Path:
     path = _path(model.name)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
-    words = f"# {model.name}\n\nA linear head fitted here on embeddings of {model.card.architecture}.\n\n"
-    origin = next((line for line in model.card.body.splitlines() if "https://huggingface.co" in line), "")
-    card = dataclasses.replace(model.card, title=model.name, body=f"{words}{origin}".strip())
+    base = model.card.details["base"]
+    words = f"# {model.name}\n\nA linear head for {len(model.classes)} classes, fitted here on the embeddings of {base}."
+    card = dataclasses.replace(model.card, title=model.name, body=words)
     card_path = files.make_folder(settings.home() / "cards") / f"{model.name}.md"
     files.write(card_path, cards.write(card).encode())
     return card_path
+
+
+def on_base(card: Card, base: Model, weights: bool) -> Model:
+    """The model of a card that `save_linear` wrote: the head kept for it on the body of the model it was fitted on."""
+    classes = card.details["classes"]
+    head, digest = stored(card, base.num_features, classes, weights)
+    network = Network(base.body, head, base.network.blocks).eval().requires_grad_(False).to(base.device)
+    joined = None if digest is None else files.digest([base.weights_hash, digest])
+    return Model(card, network, base.transform, classes, joined)
 
 
 def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tuple[nn.Module, str | None]:

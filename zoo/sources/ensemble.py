@@ -75,7 +75,7 @@ def load(request: Request) -> Model:
     same = len({model.transform.fingerprint for model in models}) == 1
     transform: Preprocessing = models[0].transform if same else Packed(tuple(model.transform for model in models))
     body = EnsembleBody([model.body for model in models], transform if isinstance(transform, Packed) and not same else None)
-    head = EnsembleHead(models, card.members, [_width(model) for model in models])
+    head = EnsembleHead(models, card.members, [model.num_features for model in models])
     blocks = {f"{model.name}/{name}": block for model in models for name, block in model.network.blocks.items()}
     network = Network(body, head, blocks).eval().requires_grad_(False)
     digest = files.digest(
@@ -97,9 +97,3 @@ def _check(name: str, members: Sequence[EnsembleMember]) -> None:
             raise InputError(f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero")
         if member.name == name:
             raise InputError(f"{name}: an ensemble cannot be its own member")
-
-
-def _width(model: Model) -> int:
-    """The dimensions of a member's embedding, seen on one black picture."""
-    with torch.inference_mode():
-        return int(model.body(torch.zeros(1, *model.transform.size, device=model.device)).shape[1])

@@ -26,6 +26,11 @@ def load(
             f"{card.name}: this model was never published, so there is nothing to load; its card keeps the figures of "
             f"{figures or 'its paper'} (`zoo show {card.name}`)"
         )
+    if "base" in card.details and card.head == "linear":  # fitted here, on a model that has a name of its own
+        base = registry.load(card.details["base"], with_weights, device)
+        from zoo.heads.linear import on_base
+
+        return on_base(card, base, with_weights)
     if with_weights:
         card = _with_weights_at_hand(card)
     from zoo.devices import choose
