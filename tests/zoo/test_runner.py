@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import signal
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from small_models import save_pictures, small_model
 
-from zoo import datasets, registry, runner, store
+from zoo import datasets, model_facts, registry, runner, store
 from zoo.engines import loading
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.preprocessing import Pipeline
@@ -380,3 +381,54 @@ def test_a_run_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(small_model(), workers=1)
+
+
+def test_a_disk_that_fills_up_loses_nothing_that_was_finished(tmp_path):
+    resource = pytest.importorskip("resource", reason="file size limits of POSIX")
+    model = small_model()
+    whole = contents(run(model, home=tmp_path / "whole", shard_rows=4).path)
+    room = max(len(data) for name, data in whole.items() if name != "manifest.json")
+    assert room < len(whole["manifest.json"])
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        with pytest.raises(ZooError, match=r"manifest\.json: cannot be written: .*what is finished is kept"):
+            run(model, home=tmp_path / "full", shard_rows=4)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room // 2, before[1]))
+        with pytest.raises(ZooError, match=r"00000\.safetensors: cannot be written"):
+            run(model, home=tmp_path / "fuller", shard_rows=4)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert store.verify(tmp_path / "full").clean
+    model.body.calls.clear()
+    assert contents(run(model, home=tmp_path / "full", shard_rows=4).path) == whole
+    assert model.body.calls == []
+    assert contents(run(model, home=tmp_path / "fuller", shard_rows=4).path) == whole
+
+
+@pytest.mark.parametrize("change", ["library", "weights", "card"])
+def test_a_model_is_looked_at_again_when_anything_it_rests_on_was_touched(change, monkeypatch, zoo_home):
+    loads = []
+    load = registry.load
+
+    def counted(*args, **more):
+        loads.append(args)
+        return load(*args, **more)
+
+    monkeypatch.setattr(registry, "load", counted)
+    options = {"data": "digits:test[:3]", "weights": False, "progress": False}
+    first = runner.run("timm:test_vit", **options)["timm:test_vit"]
+    runner.run("timm:test_vit", **options)
+    assert len(loads) == 1
+    if change == "library":
+        monkeypatch.setattr(model_facts, "_versions", lambda: ["torch 99"])
+    elif change == "weights":
+        (zoo_home / "weights/timm").mkdir(parents=True)
+        (zoo_home / "weights/timm/model.safetensors").write_bytes(b"new")
+    else:
+        card = registry.card
+        monkeypatch.setattr(registry, "card", lambda name: dataclasses.replace(card(name), license="other"))
+    again = runner.run("timm:test_vit", **options)["timm:test_vit"]
+    assert len(loads) == 2  # looked at, found to be the same, and so not run again
+    assert again.path == first.path

@@ -6,6 +6,7 @@ digest and so another folder: outputs are never taken for those of something els
 """
 
 import dataclasses
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -51,9 +52,13 @@ class Identity:
             raise InputError(f"name {self.name[:60]!r}: expected 1 to 300 bytes without control characters")
 
     def digest(self) -> str:
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         apart = ("dataset", "dataset_name", "card")
-        fields = {key: value for key, value in dataclasses.asdict(self).items() if key not in apart}
-        return files.digest([json.dumps(fields, sort_keys=True)])
+        names = [field.name for field in dataclasses.fields(self) if field.name not in apart]
+        return files.digest([json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)])
 
     def folder(self, home: Path | None) -> Path:
         dataset = f"{slug(self.dataset_name)}-{self.fingerprint[:12]}"
