@@ -1,5 +1,6 @@
 """Putting predictions together: mean of probabilities, mean of logits, modal vote; weighted or not."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -29,7 +30,8 @@ def average(probs: Any, weights: Any = None) -> Array:
     array([[0.875, 0.125]])
     """
     members = Members.of(probs, "probabilities")
-    return members.give_back(_mean(members, members.shares(weights)))
+    parts = members.weights(weights)
+    return members.give_back(_sum(members, parts) / math.fsum(parts))
 
 
 def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> Array:
@@ -51,7 +53,8 @@ def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> A
         divisors = np.asarray(temperatures, np.float64)
         if divisors.shape != (len(members.names),) or not (np.isfinite(divisors) & (divisors > 0)).all():
             raise InputError(f"temperatures: expected {len(members.names)} positive numbers, found {temperatures}")
-    return members.give_back(_mean(members, members.shares(weights), divisors.tolist()))
+    parts = members.weights(weights)
+    return members.give_back(_sum(members, parts, divisors.tolist()) / math.fsum(parts))
 
 
 def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Array:
@@ -61,7 +64,7 @@ def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Arr
     array([1, 2])
     """
     members = Members.of(preds, "predictions")
-    return members.give_back(_modal(members, members.shares(weights), num_classes, whole=weights is None))
+    return members.give_back(_modal(members, members.weights(weights), num_classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +110,10 @@ class Members:
         link = value.link if value.kind == "logits" else "softmax"
         return log_probabilities(arrays.logits(value.logits, where), value.temperature or 1.0, link)
 
-    def shares(self, weights: Any) -> list[float]:
-        """Weights as shares that sum to one; equal where none are given."""
+    def weights(self, weights: Any) -> list[float]:
+        """One weight a member, checked; one each where none are given."""
         if weights is None:
-            return [1 / len(self.names)] * len(self.names)
+            return [1.0] * len(self.names)
         if isinstance(weights, Mapping):
             unknown = [name for name in weights if name not in self.names]
             if unknown:
@@ -126,7 +129,7 @@ class Members:
             )
         if given.sum() == 0:
             raise InputError("weights: all are zero; give at least one member a share")
-        return (given / given.sum()).tolist()
+        return given.tolist()
 
     def give_back(self, result: torch.Tensor) -> Array:
         """The result in the caller's own kind of array, in float64 only where a member is."""
@@ -152,44 +155,44 @@ def combination(given: Any, kind: Kind, weights: Any = None) -> Combination:
     """The predictions of an ensemble by the mean of probabilities or logits, or by the vote of predictions."""
     members = Members.of(given, kind)
     own = [members.tensor(member) for member in range(len(members.names))]
-    shares = members.shares(weights)
+    parts = members.weights(weights)
     if kind == "predictions":
-        return Combination(_modal(members, shares, None, weights is None), own, members.values)
-    return Combination(top_class(_mean(members, shares)), [top_class(one) for one in own], members.values)
+        return Combination(_modal(members, parts, None), own, members.values)
+    return Combination(top_class(_sum(members, parts)), [top_class(one) for one in own], members.values)
 
 
-def _mean(members: Members, shares: Sequence[float], divisors: Sequence[float] | None = None) -> torch.Tensor:
+def _sum(members: Members, weights: Sequence[float], divisors: Sequence[float] | None = None) -> torch.Tensor:
+    """The weighted sum of the members. It is divided after adding, so that sums which are equal remain so."""
     total: torch.Tensor | None = None
-    for member, share in enumerate(shares):
+    for member, weight in enumerate(weights):
         part = members.tensor(member)
         if total is not None and part.shape != total.shape:
             raise InputError(
                 f"{members.kind} of {members.names[member]}: shape {list(part.shape)}, expected {list(total.shape)}"
             )
         total = torch.zeros_like(part, dtype=sum_dtype(part.device)) if total is None else total
-        if share > 0:  # a member without a share has no say, not even NaN from nothing times a masked class
-            total += part.to(total.dtype) * (share if divisors is None else share / divisors[member])
+        if weight > 0:  # a member without a share has no say, not even NaN from nothing times a masked class
+            total += part.to(total.dtype) * (weight if divisors is None else weight / divisors[member])
     assert total is not None  # there is at least one member
     return total
 
 
-def _modal(members: Members, shares: Sequence[float], num_classes: int | None, whole: bool) -> torch.Tensor:
+def _modal(members: Members, weights: Sequence[float], num_classes: int | None) -> torch.Tensor:
     first = members.tensor(0)
-    votes = [
-        arrays.labels(members.tensor(member), num_classes, len(first), f"predictions of {members.names[member]}")
-        for member in range(len(shares))
-    ]
-    stacked = torch.stack(votes)
-    if not stacked.shape[1]:
+    votes = torch.stack(
+        [
+            arrays.labels(members.tensor(member), num_classes, len(first), f"predictions of {members.names[member]}")
+            for member in range(len(weights))
+        ]
+    )
+    if not votes.shape[1]:
         raise InputError("predictions: expected at least one example, found none")
-    classes = int(stacked.max()) + 1 if num_classes is None else num_classes
-    # Without weights whole numbers are counted, which is exact.
-    share = torch.ones(len(shares), dtype=torch.int32) if whole else torch.tensor(shares, dtype=torch.float64)
-    share = share.to(stacked.device, sum_dtype(stacked.device) if not whole else torch.int32)
+    classes = int(votes.max()) + 1 if num_classes is None else num_classes
+    weight = torch.tensor(weights, dtype=sum_dtype(votes.device)).to(votes.device)
     winners = []
-    for part in stacked.split(max(1, VOTE_ELEMENTS // classes), 1):
-        counts = torch.zeros((part.shape[1], classes), dtype=share.dtype, device=part.device)
-        counts.scatter_add_(1, part.T, share.expand(part.T.shape))
-        # The order shares are summed in shows in the last places; that must not decide a tie.
-        winners.append(top_class(counts if whole else counts.float()))
+    for part in votes.split(max(1, VOTE_ELEMENTS // classes), 1):
+        counts = torch.zeros((part.shape[1], classes), dtype=weight.dtype, device=part.device)
+        counts.scatter_add_(1, part.T, weight[None].expand(part.T.shape))
+        # The order weights are added in shows in the last places; rounded to single precision it cannot decide a tie.
+        winners.append(top_class(counts.float()))
     return torch.cat(winners)

@@ -1,0 +1,135 @@
+"""What an ensemble gains, example by example, against a loop and against the pair measures."""
+
+import numpy as np
+import pytest
+from brute_force import instances
+from hypothesis import given, settings
+from made_runs import logits_of, runs_of, softmax
+from numpy.testing import assert_allclose
+
+import ensembles
+from ensembles.mixing import ensemble_agreement, half_and_half
+from zoo.errors import InputError
+
+quick = settings(max_examples=80, deadline=None)
+
+
+@given(instances(dtypes=(np.float32,)))
+@quick
+def test_improvement_against_a_loop(instance):
+    probs, labels = instance
+    found = ensembles.improvement(probs, labels, resamples=2)
+    total = probs.astype(np.float64).sum(0)
+    right = [int(total[n].argmax()) == y for n, y in enumerate(labels)]
+    of_members = [[int(p[n].argmax()) == y for n, y in enumerate(labels)] for p in probs]
+    split = [n for n in range(len(labels)) if len({row[n] for row in of_members}) == 2]
+    both_right = [n for n in range(len(labels)) if all(row[n] for row in of_members)]
+    both_wrong = [n for n in range(len(labels)) if not any(row[n] for row in of_members)]
+
+    def share(hits, among):
+        return sum(bool(hits[n]) for n in among) / len(among) if among else np.nan
+
+    assert_allclose(found.conversion_rate, share(right, split))
+    assert_allclose(found.right_lost, share([not r for r in right], both_right))
+    assert_allclose(found.wrong_gained, share(right, both_wrong))
+    accuracies = [np.mean(row) for row in of_members]
+    assert_allclose(found.over_mean, np.mean(right) - np.mean(accuracies), atol=1e-12)
+    assert_allclose(found.over_best, np.mean(right) - max(accuracies), atol=1e-12)
+    # The three sets of examples make up the accuracy.
+    parts = [
+        (len(both_right), 1 - found.right_lost),
+        (len(split), found.conversion_rate),
+        (len(both_wrong), found.wrong_gained),
+    ]
+    assert_allclose(sum(n * rate for n, rate in parts if n) / len(labels), found.accuracy)
+
+
+def test_two_members_agree_with_the_comparison_of_a_pair():
+    import diversity
+
+    z, y = logits_of(2, 300)
+    runs = runs_of(z, y, temperatures=[1.3, 0.7])
+    found = ensembles.improvement(runs)
+    pair = diversity.compare(runs["m0"], runs["m1"], resamples=10)
+    assert_allclose(found.accuracy, pair.ensemble_accuracy)
+    assert_allclose(found.inconsistent, pair.inconsistency)
+    assert_allclose(found.conversion_rate, pair.conversion_rate)
+    assert_allclose(ensembles.conversion_rate(runs["m0"], runs["m1"]), pair.conversion_rate)
+    low, high = found.over_best_interval
+    assert low <= found.over_best <= high
+
+
+def test_a_model_with_itself_gains_nothing():
+    z, y = logits_of(1, 100)
+    p = softmax(z[0])
+    found = ensembles.improvement([p, p], y)
+    assert found.accuracy == found.members[0] == found.members[1]
+    assert found.over_best == found.over_mean == found.inconsistent == found.right_lost == found.wrong_gained == 0
+    assert np.isnan(found.conversion_rate)
+
+
+def test_each_way_of_combining():
+    z, y = logits_of(5, 200)
+    p = softmax(z)
+    by_vote = ensembles.improvement(z.argmax(2), y, how="predictions")
+    assert by_vote.accuracy == (ensembles.vote(z.argmax(2)) == y).mean()
+    by_logits = ensembles.improvement(z, y, how="logits")
+    assert by_logits.accuracy == (z.astype(np.float64).mean(0).argmax(1) == y).mean()
+    assert ensembles.improvement(p, y).accuracy == (p.mean(0).argmax(1) == y).mean()
+
+
+def test_labels_must_fit():
+    p = softmax(logits_of(2, 10)[0])
+    with pytest.raises(InputError, match="expected 10 entries"):
+        ensembles.improvement(p, [0] * 9)
+    with pytest.raises(InputError, match="whole-number"):
+        ensembles.conversion_rate(p[0], p[1], np.zeros(10))
+
+
+class TestMixing:
+    def groups(self, seeds=4, examples=150):
+        rng = np.random.default_rng(3)
+        y = rng.integers(0, 4, examples)
+        noisy = {name: np.where(rng.random((seeds, examples)) < keep, y, rng.integers(0, 4, (seeds, examples)))
+                 for name, keep in {"softmax": 0.6, "sigmoid": 0.5, "cosine": 0.7}.items()}  # fmt: skip
+        return noisy, y
+
+    def test_half_and_half_against_a_loop(self):
+        groups, y = self.groups()
+        found = half_and_half(groups, y)
+        for a, x in groups.items():
+            assert_allclose(found.loc[a, a], (ensembles.vote(x) == y).mean())
+            for b, z in groups.items():
+                ways = [ensembles.vote(np.concatenate(halves)) for halves in ((x[:2], z[2:]), (z[:2], x[2:]))]
+                assert_allclose(found.loc[a, b], np.mean([(way == y).mean() for way in ways]))
+        assert_allclose(found, found.T)
+
+    def test_agreement_of_votes(self):
+        groups, _ = self.groups()
+        found = ensemble_agreement(groups)
+        assert_allclose(np.diag(found), 1)
+        expected = (ensembles.vote(groups["softmax"]) == ensembles.vote(groups["cosine"])).mean()
+        assert_allclose(found.loc["softmax", "cosine"], expected)
+        single = (groups["softmax"][0] == groups["cosine"][0]).mean()
+        assert expected > single  # Fig. C.6: ensembles agree more than single models do
+
+    def test_runs_are_grouped_by_objective(self):
+        from made_runs import card
+
+        z, y = logits_of(4, 60)
+        names = ["r-softmax", "r-softmax-s1", "r-cosine", "r-cosine-s1"]
+        cards = [card(name, objective=name.split("-")[1]) for name in names]
+        found = half_and_half(runs_of(z, y, names, cards))
+        assert list(found.index) == ["softmax", "cosine"]
+        assert_allclose(found.loc["softmax", "softmax"], (ensembles.vote(z[:2].argmax(2)) == y).mean())
+        with pytest.raises(InputError, match="r-softmax: no card"):
+            half_and_half(runs_of(z, y, names))
+
+    def test_too_few_seeds_or_unequal_examples(self):
+        groups, y = self.groups()
+        with pytest.raises(InputError, match="cosine: half and half needs at least 2 seeds"):
+            half_and_half(groups | {"cosine": groups["cosine"][:1]}, y)
+        with pytest.raises(InputError, match="same N for all"):
+            ensemble_agreement(groups | {"cosine": groups["cosine"][:, :9]})
+        with pytest.raises(InputError, match="expected predictions"):
+            half_and_half([1, 2], y)
