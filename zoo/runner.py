@@ -26,7 +26,7 @@ Engine = Literal["local", "ray"]
 
 
 def run(
-    models: "str | Model | Sequence[str | Model]",
+    names: "str | Model | Sequence[str | Model]",
     data: "str | Dataset | None" = None,
     weights: bool = True,
     home: str | Path | None = None,
@@ -60,7 +60,7 @@ def run(
         None if home is None else Path(home), batch_size, precision, embeddings, engine, _devices(device), workers, progress,
         shard_rows,
     )  # fmt: skip
-    subjects = [_subject(model, weights, dataset, options) for model in resolve(models)]
+    subjects = [_subject(model, weights, dataset, options) for model in resolve(names)]
     return Runs(_run(subject, dataset, options) for subject in subjects)
 
 
@@ -75,15 +75,15 @@ def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]
         if isinstance(entry, Model):
             found[entry.name] = entry
         elif any(mark in entry for mark in "*?["):
-            names = registry.list(entry)
-            if not names:
+            matching = registry.list(entry)
+            if not matching:
                 raise UnknownName(f"no model matches {entry!r}; `zoo list` shows what there is")
-            found |= dict.fromkeys(names)  # type: ignore[arg-type]  # filled in below
+            found |= {name: name for name in matching}
         else:
             found[entry] = entry
     if not found:
         raise InputError("expected at least one model, found none")
-    return [name if model is None else model for name, model in found.items()]
+    return list(found.values())
 
 
 @dataclass(frozen=True)

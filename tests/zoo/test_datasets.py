@@ -417,6 +417,30 @@ class TestKnownSets:
         assert time.perf_counter() - start < 1
 
 
+def test_a_repository_of_the_hub(tmp_path, monkeypatch):
+    """What `datasets` prepared in its cache, as it would be after a download."""
+    library = pytest.importorskip("datasets")
+    names = {"img": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    pictures = [{"bytes": png(value), "path": None} for value in (7, 8, 9)]
+    table = pa.table({"img": pictures, "label": [0, 1, 1]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": names}})})
+    pq.write_table(table, tmp_path / "test.parquet")
+    asked = []
+
+    def load_dataset(repo, split):
+        asked.append((repo, split))
+        return library.Dataset.from_parquet(str(tmp_path / "test.parquet"), cache_dir=str(tmp_path / "prepared"))
+
+    monkeypatch.setattr(library, "load_dataset", load_dataset)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    (tmp_path / "hf/hub/datasets--uoft-cs--cifar10").mkdir(parents=True)
+    dataset = datasets.load("cifar10")
+    assert asked == [("uoft-cs/cifar10", "test")]
+    assert (dataset.classes, dataset.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
+    assert [picture.getpixel((0, 0)) for picture in dataset] == [(7, 7, 7), (8, 8, 8), (9, 9, 9)]
+    assert datasets.load("cifar10").fingerprint == dataset.fingerprint
+
+
 class TestRealData:
     @pytest.fixture(autouse=True)
     def real(self, monkeypatch):

@@ -51,7 +51,7 @@ class Forward:
         return result
 
     def _piece(self, pixels: Tensor) -> dict[str, Tensor]:
-        batch = pixels.to(self.device, non_blocking=True, memory_format=torch.channels_last)
+        batch = pixels.to(self.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
         with self._autocast():
             embeddings, logits = self.model.forward(batch)
         found = {"embeddings": embeddings} if self.embeddings or logits is None else {}

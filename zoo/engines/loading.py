@@ -6,13 +6,14 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from zoo.datasets import Dataset, Undecodable
+from zoo.errors import ZooError
 from zoo.preprocessing import Preprocessing
 
 MOST_WORKERS = 8
@@ -24,14 +25,16 @@ class Batch:
     """Pixels [N, C, H, W] for each transform, and for each row why it does not decode (None if it does).
 
     A picture that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
+    `failure` is an error met on the way, carried here because one raised in a worker would arrive wrapped in a traceback.
     """
 
     pixels: list[Tensor]
     reasons: list[str | None]
+    failure: ZooError | None = None
 
     def pin_memory(self) -> "Batch":
         """Called by torch's loader for a batch on its way to a CUDA device."""
-        return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons)
+        return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons, self.failure)
 
 
 def load_batches(
@@ -58,7 +61,10 @@ def load_batches(
         # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         started = iter(loader)
-    yield from started
+    for batch in started:
+        if batch.failure is not None:
+            raise batch.failure
+        yield batch
 
 
 def useful_workers(asked: int | None, pictures: int, devices: int) -> int:
@@ -79,8 +85,11 @@ def _step_back(worker: int) -> None:
         os.nice(10)
 
 
-class _Pixels(torch.utils.data.Dataset[tuple[list[Tensor], str | None]]):
-    """A dataset's pictures as models take them in, or why one does not decode."""
+_Row: TypeAlias = "tuple[list[Tensor], ZooError | None]"
+
+
+class _Pixels(torch.utils.data.Dataset[_Row]):
+    """A dataset's pictures as models take them in, or the error that one ended in."""
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Preprocessing]) -> None:
         self.dataset, self.transforms = dataset, transforms
@@ -88,16 +97,18 @@ class _Pixels(torch.utils.data.Dataset[tuple[list[Tensor], str | None]]):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, index: int) -> tuple[list[Tensor], str | None]:
+    def __getitem__(self, index: int) -> _Row:
         try:
             picture = self.dataset[index]
-        except Undecodable as error:
-            return [], str(error)
-        return [transform.pixels(picture) for transform in self.transforms], None
+            return [transform.pixels(picture) for transform in self.transforms], None
+        except ZooError as error:
+            return [], error
 
 
-def _collate(rows: list[tuple[list[Tensor], str | None]]) -> Batch:
+def _collate(rows: list[_Row]) -> Batch:
     whole = next((pixels for pixels, _ in rows if pixels), [])
     blank = [torch.zeros_like(pixels) for pixels in whole]
     columns = zip(*((pixels or blank) for pixels, _ in rows), strict=True)
-    return Batch([torch.stack(column) for column in columns], [reason for _, reason in rows])
+    failure = next((error for _, error in rows if error is not None and not isinstance(error, Undecodable)), None)
+    reasons = [None if error is None else str(error) for _, error in rows]
+    return Batch([torch.stack(column) for column in columns], reasons, failure)
