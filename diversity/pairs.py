@@ -49,6 +49,12 @@ class Pairwise(ErrorTable):
             raise InputError(f"measure {name!r}: expected one of {', '.join(MEASURES)}")
         return getattr(self, name)
 
+    def interval(self, measure: str, resamples: int = 1000, level: float = 0.95, seed: int = 0) -> tuple[Array, Array]:
+        """[M, M] lower and upper ends of a measure's paired-bootstrap interval."""
+        from diversity.bootstrap import interval
+
+        return interval(self, measure, resamples, level, seed)
+
     def to_frame(self) -> "pandas.DataFrame":
         """A row a pair (first before second), a column a measure."""
         import pandas

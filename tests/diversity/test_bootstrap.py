@@ -48,7 +48,7 @@ def test_every_pair_of_a_matrix(monkeypatch):
     m = diversity.pairwise(p, y)
     monkeypatch.setattr(bootstrap, "PAIR_BLOCK", 4)
     for measure in ("kappa", "dominance"):
-        low, high = interval(m, measure, resamples=3000)
+        low, high = m.interval(measure, resamples=3000)
         for i in range(5):
             for j in range(5):
                 expected = interval(diversity.error_table(p[i], p[j], y), measure, resamples=3000, seed=7)

@@ -255,6 +255,10 @@ class TestFaults:
         with pytest.raises(InputError, match=r"row 0 .*3 such rows"):
             fit_temperature(np.full((3, 2), np.nan), [0, 1, 1])
 
+    def test_logits_beyond_all_measure(self):
+        with pytest.raises(InputError, match=r"logits as large as 3e\+37"):
+            fit_temperature(np.array([[3e37, 1.0], [1.0, 2.0]], np.float32), [0, 0], "sigmoid")
+
     def test_masked_label(self):
         with pytest.raises(InputError, match="row 1 has a logit of -inf at its own label"):
             fit_temperature([[0.0, 1.0], [-np.inf, 1.0]], [0, 0])

@@ -73,7 +73,9 @@ class Likelihood:
             labels.append(self.labels[start : start + len(block) : step])
             start += len(block)
         thinned = Column([block[::step] for block in self.logits.blocks])
-        return Likelihood(thinned, torch.cat(labels), self.link, self.name, self)
+        sample = Likelihood(thinned, torch.cat(labels), self.link, self.name, self)
+        sample.masked = self.masked
+        return sample
 
     def at(self, *log_inverses: float) -> list[Point]:
         """The likelihood at each of these values of s = log(1/T); the logits are read once."""
@@ -90,6 +92,10 @@ class Likelihood:
             self._check_rows()
             self.masked = True
             moments = self._moments(wanted)
+            if not moments.isfinite().all():
+                raise InputError(
+                    f"{self.name}: logits as large as {float(self.top.max()):.3g} cannot be divided by a temperature"
+                )
         return [self._point(s, derivatives, *moments[i].unbind()) for i, (s, derivatives) in enumerate(wanted)]
 
     def _point(self, s: float, derivatives: bool, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
