@@ -1,0 +1,146 @@
+"""Costs, the best ensemble under a limit and the Pareto front, against every subset."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from made_runs import logits_of, runs_of, softmax
+from numpy.testing import assert_allclose
+
+import ensembles
+from ensembles import budget
+from ensembles.charts import front_chart
+from ensembles.costs import member_costs
+from ensembles.library import library
+from zoo.errors import InputError
+
+Z, LABELS = logits_of(6, 160, skill=0.8)
+PROBS = softmax(Z).astype(np.float32)
+COSTS = [1.0, 2.0, 2.5, 4.0, 7.0, 9.0]
+SELECTION, TEST = ensembles.stratified_split(LABELS, 0.5, 0)
+SUBSETS = [members for size in range(1, 7) for members in itertools.combinations(range(6), size)]
+
+
+def accuracy(members, rows=SELECTION):
+    return (PROBS[list(members)].astype(np.float64).sum(0)[rows].argmax(1) == LABELS[rows]).mean()
+
+
+def cost_of(members):
+    return sum(COSTS[m] for m in members)
+
+
+@pytest.mark.parametrize("limit", [1.0, 3.0, 6.5, 12.0, 100.0])
+def test_best_within_a_limit_is_the_best_of_every_subset(limit):
+    found = ensembles.best_within(PROBS, LABELS, limit=limit, cost=COSTS)
+    best = max(accuracy(members) for members in SUBSETS if cost_of(members) <= limit)
+    assert_allclose(found.score, best)
+    assert found.cost <= limit
+    assert_allclose(found.cost, min(cost_of(m) for m in SUBSETS if cost_of(m) <= limit and accuracy(m) == best))
+    assert_allclose(found.test_score, accuracy(found.members, TEST))
+    assert found.method == "every subset"
+
+
+@pytest.mark.parametrize("limit", [3.0, 6.5, 12.0])
+def test_too_many_subsets_are_searched_greedily_and_said_to_be(limit, monkeypatch):
+    exact = ensembles.best_within(PROBS, LABELS, limit=limit, cost=COSTS)
+    monkeypatch.setattr(budget, "MOST_SUBSETS", 10)
+    found = ensembles.best_within(PROBS, LABELS, limit=limit, cost=COSTS)
+    assert found.method.startswith("greedy by gain")
+    assert found.cost <= limit
+    assert_allclose(found.score, accuracy(found.members))
+    singles = max(accuracy([m]) for m in range(6) if COSTS[m] <= limit)
+    assert singles <= found.score <= exact.score
+
+
+def test_gain_for_its_cost_can_beat_gain_alone(monkeypatch):
+    """A dear model that is best alone eats the budget; two cheap ones together are better."""
+    monkeypatch.setattr(budget, "MOST_SUBSETS", 0)
+    labels = np.zeros(20, int)
+    right = {"dear": range(13), "left": range(12), "right": range(8, 20)}
+    sure = {name: np.where(np.isin(np.arange(20), rows), 0.9, 0.4) for name, rows in right.items()}
+    probs = {name: np.stack([p, 1 - p], 1) for name, p in sure.items()}
+    found = ensembles.best_within(probs, labels, limit=2, cost={"dear": 2, "left": 1, "right": 1}, test_fraction=0)
+    assert set(found.members) == {"left", "right"}
+    assert found.method == "greedy by gain for its cost"
+
+
+def test_front_of_every_subset():
+    front = ensembles.pareto(PROBS, LABELS, cost=COSTS)
+    assert front.attrs["method"] == "every subset"
+    for _, row in front.iterrows():
+        assert_allclose(row["selection"], accuracy(row["members"]))
+        assert_allclose(row["test"], accuracy(row["members"], TEST))
+        assert_allclose(row["cost"], cost_of(row["members"]))
+        better = [m for m in SUBSETS if cost_of(m) <= row["cost"] and accuracy(m) > row["selection"] + 1e-12]
+        assert not better
+    assert (np.diff(front["cost"]) > 0).all()
+    assert (np.diff(front["selection"]) > 0).all()
+    assert front_chart(front).to_dict()["layer"]
+
+
+def test_front_of_greedy_searches_lies_below_that_of_every_subset(monkeypatch):
+    exact = ensembles.pareto(PROBS, LABELS, cost=COSTS)
+    monkeypatch.setattr(budget, "MOST_SUBSETS", 10)
+    front = ensembles.pareto(PROBS, LABELS, cost=COSTS)
+    assert front.attrs["method"].startswith("greedy")
+    for _, row in front.iterrows():
+        assert_allclose(row["selection"], accuracy(row["members"]))
+        assert row["selection"] <= exact[exact["cost"] <= row["cost"]]["selection"].max() + 1e-12
+    assert front["selection"].iloc[-1] >= max(accuracy([m]) for m in range(6))
+
+
+@pytest.mark.parametrize("most", [10, 5000])
+def test_front_with_a_base_holds_it_everywhere(monkeypatch, most):
+    monkeypatch.setattr(budget, "MOST_SUBSETS", most)
+    front = ensembles.pareto(PROBS, LABELS, cost=COSTS, base=2)
+    assert all(members[0] == 2 for members in front["members"])
+    assert front["members"].iloc[0] == (2,)
+
+
+def test_loss_objectives_fall_along_the_front():
+    front = ensembles.pareto(PROBS, LABELS, cost=COSTS, objective="nll")
+    assert (np.diff(front["selection"]) < 0).all()
+
+
+def test_nothing_is_cheap_enough():
+    with pytest.raises(InputError, match="the cheapest candidate costs 1"):
+        ensembles.best_within(PROBS, LABELS, limit=0.5, cost=COSTS)
+
+
+class TestCosts:
+    def test_own_figures(self):
+        arrays = library(PROBS, LABELS)
+        assert member_costs(arrays, COSTS) == COSTS
+        assert member_costs(arrays, lambda name: name + 1) == [1, 2, 3, 4, 5, 6]
+        assert member_costs(arrays, dict(enumerate(COSTS))) == COSTS
+        with pytest.raises(InputError, match="measured on models, but the library is arrays"):
+            member_costs(arrays, "params")
+
+    def test_measured_on_the_models(self):
+        import zoo
+
+        names = ["timm:test_resnet", "timm:test_vit"]
+        runs = library(runs_of(Z[:2], LABELS, names))
+        models = [zoo.load(name, weights=False) for name in names]
+        assert member_costs(runs, "params") == [sum(p.numel() for p in m.network.parameters()) for m in models]
+        assert all(cost > 0 for cost in member_costs(runs, "latency"))
+        assert all(cost > 1e5 for cost in member_costs(runs, "flops"))
+
+    def test_flops_of_a_known_layer(self):
+        from types import SimpleNamespace
+
+        from ensembles.costs import count_flops
+
+        layer = torch.nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        model = SimpleNamespace(
+            forward=lambda batch: (layer(batch), None), transform=SimpleNamespace(size=(3, 10, 12)), device="cpu"
+        )
+        assert count_flops(model) == 2 * 3 * 8 * 9 * 10 * 12
+
+    def test_what_stored_outputs_say_is_not_measured_again(self):
+        import dataclasses
+
+        runs = runs_of(Z[:2], LABELS, ["no-such-model", "nor-this"])
+        told = [dataclasses.replace(one, details={"params": 10.0 + i}) for i, one in enumerate(runs.values())]
+        assert member_costs(library(told), "params") == [10, 11]

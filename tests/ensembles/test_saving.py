@@ -1,0 +1,102 @@
+"""A found ensemble becomes a card, and the card a model that predicts what was searched."""
+
+import numpy as np
+import pytest
+import torch
+from made_runs import card, logits_of, runs_of, softmax
+from numpy.testing import assert_allclose
+
+import ensembles
+import zoo
+from zoo import cards
+from zoo.errors import InputError
+
+Z, LABELS = logits_of(3, 240)
+NAMES = ["resnet8-softmax", "resnet8-sigmoid", "all-cnn-c-cosine.digits"]
+# Small splits have small gains.
+pytestmark = pytest.mark.filterwarnings("ignore:the gain in:zoo.errors.ZooWarning")
+
+
+def path_of(names=NAMES, cards=None, **options):
+    cards = [zoo.card(name) for name in names] if cards is None else cards
+    runs = runs_of(Z, LABELS, names, cards, temperatures=[0.5, 2.0, 1.5])
+    return ensembles.greedy(runs, steps=6, **{"replace": True} | options)
+
+
+def test_the_card_says_what_was_found_and_reads_back(zoo_home):
+    path = path_of()
+    made = path.to_model("my-ensemble", title="Mine")
+    assert made.path == zoo_home / "cards" / "my-ensemble.md"
+    assert cards.read(made.path) == made
+    assert {member.name: member.weight for member in made.members} == path.weights
+    temperatures = dict(zip(NAMES, [0.5, 2.0, 1.5], strict=True))
+    assert all(member.temperature == temperatures[member.name] for member in made.members)
+    assert made.details["test_score"] == path.best_test_score
+    assert made.details["search"]["seed"] == 0
+    assert made.details["search"]["selection_examples"] == 120
+    assert made.details["found_on"] == "made:test"
+    assert made.title == "Mine"
+    assert zoo.card("my-ensemble") == made
+    assert "my-ensemble" in zoo.list("my-*")
+
+
+def test_the_model_predicts_the_weighted_mean_and_embeds_side_by_side():
+    path = path_of()
+    made = path.to_model("my-ensemble")
+    images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
+    model = zoo.load("my-ensemble", weights=False)
+    members = [zoo.load(member.name, weights=False) for member in made.members]
+    assert_allclose(model.embed(images), torch.cat([m.embed(images) for m in members], 1), rtol=1e-4, atol=1e-5)
+    probabilities = [
+        zoo.calibration.to_probabilities(m.predict(images), member.temperature, m.card.link)
+        for m, member in zip(members, made.members, strict=True)
+    ]
+    expected = ensembles.average(torch.stack(probabilities), [member.weight for member in made.members])
+    assert_allclose(softmax(model.predict(images).numpy()), expected, atol=1e-5)
+
+
+def test_an_ensemble_is_run_compared_and_searched_like_any_model():
+    path_of().to_model("my-ensemble")
+    runs = zoo.run(["my-ensemble", "resnet8-softmax"], data="digits:test[:60]", weights=False, progress=False)
+    again = ensembles.greedy(runs, base="my-ensemble", steps=1)
+    assert again.members == ["my-ensemble", "resnet8-softmax"]
+    assert again.to_model("of-ensembles").members[0].name == "my-ensemble"
+
+
+def test_what_cannot_be_saved(zoo_home):
+    arrays = ensembles.greedy(softmax(Z), LABELS, steps=2)
+    with pytest.raises(InputError, match="members are arrays"):
+        arrays.to_model("x")
+    with pytest.raises(InputError, match="has no card"):
+        path_of(["a", "b", "c"], [None, None, None]).to_model("x")
+    path = path_of()
+    for name in ("../x", "a/b", "", "CON", "x" * 300):
+        with pytest.raises(InputError, match="ensemble name"):
+            path.to_model(name)
+    with pytest.raises(InputError, match="a model called resnet50-cosine exists already"):
+        path.to_model("ResNet50-cosine")
+    others = [card("a", dataset="digits"), card("b", dataset="digits"), card("c", dataset="in1k")]
+    mixed = path_of(["a", "b", "c"], others, base=["a", "b", "c"])
+    with pytest.raises(InputError, match="label sets, digits and in1k"):
+        mixed.to_model("x")
+    assert not (zoo_home / "cards").exists()
+
+
+def test_saving_twice():
+    path = path_of()
+    path.to_model("twice")
+    with pytest.raises(InputError, match=r"twice: .* exists already; .* overwrite=True"):
+        path.to_model("twice")
+    with pytest.raises(InputError, match="cannot be called like one of its members"):
+        path.to_model(next(iter(path.weights)))
+    assert path.to_model("twice", title="Again", overwrite=True).title == "Again"
+
+
+def test_mixed_members_are_said_to_be_mixed():
+    mixed = [
+        card("a", license="mit"),
+        card("b", framework="contrastive", objective="contrastive", license="apache-2.0"),
+        card("c", license="mit"),
+    ]
+    made = path_of(["a", "b", "c"], mixed, base=["a", "b", "c"]).to_model("mixed")
+    assert (made.framework, made.objective, made.dataset, made.license) == ("unknown", "mixed", "in1k", "other")
