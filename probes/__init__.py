@@ -9,9 +9,15 @@ from probes.knn import KNNProbe as KNNProbe
 from probes.linear import LinearProbe as LinearProbe
 from probes.metrics import accuracy as accuracy
 from probes.metrics import mean_per_class_accuracy as mean_per_class_accuracy
+from probes.multilabel import MultilabelProbe as MultilabelProbe
 from probes.overlap import assign_classes as assign_classes
 from probes.overlap import assignment_accuracy as assignment_accuracy
 from probes.overlap import class_overlap as class_overlap
+from probes.ranking import auc as auc
+from probes.ranking import average_precision as average_precision
+from probes.ranking import mean_auc as mean_auc
+from probes.ranking import voc_map as voc_map
+from probes.relearning import relearn as relearn
 from probes.robustness import corruption_errors as corruption_errors
 from probes.robustness import mean_corruption_error as mean_corruption_error
 from probes.robustness import robustness as robustness
@@ -24,6 +30,7 @@ from probes.statistics import not_worse_than_best as not_worse_than_best
 from probes.statistics import spearman as spearman
 from probes.statistics import table as table
 from probes.statistics import two_way_anova as two_way_anova
+from probes.transfer import probe as probe
 
 __all__ = [
     "Anova",
@@ -32,22 +39,29 @@ __all__ = [
     "FineTuning",
     "KNNProbe",
     "LinearProbe",
+    "MultilabelProbe",
     "accuracy",
     "assign_classes",
     "assignment_accuracy",
+    "auc",
+    "average_precision",
     "class_overlap",
     "compress",
     "concatenate",
     "corruption_errors",
     "finetune",
     "mean_and_error",
+    "mean_auc",
     "mean_corruption_error",
     "mean_per_class_accuracy",
     "not_worse_on_average",
     "not_worse_than_best",
+    "probe",
+    "relearn",
     "robustness",
     "spearman",
     "stack",
     "table",
     "two_way_anova",
+    "voc_map",
 ]

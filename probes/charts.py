@@ -104,6 +104,21 @@ def transfer_chart(frame: pd.DataFrame) -> alt.LayerChart:
     return alt.layer(points, names).properties(width=WIDTH, height=HEIGHT)
 
 
+def score_chart(frame: pd.DataFrame) -> alt.LayerChart:
+    """The score of each model's probe as a bar, best first; `frame` is what `probe` gives."""
+    _require(frame, ["model", "score", "metric"])
+    base = alt.Chart(frame).encode(
+        x=alt.X("score:Q", title=str(frame["metric"].iloc[0]), axis=alt.Axis(format="%")),
+        y=alt.Y("model:N", sort="-x", title=None, axis=alt.Axis(labelLimit=300)),
+    )
+    columns = [name for name in ("dimensions", "examples", "strength", "k") if name in frame]
+    bars = base.mark_bar().encode(
+        tooltip=["model:N", alt.Tooltip("score:Q", format=".4f"), *[f"{name}:Q" for name in columns]]
+    )
+    values = base.mark_text(align="left", dx=3).encode(text=alt.Text("score:Q", format=".1%"))
+    return alt.layer(bars, values).properties(width=WIDTH)
+
+
 def _mix(rate: float) -> str:
     """0.75 as 75/25, the way the paper writes it."""
     return f"{100 * rate:g}/{100 * (1 - rate):g}"

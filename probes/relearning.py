@@ -23,8 +23,8 @@ def relearn(
     """Learn the classes anew from each model's embeddings, and compare with its own predictions ([K] 3.4 and Fig. 6).
 
     Of each class, `test` of the examples are held out for both; the rest, or `per_class` of each class, train a linear
-    probe. The paper takes 40 of each ImageNet class's 50 validation examples, which the models were not trained on either. All
-    models see the same examples.
+    probe. The paper takes 40 of each ImageNet class's 50 validation examples, which the models were not trained on either.
+    All models see the same examples.
 
     A frame, one row a model and number of examples: model, per_class, examples, original, relearned, and
     gap = original - relearned.
