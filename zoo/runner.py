@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from zoo import devices, files, model_facts, registry, settings
 from zoo.class_matching import Match, match
 from zoo.datasets import Dataset
@@ -21,6 +23,7 @@ from zoo.model import Model
 from zoo.model_facts import Facts
 from zoo.outputs import Outputs, Runs
 from zoo.store import SHARD_ROWS, Identity, RunFolder
+from zoo.store.layout import MANIFEST
 
 Engine = Literal["local", "ray"]
 
@@ -60,8 +63,11 @@ def run(
         None if home is None else Path(home), batch_size, precision, embeddings, engine, _devices(device), workers, progress,
         shard_rows,
     )  # fmt: skip
-    subjects = [_subject(model, weights, dataset, options) for model in resolve(names)]
-    return Runs(_run(subject, dataset, options) for subject in subjects)
+    models = resolve(names)
+    for model in models:
+        if isinstance(model, str):
+            registry.card(model)  # a name that is not known is said now, not after hours
+    return Runs(_run(_subject(model, weights, dataset, options), dataset, options) for model in models)
 
 
 def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":
@@ -131,7 +137,9 @@ def _load(name: str, weights: bool, classes: Sequence[str] | None, device: str) 
 
 def _replica(model: Model, device: str) -> Model:
     """The model itself where it is on that device, else a copy of it there."""
-    return model if str(model.device) == device else copy.deepcopy(model).to(device)
+    wanted = torch.device(device)
+    here = model.device.type == wanted.type and wanted.index in (None, model.device.index)
+    return model if here else copy.deepcopy(model).to(device)
 
 
 def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
@@ -160,11 +168,12 @@ def _open(run: RunFolder) -> Outputs | None:
     if not run.finished:
         return None
     try:
-        return run.open() if not run.problems() else None
-    except CorruptFile as error:
-        manifest = run.path / "manifest.json"
-        warnings.warn(f"{error}; set aside as {files.set_aside(manifest).name}, made again", ZooWarning, stacklevel=5)
+        whole = not run.problems()
+    except CorruptFile as error:  # the manifest itself; shards carry their own checksums, so they are kept
+        kept = files.set_aside(run.path / MANIFEST)
+        warnings.warn(f"{error}; set aside as {kept.name} and made again", ZooWarning, stacklevel=5)
         return None
+    return run.open() if whole else None
 
 
 def _complete(run: RunFolder, job: Job, options: _Options) -> None:

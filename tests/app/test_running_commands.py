@@ -91,7 +91,7 @@ def test_import_then_verify_then_damage(zoo, tmp_path, zoo_home):
     assert np.array_equal(open_runs("mine", data="cifar100")["mine"].logits, logits)
 
     code, out, err = zoo("verify")
-    assert (code, "mine" in out, "1 runs checked, 0 damaged" in err) == (0, True, True)
+    assert (code, "mine" in out, "1 checked, 0 damaged" in err) == (0, True, True)
     np.save(tmp_path / "mine.npy", logits + 1)
     again = ("import", tmp_path / "mine.npy", "--kind", "logits", *extra)
     code, _, err = zoo(*again)
@@ -112,7 +112,7 @@ def test_import_then_verify_then_damage(zoo, tmp_path, zoo_home):
 
 
 def test_nothing_to_verify(zoo):
-    assert zoo("verify") == (0, "", "no outputs are stored\n")
+    assert zoo("verify") == (0, "", "nothing is stored\n")
     code, out, _ = zoo("verify", "--json")
     assert (code, json.loads(out)) == (0, {"clean": True, "runs": [], "set_aside": {}})
 

@@ -180,7 +180,7 @@ def test_an_unfinished_run_is_no_fault_and_is_not_opened():
     (outputs.path / "manifest.json").unlink()
     (outputs.path / "00002.safetensors").unlink()
     (checked,) = store.verify().runs
-    assert (checked.state, checked.shards) == ("unfinished", 2)
+    assert (checked.state, checked.files) == ("unfinished", 2)
     with pytest.raises(UnknownName, match="no stored outputs of 'small'"):
         store.open_runs("small")
 
@@ -238,6 +238,8 @@ def test_a_temperature_is_kept_beside_the_outputs_and_applied_on_opening():
     (outputs.path / "calibration.json").write_text('{"schema": 1, "temperature": -1.0}')
     with pytest.raises(CorruptFile, match=r"calibration\.json: field 'temperature' is -1\.0"):
         store.open_runs("small")
+    assert store.verify(set_aside=True).set_aside.keys() == {outputs.path / "calibration.json"}
+    assert store.open_runs("small")["small"].temperature is None
     with pytest.raises(InputError, match="temperature is 0"):
         store.save_temperature(outputs, {"temperature": 0})
     store.save_temperature(make(), {"temperature": 1.5})  # in memory only: nothing to keep it beside
@@ -269,3 +271,19 @@ def test_identities_that_differ_anywhere_have_different_digests():
     assert len(digests | {base.digest()}) == len(changes) + 1
     told = {field.name for field in dataclasses.fields(base)} - set(changes)
     assert told == {"dataset", "dataset_name", "card"}
+
+
+def test_the_weights_of_trained_models_are_checked_too(zoo_home):
+    from zoo import cards, files
+
+    folder = zoo_home / "weights" / "small"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"numbers")
+    assert store.verify().runs == []  # no card says what they should be
+    card = dataclasses.replace(small_model().card, sha256=files.sha256(folder / "model.safetensors"))
+    (zoo_home / "cards").mkdir()
+    (zoo_home / "cards/small.md").write_text(cards.write(card))
+    (checked,) = store.verify().runs
+    assert (checked.model, checked.state) == ("small", "ok")
+    (folder / "model.safetensors").write_bytes(b"numberz")
+    assert store.verify().problems == {folder / "model.safetensors": "does not match the checksum on its card"}

@@ -94,7 +94,7 @@ def verify(
     set_aside: Annotated[bool, typer.Option("--set-aside", help="Rename damaged files out of the way.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Re-check the checksum of every stored output; exit code 1 if any is wrong.
+    """Re-check every checksum, of stored outputs and trained weights; exit code 1 if any is wrong.
 
     [dim]zoo verify --set-aside[/dim]
     """
@@ -104,7 +104,9 @@ def verify(
     if json:
         print_json({"clean": found.clean, "runs": found.runs, "set_aside": found.set_aside})
     else:
-        rows = [{"model": r.model, "dataset": r.dataset, "shards": r.shards, "state": r.state} for r in found.runs]
+        rows = [
+            {"model": r.model, "dataset": r.dataset or "(weights)", "files": r.files, "state": r.state} for r in found.runs
+        ]
         if rows:
             print_table(rows)
         for path, problem in found.problems.items():
@@ -112,7 +114,7 @@ def verify(
         for path, place in found.set_aside.items():
             note(f"{path} is now {place.name}; run its model again to replace it")
         bad = sum(run.state == "corrupt" for run in found.runs)
-        note(f"{len(found.runs)} runs checked, {bad} damaged" if found.runs else "no outputs are stored")
+        note(f"{len(found.runs)} checked, {bad} damaged" if found.runs else "nothing is stored")
     if not found.clean:
         raise typer.Exit(1)
 

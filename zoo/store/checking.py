@@ -1,26 +1,31 @@
-"""Re-check every checksum of every stored run."""
+"""Re-check every checksum: of every stored run, and of the weights of every model that was trained here."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zoo import files
-from zoo.errors import CorruptFile, ZooError
+from zoo import cards, files, settings
+from zoo.errors import CorruptFile, InputError, ZooError
 from zoo.store import layout, shards
-from zoo.store.folder import RunFolder
+from zoo.store.folder import RunFolder, calibration
 from zoo.store.layout import CALIBRATION, MANIFEST
+
+State = Literal["ok", "unfinished", "corrupt"]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One run's state. `unfinished` is no fault: its whole shards are kept and the same command goes on from there."""
+    """The state of a run, or of a model's weights, which are one file and no dataset's.
+
+    `unfinished` is no fault: what is whole is kept, and the same command goes on from there.
+    """
 
     path: Path
     model: str
     dataset: str | None
-    state: Literal["ok", "unfinished", "corrupt"]
-    shards: int  # whole ones
+    state: State
+    files: int  # whole ones
     problems: dict[Path, str] = field(default_factory=dict)
 
 
@@ -41,14 +46,15 @@ class Verification:
 
 
 def verify(home: Path | str | None = None, set_aside: bool = False) -> Verification:
-    """Compute the checksum of every stored shard and compare; with `set_aside` damaged files are renamed out of the way.
+    """Compute the checksum of every stored file and compare; with `set_aside` damaged ones are renamed out of the way.
 
     A run whose damaged shards were set aside is completed by running it again: only those shards are computed.
     """
-    root = layout.outputs_folder(None if home is None else Path(home))
-    folders = [path for path in sorted(root.glob("[!.]*/[!.]*")) if path.is_dir()]
+    home = Path(home or settings.home())
+    folders = [path for path in sorted(layout.outputs_folder(home).glob("[!.]*/[!.]*")) if path.is_dir()]
+    weights = sorted((home / "weights").glob("*/model.safetensors"))
     with ThreadPoolExecutor(4) as pool:
-        runs = [run for run in pool.map(_check, folders) if run is not None]
+        runs = [run for run in (*pool.map(_check, folders), *pool.map(_check_weights, weights)) if run is not None]
     moved = {}
     for run in runs if set_aside else []:
         for path in run.problems:
@@ -77,14 +83,26 @@ def _check(folder: Path) -> Checked | None:
                 shards.check_alone(path)
             except CorruptFile as error:
                 problems[path] = _reason(error, path)
-    if (folder / CALIBRATION).exists():
-        try:
-            files.read_json(folder / CALIBRATION, layout.SCHEMA)
-        except ZooError as error:
-            problems[folder / CALIBRATION] = _reason(error, folder / CALIBRATION)
-    state: Literal["ok", "unfinished", "corrupt"] = "ok" if manifest.exists() else "unfinished"
+    try:
+        calibration(folder)
+    except ZooError as error:
+        problems[folder / CALIBRATION] = _reason(error, folder / CALIBRATION)
+    state: State = "ok" if manifest.exists() else "unfinished"
     whole = len([path for path in found if path not in problems])
     return Checked(folder, model, dataset, "corrupt" if problems else state, whole, problems)
+
+
+def _check_weights(path: Path) -> Checked | None:
+    """Weights that a card in `<home>/cards` gives the checksum of."""
+    name = path.parent.name
+    try:
+        expected = cards.read(path.parents[2] / "cards" / f"{name}.md").sha256
+    except InputError:  # no card, so nothing to compare with
+        return None
+    if expected is None:
+        return None
+    problems = {} if files.sha256(path) == expected else {path: "does not match the checksum on its card"}
+    return Checked(path.parent, name, None, "corrupt" if problems else "ok", 1 - len(problems), problems)
 
 
 def _reason(error: ZooError, path: Path) -> str:

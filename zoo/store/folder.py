@@ -93,7 +93,7 @@ class RunFolder:
         identity, manifest = layout.read_manifest(self.path / MANIFEST)
         parts = [shards.read(self.path, identity, number, check=False) for number in range(identity.shards)]
         ids = _joined_ids(tuple(row_id for part in parts for row_id in part.ids))
-        record = self.calibration()
+        record = calibration(self.path)
         features = _column([part.embeddings for part in parts])
         values = _column([part.values for part in parts])
         if values is None or len(values) == 0:
@@ -119,16 +119,20 @@ class RunFolder:
             | {"digest": manifest["digest"], "undecodable": manifest["undecodable"], "calibration": record},
         )
 
-    def calibration(self) -> dict[str, Any] | None:
-        """The temperature fitted to these outputs and where it came from, if there is one."""
-        path = self.path / CALIBRATION
-        if not path.exists():
-            return None
-        record = files.read_json(path, SCHEMA, limit=2**20)
-        temperature = record.get("temperature")
-        if not isinstance(temperature, float) or not 0 < temperature < math.inf:
-            raise CorruptFile(f"{path}: field 'temperature' is {temperature!r}, expected a positive number; calibrate again")
-        return record
+
+def calibration(folder: Path) -> dict[str, Any] | None:
+    """The temperature fitted to the outputs in `folder` and where it came from, if there is one."""
+    path = folder / CALIBRATION
+    if not path.exists():
+        return None
+    record = files.read_json(path, SCHEMA, limit=2**20)
+    temperature = record.get("temperature")
+    if not isinstance(temperature, float) or not 0 < temperature < math.inf:
+        raise CorruptFile(
+            f"{path}: field 'temperature' is {temperature!r}, expected a positive number; put it aside with "
+            "`zoo verify --set-aside` and calibrate again"
+        )
+    return record
 
 
 def save_temperature(outputs: Outputs, record: dict[str, Any]) -> None:
