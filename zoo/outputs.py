@@ -173,7 +173,7 @@ class Outputs:
         if self.label_classes is not None:
             raise InputError(
                 f"{self.name}: predicts {len(self.classes)} classes that are not the {len(self.label_classes)} of "
-                f"{self.dataset or 'the dataset'} ({self.label_classes[0]}, ...); probe its embeddings, or choose another model"
+                f"{self.dataset or 'the dataset'} ({self.label_classes[0]}, ...); probe its embeddings or choose another"
             )
         return self.labels
 
