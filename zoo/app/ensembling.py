@@ -49,7 +49,7 @@ def ensemble(
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
     """
     from ensembles import greedy
-    from zoo.errors import InputError
+    from zoo.errors import InputError, ZooWarning
 
     if chart is not None and chart.suffix not in CHART_TYPES:
         raise InputError(f"--chart {chart}: expected a name that ends in {', '.join(CHART_TYPES)}")
@@ -57,6 +57,7 @@ def ensemble(
     if above is not None or below is not None:
         wanted["accuracy"] = (above, below)
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ZooWarning)
         runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
         path = greedy(
             runs if uncalibrated else calibrated(runs, split), base=base, steps=steps, replace=replace,

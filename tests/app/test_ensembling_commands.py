@@ -1,0 +1,122 @@
+"""`zoo ensemble`, on stored outputs and on models that are run."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ensembles
+import zoo
+from zoo import store
+from zoo.app.main import app
+from zoo.calibration import calibrate
+from zoo.errors import InputError
+from zoo.outputs import Outputs
+
+CLI = CliRunner()
+NAMES = ["mine-a", "mine-b", "mine-c", "other-d"]
+
+
+@pytest.fixture
+def outputs():
+    y = np.random.default_rng(0).integers(0, 4, 400)
+    made = []
+    for i, name in enumerate(NAMES):
+        z = np.random.default_rng(i + 1).normal(size=(400, 4)) + (0.8 + 0.2 * i) * np.eye(4)[y]
+        ids = [f"cifar10:test/{n}" for n in range(400)]
+        made.append(store.save(Outputs.from_arrays(name, logits=3 * z, labels=y, dataset="cifar10:test", ids=ids)))
+    return made
+
+
+def run(*arguments):
+    result = CLI.invoke(app, ["ensemble", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_text_fits_a_terminal_and_says_what_is_gained(outputs):
+    result = run(*NAMES, "--base", "mine-a", "--steps", "3")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["step", "model", "category", "select", "test", "gain", "95%", "interval"]
+    assert lines[1].split()[1] == "mine-a"
+    assert len(lines) == 4 + 3 - 1 + 1
+    assert "unseen examples" in lines[-1]
+
+
+def test_json_is_the_search_on_calibrated_outputs(outputs):
+    found = json.loads(run(*NAMES, "--steps", "4", "--replace", "--objective", "nll", "--seed", "5", "--json").stdout)
+    path = ensembles.greedy(calibrate(outputs, 0.5), steps=4, replace=True, objective="nll", seed=5)
+    assert found["members"] == path.members
+    assert found["score"] == pytest.approx(path.score)
+    assert found["test_score"] == pytest.approx(path.test_score)
+    assert found["weights"] == pytest.approx(path.weights)
+    assert found["interval"] == pytest.approx(path.interval)
+    assert found["settings"]["selection_examples"] == 100
+
+
+def test_candidates_and_uncalibrated(outputs):
+    found = json.loads(run(*NAMES, "--base", "other-d", "--candidates", "mine-*", "--uncalibrated", "--json").stdout)
+    assert found["members"][0] == "other-d"
+    assert set(found["members"][1:]) == {"mine-a", "mine-b", "mine-c"}
+    assert found["settings"]["selection_examples"] == 200
+    accuracies = {one.name: one.accuracy for one in outputs}
+    limit = sorted(accuracies.values())[1] + 0.001
+    below = json.loads(run(*NAMES, "--below", str(limit), "--uncalibrated", "--test-fraction", "0", "--json").stdout)
+    assert set(below["members"]) == {name for name, accuracy in accuracies.items() if accuracy < limit}
+    assert below["test_score"] is None
+
+
+def test_noise_is_a_note_and_charts_are_written(outputs, tmp_path):
+    result = run(*NAMES, "--base", "other-d", "--candidates", "mine-a", "--chart", str(tmp_path / "path.svg"))
+    assert "within noise" in result.stderr
+    assert "wrote" in result.stderr
+    assert (tmp_path / "path.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # whatever a training says
+def test_an_ensemble_of_trained_models_is_saved_and_taken_like_any_model(zoo_home):
+    names = ["resnet8-softmax", "resnet8-cosine"]
+    result = run(*names, "--base", names[0], "--steps", "1", "--budget", "1e7", "--save", "mine")
+    assert "hparam" in result.stdout
+    assert "wrote" in result.stderr
+    assert (zoo_home / "cards" / "mine.md").exists()
+    saved = zoo.card("mine")
+    assert {member.name for member in saved.members} <= set(names)
+    found = json.loads(run("mine", "resnet8-sigmoid", "--json").stdout)
+    assert set(found["members"]) == {"mine", "resnet8-sigmoid"}
+    # What the search scored is what the model does: the mean of both members on the same pictures.
+    alone = zoo.run("mine", data="digits:test", progress=False)["mine"]
+    parts = calibrate(zoo.run(names, data="digits:test", progress=False), "digits:calibration")
+    mean = ensembles.average(parts, {member.name: member.weight for member in saved.members})
+    assert (alone.predictions() == mean.argmax(1)).mean() > 0.998
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no-such-model"], "unknown model 'no-such-model'"),
+        ([*NAMES, "--base", "mine-x"], "unknown model 'mine-x'"),
+        ([*NAMES, "--steps", "0"], "steps: expected at least 1"),
+        ([*NAMES, "--candidates", "nothing-*"], "none of the 4 models matches"),
+        ([*NAMES, "--below", "78"], "fractions between 0 and 1"),
+        ([*NAMES, "--chart", "path.gif"], "expected a name that ends in"),
+        ([*NAMES, "--save", "../x"], "ensemble name"),
+        ([*NAMES, "--save", "x"], "has no card"),
+    ],
+)
+def test_mistakes_are_named(outputs, arguments, words):
+    with pytest.raises(InputError, match=words):
+        run(*arguments)
+
+
+def test_a_mistake_ends_in_one_line_and_exit_code_2(outputs):
+    command = [sys.executable, "-m", "zoo", "ensemble", *NAMES, "--base", "mine-x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("zoo: unknown model 'mine-x'")
+    assert done.stderr.count("\n") == 1
