@@ -1,0 +1,124 @@
+"""`zoo probe`, run as a command on networks with random weights."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import probes
+from probes.transfer import features_of
+from zoo.app import probing
+from zoo.errors import InputError
+from zoo.runner import run
+
+RESNET, VIT = "timm:test_resnet", "timm:test_vit"
+TRAIN, TEST = "digits:train[:160]", "digits:test[:80]"
+SPLITS = ("--data", TRAIN, "--test", TEST, "--random")
+app = typer.Typer()
+probing.register(app)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_outputs(tmp_path_factory: pytest.TempPathFactory):
+    """One home for all: the models run once."""
+    return tmp_path_factory.mktemp("probing")
+
+
+@pytest.fixture(autouse=True)
+def one_home(zoo_home, kept_outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(kept_outputs))
+
+
+def zoo(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def result(*arguments: str) -> Result:
+    found = zoo(*arguments)
+    assert found.exception is None, found.exception
+    return found
+
+
+def both() -> tuple:
+    return tuple(run([RESNET, VIT], data=spec, weights=False, progress=False) for spec in (TRAIN, TEST))
+
+
+@pytest.mark.parametrize("kind", ["linear", "knn"])
+def test_scores_are_the_functions(kind: str, tmp_path: Path) -> None:
+    chart = tmp_path / "scores.svg"
+    found = result(RESNET, VIT, *SPLITS, "--kind", kind, "--json", "--chart", str(chart))
+    value = json.loads(found.stdout)
+    expected = probes.probe(*both(), kind=kind)
+    assert (value["train"], value["test"], value["kind"], value["metric"]) == (TRAIN, TEST, kind, "accuracy")
+    assert {row["model"]: row["score"] for row in value["models"]} == dict(
+        zip(expected["model"], expected["score"], strict=True)
+    )
+    assert [row["score"] for row in value["models"]] == sorted((row["score"] for row in value["models"]), reverse=True)
+    assert chart.read_text().startswith("<svg")
+    table = result(RESNET, VIT, *SPLITS, "--kind", kind)
+    assert RESNET in table.stdout
+    assert max(map(len, table.stdout.splitlines())) <= 80
+
+
+def test_concatenation_and_stacking(tmp_path: Path) -> None:
+    drawn = result(RESNET, VIT, *SPLITS, "--kind", "concat", "--seeds", "1", "--json", "--chart", str(tmp_path / "c.html"))
+    value = json.loads(drawn.stdout)
+    (features, labels), test = (features_of(side) for side in both())
+    expected = probes.concatenate(features, labels, RESNET, seeds=1, test=test)
+    assert value["base"] == RESNET
+    assert [row["accuracy"] for row in value["draws"]] == pytest.approx(expected["accuracy"].tolist())
+    table = result(RESNET, VIT, *SPLITS, "--kind", "concat", "--seeds", "2").stdout
+    assert "100/0" in table
+    assert "±" in table
+    assert max(map(len, table.splitlines())) <= 80
+    pairs = json.loads(result(RESNET, VIT, *SPLITS, "--kind", "stack", "--json").stdout)["results"]
+    assert [(row["first"], row["second"]) for row in pairs] == [(RESNET, None), (VIT, None), (RESNET, VIT)]
+
+
+def test_compression_aims_at_what_the_base_reaches(tmp_path: Path) -> None:
+    chart = tmp_path / "compression.json"
+    found = result(VIT, RESNET, *SPLITS, "--kind", "compress", "--multiples", "80", "--json", "--chart", str(chart))
+    value = json.loads(found.stdout)
+    alone = probes.probe(*both())
+    assert value["base"] == VIT
+    assert value["results"][RESNET]["target"] == pytest.approx(alone.set_index("model")["score"][VIT])
+    assert [row["dimensions"] for row in value["results"][RESNET]["frame"]] == [80, 160]
+    assert "what timm:test_vit reaches alone" in found.stderr
+    assert "data" in json.loads(chart.read_text())["layer"][0] or "datasets" in json.loads(chart.read_text())
+    table = result(VIT, RESNET, *SPLITS, "--kind", "compress", "--multiples", "80", "--target", "0.1").stdout
+    assert " 80 " in table
+
+
+def test_a_dataset_without_a_split_is_split() -> None:
+    found = result(RESNET, "--data", TRAIN, "--random", "--json")
+    assert "a fifth of each class is held out" in found.stderr
+    (row,) = json.loads(found.stdout)["models"]
+    assert 120 <= row["examples"] <= 135
+
+
+def test_a_name_alone_means_its_two_splits() -> None:
+    assert probing._specs("digits", None) == ("digits:train", "digits:test")
+    assert probing._specs("in1k", None) == ("in1k:train", "in1k:validation")
+    assert probing._specs("in-v2", None) == ("in-v2:test", None)
+    assert probing._specs("digits:test", None) == ("digits:test", None)
+    assert probing._specs("cifar10:train[:9]", "cifar10") == ("cifar10:train[:9]", "cifar10:test")
+    with pytest.raises(InputError, match="unknown dataset"):
+        probing._specs("digitz", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kind", "concat", "--base", "nobody"), "nobody"),
+        (("--kind", "compress", "--base", "nobody"), "nobody"),
+        (("--metric", "map"), "accuracy, mean-per-class"),
+        (("--kind", "knn", "--distance", "manhattan"), "cosine, euclidean"),
+        (("--chart", "scores.bmp"), "expected a name that ends in"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], words: str) -> None:
+    error = zoo(RESNET, VIT, *SPLITS, *arguments).exception
+    assert isinstance(error, InputError)
+    assert words in str(error)

@@ -1,0 +1,108 @@
+"""From outputs to probes: rows by id, classes by name, several classes an example, relearning."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import probes
+from probes.transfer import features_of
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+DIGITS = load_digits()
+NAMES = [f"digit {k}" for k in range(10)]
+
+
+def outputs(name: str, rows: slice, pixels: slice = slice(None), **changes) -> Outputs:
+    """Pictures as embeddings, from a model that predicts nothing."""
+    made = Outputs.from_arrays(
+        name,
+        embeddings=DIGITS.data[rows][:, pixels].astype(np.float32),
+        labels=DIGITS.target[rows],
+        ids=[f"row {n}" for n in range(1797)[rows]],
+        classes=NAMES,
+    )
+    return dataclasses.replace(made, **changes)
+
+
+TRAIN, TEST = slice(0, 500), slice(500, 900)
+
+
+@pytest.mark.parametrize(("kind", "chosen"), [("linear", "strength"), ("knn", "k")])
+def test_probe_is_the_estimator_model_by_model(kind: str, chosen: str) -> None:
+    train = Runs([outputs("all", TRAIN), outputs("half", TRAIN, slice(0, 32))])
+    test = Runs([outputs("half", TEST, slice(0, 32)), outputs("all", TEST)])
+    table = probes.probe(train, test, kind=kind)
+    assert table["model"].tolist() == ["all", "half"]
+    assert table["dimensions"].tolist() == [64, 32]
+    estimator = {"linear": probes.LinearProbe, "knn": probes.KNNProbe}[kind]().fit(DIGITS.data[TRAIN], DIGITS.target[TRAIN])
+    assert table["score"][0] == pytest.approx(estimator.score(DIGITS.data[TEST], DIGITS.target[TEST]), abs=0.005)
+    assert table[chosen][0] == getattr(estimator, f"{chosen}_")
+    assert table["score"][0] > table["score"][1]
+
+
+def test_labels_mean_their_names() -> None:
+    """The test outputs number the dataset's classes otherwise, since the model has classes of its own."""
+    train = outputs("m", TRAIN)
+    turned = dataclasses.replace(
+        outputs("m", TEST), labels=9 - DIGITS.target[TEST], label_classes=tuple(NAMES[::-1]), classes=("cat", "dog")
+    )
+    same = probes.probe(train, outputs("m", TEST))["score"][0]
+    assert probes.probe(train, turned)["score"][0] == same
+    assert same > 0.8
+
+
+def test_rows_go_by_id() -> None:
+    first = outputs("first", TRAIN)
+    order = np.random.default_rng(0).permutation(500)
+    features, labels = features_of(Runs([first, dataclasses.replace(outputs("second", TRAIN).select(order))]))
+    np.testing.assert_array_equal(features["second"], features["first"])
+    assert labels[0] == f"digit {DIGITS.target[0]}"
+    with pytest.raises(InputError, match="first and second: different examples"):
+        features_of(Runs([first, outputs("second", TEST)]))
+    with pytest.raises(InputError, match="at least one model"):
+        features_of(Runs([]))
+
+
+def test_several_classes_an_example() -> None:
+    """Two marks a digit, in columns of a larger label set that differ in order between the splits."""
+    marks = np.stack([DIGITS.target % 2, DIGITS.target > 4, np.zeros(1797, int)], 1)
+    train = outputs("m", TRAIN, labels=None, targets=marks[TRAIN], classes=("odd", "large", "green"))
+    test = outputs("m", TEST, labels=None, targets=marks[TEST][:, [2, 1, 0]], classes=("green", "large", "odd"))
+    table = probes.probe(train, test, metric="auc")
+    expected = probes.MultilabelProbe(metric="auc").fit(DIGITS.data[TRAIN].astype(np.float32), marks[TRAIN][:, :2])
+    assert table["score"][0] == pytest.approx(expected.score(DIGITS.data[TEST].astype(np.float32), marks[TEST][:, :2]))
+    assert table["metric"][0] == "auc"
+    with pytest.raises(InputError, match="take the linear probe"):
+        probes.probe(train, test, kind="knn")
+    with pytest.raises(InputError, match="map, auc for examples of several classes"):
+        probes.probe(train, test, metric="accuracy")
+    with pytest.raises(InputError, match="differ"):
+        probes.probe(train, dataclasses.replace(test, classes=("green", "large", "even")))
+
+
+def test_what_cannot_be_probed_is_said() -> None:
+    bare = dataclasses.replace(outputs("m", TRAIN), labels=None)
+    with pytest.raises(InputError, match="no labels"):
+        probes.probe(bare, outputs("m", TEST))
+    with pytest.raises(InputError, match="linear or knn"):
+        probes.probe(outputs("m", TRAIN), outputs("m", TEST), kind="svm")
+    with pytest.raises(InputError, match="accuracy, mean-per-class for examples of one class"):
+        probes.probe(outputs("m", TRAIN), outputs("m", TEST), metric="map")
+
+
+def test_relearning_closes_the_gap_with_more_examples() -> None:
+    logits = np.eye(10)[DIGITS.target] * 5.0
+    model = Outputs.from_arrays("m", logits=logits, labels=DIGITS.target, embeddings=DIGITS.data)
+    table = probes.relearn(model, per_class=[2, 5, 50])
+    assert table["examples"].tolist() == [20, 50, 500]
+    assert (table["original"] == 1.0).all()
+    np.testing.assert_allclose(table["gap"], table["original"] - table["relearned"])
+    assert table["relearned"].is_monotonic_increasing
+    everything = probes.relearn(model)
+    assert everything["examples"][0] == 1797 - round(1797 * 0.2)
+    assert everything["relearned"][0] > table["relearned"].max() - 0.01
+    with pytest.raises(InputError, match="at least 2"):
+        probes.relearn(model, per_class=1)
