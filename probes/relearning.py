@@ -56,7 +56,7 @@ def relearn(
 def _few(labels: np.ndarray, rows: np.ndarray, size: int, seed: int) -> np.ndarray:
     """`size` of the rows of each class, by chance; all where there are no more. A smaller size is part of a larger one."""
     if size < 2:
-        raise InputError(f"per_class: expected at least 2, one to learn from and one to choose the strength by, found {size}")
+        raise InputError(f"per_class: expected at least 2, one to fit and one to choose the strength by, found {size}")
     order = np.random.default_rng(seed).permutation(rows)
     order = order[np.argsort(labels[order], kind="stable")]
     count = np.bincount(labels[order])
