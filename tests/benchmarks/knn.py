@@ -1,0 +1,100 @@
+"""k nearest neighbours with every k up to 200 by leave-one-out: 20,000 training rows, 5,000 test rows, D = 512.
+
+    python tests/benchmarks/knn.py --peer-python /path/to/venv/bin/python
+
+Ours is `KNNProbe().fit` (all k from one list of neighbours) and `predict`. The peer is faiss-cpu's exact `IndexFlatIP`,
+which lives in a virtual environment of its own (pip install faiss-cpu); without `--peer-python` it is looked for in this
+one, and left out where it is not installed. It searches the same normalised rows for 201 neighbours of each training row and 200 of
+each test row; it has no votes to count, so its time is of the searches alone. The neighbours of the test rows are compared.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from probe import features
+
+MOST = 200
+
+
+def time_peer(folder: Path, threads: int, repeats: int) -> dict[str, float]:
+    import faiss
+
+    faiss.omp_set_num_threads(threads)
+    train, test = (np.load(folder / f"{name}.npy") for name in ("train", "test"))
+    runs = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for rows in (train, test):
+            faiss.normalize_L2(rows)
+        index = faiss.IndexFlatIP(train.shape[1])
+        index.add(train)
+        index.search(train, MOST + 1)
+        _, found = index.search(test, MOST)
+        runs.append(time.perf_counter() - start)
+    np.save(folder / "found.npy", found)
+    return {"seconds": statistics.median(runs)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", type=int, default=20_000)
+    parser.add_argument("--test", type=int, default=5_000)
+    parser.add_argument("--dims", type=int, default=512)
+    parser.add_argument("--classes", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--as-peer", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_peer:
+        print(json.dumps(time_peer(options.as_peer, options.threads, options.repeats)))
+        return
+
+    import torch
+
+    from probes.knn import KNNProbe
+    from probes.neighbours import nearest
+
+    torch.set_num_threads(options.threads)
+    x, y = features(options.train + options.test, options.dims, options.classes)
+    train, test = x[: options.train], x[options.train :]
+    runs = []
+    for _ in range(options.repeats):
+        start = time.perf_counter()
+        probe = KNNProbe(most=MOST).fit(train, y[: options.train])
+        probe.predict(test)
+        runs.append(time.perf_counter() - start)
+    ours = statistics.median(runs)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{options.train} / {options.test} rows, D {options.dims}, k up to {MOST}, {options.threads} threads")
+    print(f"{'KNNProbe, fit and predict':32}{ours:9.2f} s   peak {memory:.0f} MB, k = {probe.k_}")
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "train.npy", train)
+        np.save(folder / "test.npy", test)
+        command = [options.peer_python, *sys.argv, "--as-peer", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"faiss left out: {done.stderr.strip().splitlines()[-1]}")
+            return
+        peer = json.loads(done.stdout.splitlines()[-1])
+        theirs = torch.from_numpy(np.load(folder / "found.npy"))
+    units = [torch.nn.functional.normalize(torch.from_numpy(rows)) for rows in (test, train)]
+    mine = nearest(units[0], units[1], MOST)
+    same = (mine.sort(1).values == theirs.sort(1).values).float().mean()
+    print(f"{'faiss IndexFlatIP, searches':32}{peer['seconds']:9.2f} s")
+    print(f"{'ratio':32}{peer['seconds'] / ours:9.2f}")
+    print(f"{'neighbours that are the same':32}{same:9.4%}")
+
+
+if __name__ == "__main__":
+    main()
