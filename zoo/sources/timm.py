@@ -40,13 +40,26 @@ def untrained(architecture: str, num_classes: int, name: str) -> Any:
 
 def network(request: Request, model: Any) -> Network:
     """timm's model cut before its final layer; whole where the card says that it has none."""
-    final = model.pretrained_cfg.get("classifier")
-    headless = request.card.head == "none" or not model.num_classes or not final
+    paths = final_layers(model)
     head = None
-    if not headless:
-        paths = (final,) if isinstance(final, str) else tuple(final)
+    if paths and request.card.head != "none":
         head = split(model, paths, request.example(), request.card.name)
     return Network(model, head, blocks.find(model))
+
+
+def final_layers(model: Any) -> list[str]:
+    """The paths of a model's final layers; none for an encoder.
+
+    Its configuration names them, except in a few old ones that do not know of a second one.
+    """
+    if not model.num_classes:
+        return []
+    named = model.pretrained_cfg.get("classifier") or ()
+    paths = [named] if isinstance(named, str) else [*named]
+    actual = model.get_classifier()
+    if isinstance(actual, (tuple, list)) and len(actual) > len(paths):
+        return [next(path for path, module in model.named_modules() if module is layer) for layer in actual]
+    return paths
 
 
 def _file(request: Request) -> Path:
