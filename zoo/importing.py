@@ -69,17 +69,16 @@ def import_outputs(
     files = _files(path)
     if name is not None and len(files) > 1:
         raise InputError(f"name {name!r} for {len(files)} files; leave it out, each file gives its own")
-    shared = {"labels": labels, "classes": classes, "ids": ids}
+    given = {"labels": labels, "classes": classes, "ids": ids}
+    if isinstance(path, (str, Path)) and Path(path).is_dir():
+        beside = {key: Path(path) / file for key, file in _BESIDE.items() if (Path(path) / file).is_file()}
+        given = {key: beside.get(key) if value is None else value for key, value in given.items()}
+    shared = {key: _value(value, key) for key, value in given.items() if value is not None}
     found: list[Outputs] = []
     for file in files:
         array_files.check_kind_of_file(file)
-        beside = {key: _value(value, file) for key, value in shared.items() if value is not None}
-        if Path(path).is_dir() if isinstance(path, (str, Path)) else False:
-            beside = {
-                key: _value(file.parent / n, file) for key, n in _BESIDE.items() if (file.parent / n).is_file()
-            } | beside
         for called, parts in _parts(file, kind):
-            found.append(_outputs(name or called, parts | beside, kind, link, str(file)))
+            found.append(_outputs(name or called, parts | shared, kind, link, str(file)))
     return Runs(found if data is None else _on_dataset(found, data))
 
 
@@ -97,7 +96,7 @@ def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
     return paths
 
 
-def _value(value: Any, file: Path) -> Any:
+def _value(value: Any, what: str) -> Any:
     """An array given as such, or as a file: lines of text or a .npy file."""
     if not isinstance(value, (str, Path)):
         return value
@@ -107,7 +106,7 @@ def _value(value: Any, file: Path) -> Any:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}, given with {file}: expected a .npy file or lines of text: {error}") from error
+        raise InputError(f"{what}: {path}: expected a .npy file or lines of text: {error}") from error
 
 
 def _parts(file: Path, kind: Kind | None) -> Iterator[tuple[str, dict[str, Any]]]:
