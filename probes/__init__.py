@@ -3,6 +3,9 @@
 from probes.compression import Compression as Compression
 from probes.compression import compress as compress
 from probes.concatenation import concatenate as concatenate
+from probes.distribution_shift import corruption_errors as corruption_errors
+from probes.distribution_shift import mean_corruption_error as mean_corruption_error
+from probes.distribution_shift import robustness as robustness
 from probes.finetuning import FineTuning as FineTuning
 from probes.finetuning import finetune as finetune
 from probes.knn import KNNProbe as KNNProbe
@@ -18,9 +21,6 @@ from probes.ranking import average_precision as average_precision
 from probes.ranking import mean_auc as mean_auc
 from probes.ranking import voc_map as voc_map
 from probes.relearning import relearn as relearn
-from probes.robustness import corruption_errors as corruption_errors
-from probes.robustness import mean_corruption_error as mean_corruption_error
-from probes.robustness import robustness as robustness
 from probes.stacking import stack as stack
 from probes.statistics import Anova as Anova
 from probes.statistics import Effect as Effect

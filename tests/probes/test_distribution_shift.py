@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 import zoo
-from probes import robustness
+from probes import distribution_shift
 from zoo import labels
 from zoo.errors import InputError, ZooError, ZooWarning
 
@@ -34,20 +34,20 @@ def data(tmp_path, monkeypatch):
 
 @given(arrays(float, (15, 5), elements=st.floats(0, 1)), st.randoms())
 def test_mce_is_the_mean_of_the_ratios_of_sums(errors, random):
-    names = list(robustness.ALEXNET_ERRORS)
-    expected = np.mean([errors[i].sum() / (5 * robustness.ALEXNET_ERRORS[name]) for i, name in enumerate(names)])
+    names = list(distribution_shift.ALEXNET_ERRORS)
+    expected = np.mean([errors[i].sum() / (5 * distribution_shift.ALEXNET_ERRORS[name]) for i, name in enumerate(names)])
     items = list(zip(names, errors, strict=True))
     random.shuffle(items)
-    assert robustness.mean_corruption_error(dict(items)) == pytest.approx(expected)
+    assert distribution_shift.mean_corruption_error(dict(items)) == pytest.approx(expected)
 
 
 def test_mce_of_alexnet_is_one_and_of_resnet50_the_published_one():
-    alexnet = robustness.ALEXNET_ERRORS
-    assert robustness.mean_corruption_error({name: [e] * 5 for name, e in alexnet.items()}) == pytest.approx(1)
+    alexnet = distribution_shift.ALEXNET_ERRORS
+    assert distribution_shift.mean_corruption_error({name: [e] * 5 for name, e in alexnet.items()}) == pytest.approx(1)
     # ResNet-50 in Hendrycks and Dietterich (2019), Table 1: corruption errors in per cent of AlexNet's, and mCE 76.7.
     published = [80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77]
     errors = {name: [e * ce / 100] * 5 for (name, e), ce in zip(alexnet.items(), published, strict=True)}
-    assert robustness.mean_corruption_error(errors) == pytest.approx(0.767, abs=0.003)
+    assert distribution_shift.mean_corruption_error(errors) == pytest.approx(0.767, abs=0.003)
 
 
 def test_table_of_accuracies_names_what_is_missing(data):
@@ -55,7 +55,7 @@ def test_table_of_accuracies_names_what_is_missing(data):
     _pictures(data / "in-a", list(of_a[:3]))
     _pictures(data / "in-v2" / "test", list(thousand[:2]), seed=1)
     with pytest.warns(ZooWarning, match=r"no data for in-r, in-c-mce: .*75 of 75 parts of in-c are absent"):
-        frame = robustness.robustness(MODEL, sets=("in-v2", "in-a", "in-r", "in-c"), **OPTIONS)
+        frame = distribution_shift.robustness(MODEL, sets=("in-v2", "in-a", "in-r", "in-c"), **OPTIONS)
     assert list(frame.columns) == ["in-v2", "in-a", "in-r", "in-c-mce"]
     assert list(frame.index) == [MODEL]
     assert set(frame.attrs["missing"]) == {"in-r", "in-c-mce"}
@@ -72,7 +72,7 @@ def test_table_of_accuracies_names_what_is_missing(data):
 
 def test_all_sets_missing_still_names_the_models(data):
     with pytest.warns(ZooWarning, match="no data for in-v2"):
-        frame = robustness.robustness([MODEL], sets=["in-v2"], **OPTIONS)
+        frame = distribution_shift.robustness([MODEL], sets=["in-v2"], **OPTIONS)
     assert frame.isna().all(axis=None)
     assert list(frame.index) == [MODEL]
 
@@ -80,8 +80,8 @@ def test_all_sets_missing_still_names_the_models(data):
 def test_corrupted_pictures_are_scored_by_corruption_and_severity(data):
     """The real datasets of all 75 parts; outputs that would be right at known rates stand in for 75 runs of a network."""
     names = labels.classes("imagenet-1k")[:2]
-    for corruption in robustness.ALEXNET_ERRORS:
-        for severity in robustness.SEVERITIES:
+    for corruption in distribution_shift.ALEXNET_ERRORS:
+        for severity in distribution_shift.SEVERITIES:
             _pictures(data / "in-c" / corruption / str(severity), list(names))
 
     def run(models, data, embeddings):
@@ -91,21 +91,21 @@ def test_corrupted_pictures_are_scored_by_corruption_and_severity(data):
         outputs = zoo.Outputs.from_arrays(models, predictions=predictions, labels=data.labels, classes=data.classes)
         return zoo.Runs([outputs])
 
-    inverse = np.mean([1 / e for e in robustness.ALEXNET_ERRORS.values()])
+    inverse = np.mean([1 / e for e in distribution_shift.ALEXNET_ERRORS.values()])
     for name, share in (("good", 0.2), ("poor", 0.8)):
-        frame = robustness.robustness(name, sets=["in-c"], run=run)
+        frame = distribution_shift.robustness(name, sets=["in-c"], run=run)
         assert frame.loc[name, "in-c-mce"] == pytest.approx(share * inverse)
-    errors = robustness.corruption_errors("good", run=run)
+    errors = distribution_shift.corruption_errors("good", run=run)
     assert len(errors) == 75
     assert errors.groupby("severity").error.mean().tolist() == [0, 0, 0, 0, 1]
 
 
 def test_one_corruption_through_the_network(data, monkeypatch):
     monkeypatch.setattr(robustness, "ALEXNET_ERRORS", {"fog": 0.5})
-    for severity in robustness.SEVERITIES:
+    for severity in distribution_shift.SEVERITIES:
         _pictures(data / "in-c" / "fog" / str(severity), list(labels.classes("imagenet-1k")[:2]), severity)
-    frame = robustness.robustness([MODEL], sets=["in-c"], **OPTIONS)
-    errors = robustness.corruption_errors([MODEL], **OPTIONS)
+    frame = distribution_shift.robustness([MODEL], sets=["in-c"], **OPTIONS)
+    errors = distribution_shift.corruption_errors([MODEL], **OPTIONS)
     assert frame.loc[MODEL, "in-c-mce"] == pytest.approx(errors.error.mean() / 0.5)
     assert errors.error.between(0, 1).all()
 
@@ -121,15 +121,15 @@ def test_one_corruption_through_the_network(data, monkeypatch):
     ],
 )
 def test_bad_errors_are_named(change, message):
-    errors = {name: [error] * 5 for name, error in robustness.ALEXNET_ERRORS.items()} | change
+    errors = {name: [error] * 5 for name, error in distribution_shift.ALEXNET_ERRORS.items()} | change
     with pytest.raises(InputError, match=message):
-        robustness.mean_corruption_error({name: values for name, values in errors.items() if values is not None})
+        distribution_shift.mean_corruption_error({name: values for name, values in errors.items() if values is not None})
 
 
 def test_bad_sets_are_errors_not_missing_data(data):
     with pytest.raises(InputError, match="unknown dataset 'in-b'"):
-        robustness.robustness(MODEL, sets=["in-b"], **OPTIONS)
+        distribution_shift.robustness(MODEL, sets=["in-b"], **OPTIONS)
     with pytest.raises(InputError, match="expected the names of datasets"):
-        robustness.robustness(MODEL, sets="in-a", **OPTIONS)
+        distribution_shift.robustness(MODEL, sets="in-a", **OPTIONS)
     with pytest.raises(ZooError, match="parts of in-c are absent"):
-        robustness.corruption_errors(MODEL, **OPTIONS)
+        distribution_shift.corruption_errors(MODEL, **OPTIONS)
