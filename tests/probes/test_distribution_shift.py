@@ -101,7 +101,7 @@ def test_corrupted_pictures_are_scored_by_corruption_and_severity(data):
 
 
 def test_one_corruption_through_the_network(data, monkeypatch):
-    monkeypatch.setattr(robustness, "ALEXNET_ERRORS", {"fog": 0.5})
+    monkeypatch.setattr(distribution_shift, "ALEXNET_ERRORS", {"fog": 0.5})
     for severity in distribution_shift.SEVERITIES:
         _pictures(data / "in-c" / "fog" / str(severity), list(labels.classes("imagenet-1k")[:2]), severity)
     frame = distribution_shift.robustness([MODEL], sets=["in-c"], **OPTIONS)
