@@ -162,15 +162,36 @@ def test_masked_classes_are_as_if_absent(link):
 
 
 @pytest.mark.parametrize("link", ["softmax", "sigmoid"])
-@pytest.mark.parametrize("scale", [1.0, 400.0])
-def test_separable_data_stop_at_the_bound_and_say_so(link, scale):
-    y = np.arange(60) % 3
-    z = (np.eye(3)[y] * 2 - 1) * scale
-    with pytest.warns(ZooWarning, match="every label already has the greatest logit"):
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+@pytest.mark.parametrize("rows", [3, 60, 3000])
+def test_separable_data_stop_at_what_they_vouch_for_and_say_so(link, scale, rows):
+    y = np.arange(rows) % 3
+    z = (np.eye(3)[y] * 2 - 1) * scale * np.random.default_rng(0).uniform(0.5, 1, (rows, 1))
+    with pytest.warns(ZooWarning, match=f"every label has the greatest logit.* N = {rows} without an error"):
         fit = fit_temperature(z, y, link)
-    assert fit.temperature == 1e-4
     assert fit.at_bound
-    assert fit.nll_after <= fit.nll_before
+    assert 1e-4 < fit.temperature < 1
+    assert fit.nll_after == pytest.approx(math.log((rows + 2) / (rows + 1)), rel=1e-5)
+    assert fit.nll_after == pytest.approx(nll(z, y, fit.temperature, link), rel=1e-6)
+    assert fit.nll_after < fit.nll_before
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def test_separable_data_that_are_sure_enough_keep_one(link):
+    y = np.arange(60) % 3
+    with pytest.warns(ZooWarning, match="every label has the greatest logit"):
+        fit = fit_temperature((np.eye(3)[y] * 2 - 1) * 400, y, link)
+    assert fit.at_bound
+    assert fit.temperature == 1
+    assert fit.nll_after == fit.nll_before
+
+
+def test_tiny_logits_stop_at_the_end_of_the_search():
+    y = np.arange(60) % 3
+    with pytest.warns(ZooWarning, match="lies below the least one tried"):
+        fit = fit_temperature(np.eye(3)[y] * 1e-9, y)
+    assert fit.at_bound
+    assert fit.temperature == 1e-4
 
 
 def test_labels_worse_than_chance_stop_at_the_other_bound():
@@ -302,7 +323,8 @@ def test_invariants(classes, rows, seed, log_scale, link):
     fit = fit_temperature(z, y, link)
     assert fit.nll_after <= fit.nll_before
     assert 1e-4 <= fit.temperature <= 1e4
-    assert fit.nll_after <= scipy_optimum(z.astype(float), y, link)[1] + 1e-6
+    if not fit.at_bound:
+        assert fit.nll_after <= scipy_optimum(z.astype(float), y, link)[1] + 1e-6
     p = to_probabilities(z, fit.temperature, link)
     top = z.argmax(1)
     assert (p[np.arange(rows), top] == p.max(1)).all()  # the same top-1, where rounding has not made two classes equal

@@ -150,7 +150,10 @@ def _number(text: str) -> float | None:
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     """What happened on the way as lines on standard error, without the source line Python would show."""
+    from zoo.errors import ZooWarning
+
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ZooWarning)
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(f"zoo: {message}")

@@ -11,7 +11,7 @@ from zoo import arrays
 from zoo.arrays import Array
 from zoo.calibration.likelihood import Likelihood, Point
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
-from zoo.calibration.search import HIGH, LOW, MAX_TEMPERATURE, MIN_TEMPERATURE, minimum
+from zoo.calibration.search import HIGH, LOW, MAX_TEMPERATURE, MIN_TEMPERATURE, minimum, vouched_for
 from zoo.cards import Link
 from zoo.columns import Column
 from zoo.errors import InputError, ZooWarning
@@ -33,7 +33,7 @@ class TemperatureFit:
     ece_after: float
     brier_before: float
     brier_after: float
-    at_bound: bool = False  # no minimum between the bounds of the search
+    at_bound: bool = False  # there is no minimum: T stands where a bound stopped it
     note: str = ""  # why the temperature is at a bound, or was left at 1
     passes: int = 0  # over all the data
     bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
@@ -56,9 +56,12 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
     """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
 
     Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
-    the rest, usually two. Memory-mapped blocks are streamed. T lies in [1e-4, 1e4]; data that would drive it beyond (every
-    label already on top, or labels worse than chance) end at the bound, and constant logits keep T = 1: both with a warning
-    and a `note`. A class may be masked with logits of -inf. `name` is what errors call the logits.
+    the rest, usually two. Memory-mapped blocks are streamed. A class may be masked with logits of -inf. `name` is what
+    errors call the logits.
+
+    Some data have no best temperature; T then stops at a bound, with a warning and a `note`. Labels no likelier than by
+    chance: 1e4. Every label already on top: where the loss is log((N + 2)/(N + 1)), the most that N examples without an
+    error can vouch for by the rule of succession, or T = 1 if it is less there. Constant logits keep T = 1.
 
     >>> import math
     >>> import numpy as np
@@ -77,14 +80,14 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
     arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
     likelihood = Likelihood(column, y.to(first.device) if isinstance(first, Tensor) else y, link, name)
     before, after, passes = minimum(likelihood)
-    after, note = _settle(likelihood, before, after)
+    after, note, at_bound = _settle(likelihood, before, after)
     if note:
         warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
     hits = likelihood.hits(before)
     bins = bin_counts(before.confidence, hits), bin_counts(after.confidence, hits)
-    bounds = {LOW: MAX_TEMPERATURE, HIGH: MIN_TEMPERATURE}
+    ends = {LOW: MAX_TEMPERATURE, HIGH: MIN_TEMPERATURE}
     return TemperatureFit(
-        temperature=bounds.get(after.log_inverse) or after.temperature,
+        temperature=ends.get(after.log_inverse) or after.temperature,
         link=link,
         examples=len(likelihood),
         nll_before=before.nll,
@@ -93,7 +96,7 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         ece_after=binned_error(bins[1]),
         brier_before=before.brier,
         brier_after=after.brier,
-        at_bound=after.log_inverse in bounds,
+        at_bound=at_bound,
         note=note,
         passes=passes,
         bins=bins,
@@ -115,24 +118,23 @@ def fit_temperatures(
     return {name: fit_temperature(logits, y, link, f"{name} logits") for name, logits in named.items()}
 
 
-def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point, str]:
-    """The point to keep, and what there is to say about it, where the likelihood has no proper minimum."""
+def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point, str, bool]:
+    """The point to keep, and where the likelihood has no proper minimum, what there is to say and whether a bound did it."""
     one_class = likelihood.logits.shape[1] == 1
     if one_class or (after.slope == 0 and after.curvature == 0 and after.nll > 0):
-        return before, "the logits of every row are constant, so any temperature is as good; left at 1"
+        return before, "the logits of every row are constant, so any temperature is as good; left at 1", False
     if bool(likelihood.on_top.all()):
         # Nothing holds the temperature up unless, by the sigmoid link, other classes saturate too: look at the end itself,
         # since on the way there slopes vanish in rounding.
         (end,) = likelihood.at(HIGH)
         if end.nll < after.nll or end.nll == 0:
-            return (
-                end,
-                f"every label already has the greatest logit, so colder is always better; stopped at {MIN_TEMPERATURE:g}",
-            )
+            point = vouched_for(likelihood, before, end)
+            claim = f"N = {len(likelihood)} without an error does not vouch for less than T = {point.temperature:.3g}"
+            return point, f"every label has the greatest logit, so colder always looks better; {claim}", True
     if after.log_inverse == HIGH:
-        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE:g}: the logits are tiny"
+        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE:g}: the logits are tiny", True
     if after.log_inverse == LOW:
         why = "labels are no likelier than by chance, or the logits are out of all scale"
-        return after, f"the best temperature lies above the greatest one tried, {MAX_TEMPERATURE:g}: {why}"
+        return after, f"the best temperature lies above the greatest one tried, {MAX_TEMPERATURE:g}: {why}", True
     # Within the tolerance T = 1 may be the better of the two; calibration never raises the likelihood it minimises.
-    return (before if before.nll < after.nll else after), ""
+    return (before if before.nll < after.nll else after), "", False

@@ -4,7 +4,7 @@ import math
 
 from zoo.calibration.likelihood import Likelihood, Point
 
-# The search stays between these. Separable data have no finite optimum and end at the first.
+# The search stays between these.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-4, 1e4
 LOW, HIGH = -math.log(MAX_TEMPERATURE), -math.log(MIN_TEMPERATURE)
 # A point is accepted when the next step in log T is below this: the likelihood is then within its square of the least.
@@ -13,6 +13,7 @@ TOLERANCE = 1e-5
 NEGLIGIBLE = 1e-18
 # A sample is off by a percent or so anyway; data small enough to be their own sample are solved to rounding.
 SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-2, 1e-9
+VOUCHED_TOLERANCE = 1e-6
 MAX_STEP = math.log(8)
 MAX_STEPS = 60
 SAMPLE_ELEMENTS, GRID_ELEMENTS, GRID_ROWS, GRID_POINTS = 2**21, 2**16, 2**10, 17
@@ -95,3 +96,29 @@ def _corrected(seen: Point, sample: Likelihood, target: float, bracket: Bracket)
     offset = (seen.slope - scale * base.slope) * math.exp(target - seen.log_inverse)
     better = target - (offset + scale * there.slope) / (scale * there.curvature)
     return better if bracket.low < better < bracket.high else target
+
+
+def vouched_for(likelihood: Likelihood, before: Point, end: Point) -> Point:
+    """Where to stop on data that are right without exception, whose likelihood only improves down to the `end`, T -> 0.
+
+    N examples without an error make the chance of one on the next 1/(N + 2), by the rule of succession. The temperature is
+    lowered until the loss is that of so sure a model, log((N + 2)/(N + 1)), and no further: colder would claim to know
+    what the data cannot tell. A loss that is smaller to begin with leaves T at 1.
+    """
+    least = math.log1p(1 / (len(likelihood) + 1))
+    if before.nll <= least:
+        return before
+    if end.nll >= least:
+        return end
+    low, high = 0.0, HIGH
+    s = low
+    for _ in range(MAX_STEPS):
+        (point,) = likelihood.at(s)
+        gap = math.log(point.nll / least) if point.nll > 0 else -math.inf
+        if abs(gap) <= VOUCHED_TOLERANCE:
+            break
+        low, high = (s, high) if gap > 0 else (low, s)
+        # Newton's step for the logarithm of the loss, which far out falls about as fast as 1/T grows.
+        target = s - gap * point.nll / point.slope if point.slope < 0 and point.nll > 0 else high
+        s = target if low < target < high else (low + high) / 2
+    return point
