@@ -74,8 +74,6 @@ def test_shapes(name: str) -> None:
 def check_promises(name: str) -> None:
     model = zoo.load(name, weights=False, device="cpu")
     check_surroundings(model, name)
-    if model.num_parameters > LARGEST:
-        pytest.skip(f"{model.num_parameters / 1e6:.0f} million parameters take minutes and gigabytes")
     images = pictures()
 
     for image in images:  # the transform is deterministic, and its input is left alone
@@ -89,7 +87,7 @@ def check_promises(name: str) -> None:
     embeddings = model.embed(images)
     assert embeddings.shape[0] == len(images)
     assert torch.isfinite(embeddings).all()
-    assert not torch.allclose(embeddings[0], embeddings[1])  # it looks at the picture
+    assert not torch.equal(embeddings[0], embeddings[1])  # it looks at the picture
     model.network.train()  # left on by mistake
     assert torch.equal(model.embed(images), embeddings)  # the same twice
     assert close(model.embed(images[1]), embeddings[1:2])  # alone and in a batch
@@ -111,6 +109,9 @@ def test_promises(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CARDS if name not in REPRESENTATIVES])
 def test_promises_of_the_others(name: str) -> None:
+    size = zoo.load(name, weights=False, device="meta").num_parameters
+    if size > LARGEST:
+        pytest.skip(f"{size / 1e6:.0f} million parameters take minutes and gigabytes")
     check_promises(name)
 
 
