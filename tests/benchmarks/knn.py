@@ -4,8 +4,9 @@
 
 Ours is `KNNProbe().fit` (all k from one list of neighbours) and `predict`. The peer is faiss-cpu's exact `IndexFlatIP`,
 which lives in a virtual environment of its own (pip install faiss-cpu); without `--peer-python` it is looked for in this
-one, and left out where it is not installed. It searches the same normalised rows for 201 neighbours of each training row and 200 of
-each test row; it has no votes to count, so its time is of the searches alone. The neighbours of the test rows are compared.
+one, and left out where it is not installed. It searches the same normalised rows, 201 neighbours of each training row and
+200 of each test row; it has no votes to count, so its time is of the searches alone. The neighbours of the test rows are
+compared.
 """
 
 import argparse
