@@ -35,10 +35,12 @@ class RightCount(RunningEnsemble):
     """Accuracy or balanced accuracy of a growing ensemble."""
 
     def __init__(self, library: Library, table: Table, objective: Objective) -> None:
-        # The least lead and the greatest label probability that any model brings to an example.
-        self.least_lead = (table.label - table.other).amin(0)
-        self.greatest_label = table.label.amax(0)
         super().__init__(library, table, objective)
+        # The least lead and the greatest label probability that any model brings to an example, in the sums' precision.
+        self.least_lead = torch.full_like(self.label_sum, math.inf)
+        for label, other in zip(table.label, table.other, strict=True):
+            torch.minimum(self.least_lead, label.to(self.label_sum.dtype) - other, out=self.least_lead)
+        self.greatest_label = table.label.amax(0)
 
     def reset(self) -> None:
         super().reset()

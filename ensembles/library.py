@@ -138,31 +138,33 @@ def library(probs: Any, labels: Any = None, device: Any = None) -> Library:
     """A library from arrays [M, N, K] (one array, a list, or a mapping by name) or from outputs (Runs, a list of them).
 
     Arrays stay on their device. Outputs are aligned by example and class, read through their link at their temperature,
-    and computed on `device` (the processor unless told otherwise); their own labels are used unless `labels` are given.
+    and computed on `device`, or where they lie; their own labels are used unless `labels` are given.
     """
     values = list(probs.values()) if isinstance(probs, Mapping) else probs
     if isinstance(probs, Runs) or (isinstance(values, (list, tuple)) and values and isinstance(values[0], Outputs)):
         runs = probs if isinstance(probs, Runs) else Runs(values)
-        return _from_runs(runs.aligned(), labels, torch.device(device or "cpu"))
+        return _from_runs(runs.aligned(), labels, None if device is None else torch.device(device))
     if device is not None:
         raise InputError("device: arrays are searched where they lie; move the array instead")
     names: Sequence[Name] | None = [str(name) for name in probs] if isinstance(probs, Mapping) else None
     return _from_arrays(values, labels, names)
 
 
-def _from_runs(runs: Runs, labels: Any, device: torch.device) -> Library:
+def _from_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
     outputs = list(runs.values())
     for one in outputs:
         if not len(one):
             raise InputError(f"{one.name}: expected at least one example, found none")
-    plain = [one.kind == "probabilities" and one.temperature is None and len(one.values.blocks) == 1 for one in outputs]
-    source: Source = _Stored(outputs, device)
-    if all(plain) and device.type == "cpu":
-        source = _Arrays([arrays.tensor(one.values.blocks[0], one.name) for one in outputs])
+    blocks = [arrays.tensor(one.values.blocks[0], one.name) for one in outputs]
+    device = device or blocks[0].device
+    plain = all(
+        one.kind == "probabilities" and one.temperature is None and len(one.values.blocks) == 1 and block.device == device
+        for one, block in zip(outputs, blocks, strict=True)
+    )
     kept = {arrays.tensor(one.probabilities(slice(0, 1)), one.name).dtype for one in outputs}
     y = runs.labels if labels is None else labels
     return Library(
-        source=source,
+        source=_Arrays(blocks) if plain else _Stored(outputs, device),
         names=tuple(runs.names),
         labels=arrays.labels(y, len(outputs[0].classes), len(outputs[0])).to(device),
         num_classes=len(outputs[0].classes),

@@ -147,6 +147,8 @@ class Path:
             low, high = self.interval
             noise = "" if low > 0 else ", within noise"
             lines.append(f"  gain on {unseen} unseen examples {self.gain:+.4f} [{low:+.4f}, {high:+.4f}]{noise}")
+        if uncalibrated := self.settings.get("uncalibrated"):
+            lines.append(f"  {uncalibrated} models are not calibrated; zoo.calibrate(runs) finds their temperatures")
         return lines
 
     def _repr_html_(self) -> str:

@@ -87,7 +87,7 @@ def greedy(
         "bag_fraction": bag_fraction if bags else None, "budget": budget,
         "selection_examples": len(ground.library.labels),
         "test_examples": 0 if ground.test is None else len(ground.test.labels),
-        "test_fraction": test_fraction if split is None else None, "seed": seed,
+        "test_fraction": test_fraction if split is None else None, "seed": seed, "uncalibrated": _uncalibrated(ground),
     }  # fmt: skip
     path = _report(found, ground, ground.test, rules, settings, resamples)
     _warn_if_noise(path)
@@ -123,6 +123,12 @@ def _report(
         bags=tuple(_report(bag, ground, None, rules, settings, resamples) for bag in found.bags),
         runs=ground.library.runs,
     )
+
+
+def _uncalibrated(ground: Ground) -> int:
+    """How many of the models are taken at temperature 1 because nobody has calibrated them."""
+    runs = ground.library.runs
+    return 0 if runs is None else sum(one.kind == "logits" and one.temperature is None for one in runs.values())
 
 
 def _warn_if_noise(path: Path) -> None:

@@ -62,6 +62,13 @@ def test_same_path_on_a_larger_workload_in_small_pieces(temperature, objective, 
     np.testing.assert_allclose(found.score, scores, atol=1e-12)
 
 
+def test_differences_below_single_precision_count():
+    """4e-8 - 1 is not -0.99999994, though in float32 it is; the bounds must not take it for that."""
+    probs = np.array([[[1.0, 5e-8]], [[4e-8, 1.0]]], np.float32)
+    assert brute_force(probs, np.array([0]), 1, base=0, replace=False)[1] == [1, 0]
+    assert search(probs, [0], steps=1, base=0).score == [1, 0]
+
+
 @given(instance=instances(), steps=st.integers(1, 5), replace=st.booleans(), order=st.randoms(use_true_random=False))
 @many
 def test_order_of_candidates_does_not_matter(instance, steps, replace, order):
