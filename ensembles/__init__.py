@@ -1,5 +1,7 @@
 """Which models to put together, and what it really gains: combining, greedy search, budgets, an ensemble as a model."""
 
+from typing import TYPE_CHECKING, Any
+
 from ensembles.budget import best_within as best_within
 from ensembles.budget import pareto as pareto
 from ensembles.choice import Choice as Choice
@@ -20,8 +22,12 @@ from ensembles.scores import score as score
 from ensembles.search import greedy as greedy
 from ensembles.splits import stratified_split as stratified_split
 
+if TYPE_CHECKING:
+    from ensembles.estimator import GreedyEnsembleClassifier as GreedyEnsembleClassifier
+
 __all__ = [
     "Choice",
+    "GreedyEnsembleClassifier",
     "Improvement",
     "Path",
     "average",
@@ -41,3 +47,12 @@ __all__ = [
     "stratified_split",
     "vote",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator on first use, so that a search does not wait for scikit-learn."""
+    if name == "GreedyEnsembleClassifier":
+        from ensembles.estimator import GreedyEnsembleClassifier
+
+        return GreedyEnsembleClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

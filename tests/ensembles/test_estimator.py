@@ -1,0 +1,75 @@
+"""Greedy selection as a scikit-learn classifier."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ensembles
+from zoo.errors import InputError
+
+LIBRARY = [
+    ("linear", make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))),
+    ("bayes", GaussianNB()),
+    ("near", KNeighborsClassifier(3)),
+    ("tree", DecisionTreeClassifier(max_depth=6, random_state=0)),
+]
+
+
+@parametrize_with_checks([ensembles.GreedyEnsembleClassifier(LIBRARY[1:], steps=3)])
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order[:900]], y[order[:900]], X[order[900:]], y[order[900:]]
+
+
+def test_predicts_the_weighted_mean_and_holds_up(digits):
+    X, y, X_test, y_test = digits
+    model = ensembles.GreedyEnsembleClassifier(LIBRARY).fit(X, y)
+    parts = [one.predict_proba(X_test) * model.weights_[name] for name, one in model.named_estimators_.items()]
+    assert_allclose(model.predict_proba(X_test), np.sum(parts, 0))
+    assert_allclose(sum(model.weights_.values()), 1)
+    alone = [one.fit(X, y).score(X_test, y_test) for _, one in LIBRARY]
+    assert model.score(X_test, y_test) >= max(alone) - 0.01
+
+
+def test_members_are_searched_on_examples_they_have_not_seen(digits):
+    X, y, *_ = digits
+    model = ensembles.GreedyEnsembleClassifier(LIBRARY, holdout=0.4, seed=2, refit=False).fit(X, y)
+    fitted_on, searched_on = ensembles.stratified_split(y, 0.4, 2)
+    first = model.path_.members[0]
+    again = dict(LIBRARY)[first].fit(X[fitted_on], y[fitted_on])
+    assert_allclose(model.path_.score[0], again.score(X[searched_on], y[searched_on]))
+    assert_array_equal(model.named_estimators_[first].predict(X[:50]), again.predict(X[:50]))
+
+
+def test_names_of_classes_and_a_class_one_part_lacks():
+    rng = np.random.default_rng(0)
+    y = np.array(["cat"] * 20 + ["dog"] * 20 + ["eel"])
+    X = rng.normal(size=(41, 2)) + (y == "dog")[:, None] * 3
+    model = ensembles.GreedyEnsembleClassifier(LIBRARY[1:], refit=False).fit(X, y)
+    assert model.predict_proba(X).shape == (41, 3)
+    assert set(model.predict(X)) <= {"cat", "dog", "eel"}
+
+
+def test_what_is_refused(digits):
+    X, y, *_ = digits
+    with pytest.raises(InputError, match="svm has no predict_proba"):
+        ensembles.GreedyEnsembleClassifier([("svm", LinearSVC(max_iter=50, tol=1))]).fit(X[:99], y[:99])
+    with pytest.raises(InputError, match="'a' is given twice"):
+        ensembles.GreedyEnsembleClassifier([("a", GaussianNB()), ("a", GaussianNB())]).fit(X, y)
+    with pytest.raises(InputError, match="holdout: expected a share"):
+        ensembles.GreedyEnsembleClassifier(LIBRARY, holdout=1.0).fit(X, y)
