@@ -54,7 +54,7 @@ def test_a_finished_model_is_left_alone(zoo_home):
 
 def test_another_recipe_does_not_take_a_finished_models_name():
     quick()
-    with pytest.raises(InputError, match=r"another recipe \(hyperparameters.tau: 0.1 -> 0.3\).*--as"):
+    with pytest.raises(InputError, match=r"another recipe \(hyperparameters.tau: 0.15 -> 0.3\).*--as"):
         quick(tau=0.3)
     with pytest.raises(InputError, match="pictures of digits:train"):
         quick(data="digits[:120]")

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from zoo.training.shared_norm import SharedBatchNorm
 
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.fixture

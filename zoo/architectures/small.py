@@ -25,8 +25,10 @@ class BasicBlock(nn.Module):
         super().__init__()
         self.conv1, self.bn1 = conv3x3(inputs, outputs, stride), nn.BatchNorm2d(outputs)
         self.conv2, self.bn2 = conv3x3(outputs, outputs), nn.BatchNorm2d(outputs)
-        # The last scale does not start at zero as in larger ResNets: channels that the shortcut pads with zeros would be
-        # exactly zero before the ReLU, where it passes no gradient, and stay so for ever.
+        # A block that starts close to its shortcut makes for calm first steps (Goyal et al. 2017). Close, not equal: with a
+        # scale of zero, channels that the shortcut pads with zeros would be exactly zero before the ReLU, where no gradient
+        # passes, and stay so for ever.
+        nn.init.constant_(self.bn2.weight, 0.2)
         self.stride, self.padding = stride, outputs - inputs
 
     def forward(self, x: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ DIGITS: dict[str, dict[str, float]] = {
     "extra-l2": {"lambda_final": 1e-2},
     "logit-penalty": {"beta": 5e-3},
     "logit-norm": {"tau": 0.2},
-    "cosine": {"tau": 0.1},
+    "cosine": {"tau": 0.15},
     "squared-error": {"kappa": 1.0, "M": 10.0, "loss_scale": 0.3},
 }
 

@@ -111,7 +111,7 @@ def _digits(architecture: str, parts: list[str]) -> Recipe:
         batch_size=32,
         learning_rate=0.1 if "logit-norm" in parts or not small else 0.2,
         weight_decay=5e-3 if small else 5e-4,
-        warmup_epochs=1,
+        warmup_epochs=2 if small else 1,
         shift=side // 16,  # half a pixel of the original
     )
 
