@@ -10,7 +10,7 @@ import transformers
 from PIL import Image
 
 import zoo
-from zoo.errors import InputError
+from zoo.errors import CorruptFile, InputError
 from zoo.sources.loading import load
 
 VIT = {
@@ -148,6 +148,7 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="transformers cannot read it as an image model"):
         zoo.load(f"file:{tmp_path}")
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"config\.json is not valid JSON"):
-        zoo.load(f"file:{tmp_path}")
+    for text in ("{", '{"architecture": 1, "architecture": 2}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(CorruptFile, match=r"config\.json: not valid JSON"):
+            zoo.load(f"file:{tmp_path}")

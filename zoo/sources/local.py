@@ -9,11 +9,10 @@ anything else is refused.
 """
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import cards
+from zoo import cards, files
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.objectives.names import SMALL_ARCHITECTURES
@@ -69,10 +68,7 @@ def load(request: "Request") -> "Model":
 
 def _from_configuration(folder: Path, name: str) -> Card:
     """The card that a `config.json` amounts to: timm's has `architecture`, transformers' `architectures`."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{name}: {folder / 'config.json'} is not valid JSON: {error}") from error
+    config = files.parse_json((folder / "config.json").read_bytes(), f"{name}: {folder / 'config.json'}")
     if isinstance(config, dict) and isinstance(config.get("architecture"), str):
         return _from_timm(config, folder, name)
     from transformers import AutoConfig, AutoImageProcessor

@@ -1,6 +1,5 @@
 """Classifiers, encoders and dual encoders of Hugging Face transformers."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +114,8 @@ def _verified(card: Card) -> tuple[str, Path]:
     if first.suffix != ".json":
         return weights.verify(card, first), first.parent
     try:
-        shards = sorted(set(json.loads(first.read_text())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError) as error:
+        shards = sorted(set(files.parse_json(first.read_bytes(), str(first))["weight_map"].values()))
+    except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{card.name}: {first} does not list the files of the weights") from error
     paths = [local / s if local.is_dir() else weights.hub_file(card.name, str(card.id), (s,), card.revision) for s in shards]
     return files.digest([weights.verify(card, path) for path in paths]), first.parent
