@@ -12,9 +12,12 @@ from zoo.errors import InputError
 
 
 def features(estimator: Any, x: Any, fitting: bool = False) -> Tensor:
-    """[N, D] as a finite floating tensor where x is; when not fitting, as wide as what the estimator was fitted on."""
+    """[N, D] as a finite floating tensor where x is; when not fitting, as wide as what the estimator was fitted on.
+
+    A device without float64 and eigenvectors (Apple's) hands its rows to the host.
+    """
     if isinstance(x, Tensor):
-        x = x.detach()
+        x = x.detach().cpu() if x.device.type == "mps" else x.detach()
         if x.ndim != 2 or 0 in x.shape:
             raise InputError(f"x: expected shape [N, D] with at least one row and column, found {list(x.shape)}")
         if x.is_complex():
@@ -95,10 +98,15 @@ def among(names: np.ndarray, y: Any, x: Tensor) -> Tensor:
     return torch.from_numpy(np.searchsorted(names, y)).to(x.device)
 
 
+def handed_back(result: Tensor, like: Any) -> Any:
+    """`result` in the caller's kind: a tensor on the device of the tensor `like`, else NumPy."""
+    return result.to(like.device) if isinstance(like, Tensor) else result.cpu().numpy()
+
+
 def named(index: Tensor, names: np.ndarray, like: Any) -> Any:
     """Class indices [N] as labels: a tensor on the same device for a tensor if the labels are numbers, else NumPy."""
     if isinstance(like, Tensor) and names.dtype.kind in "biuf":
-        return torch.from_numpy(names).to(index.device)[index]
+        return torch.from_numpy(names).to(like.device)[index.to(like.device)]
     return names[index.cpu().numpy()]
 
 

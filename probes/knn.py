@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from zoo.arrays import give_back
 from zoo.errors import InputError
 
-from .inputs import classes, features, named, paired
+from .inputs import classes, features, handed_back, named, paired
 from .metrics import metric
 from .neighbours import nearest, nearest_others
 
@@ -88,7 +87,7 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """[N, K] the share of votes, columns in the order of `classes_`."""
         *_, (_, count) = self._votes(x)
         dtype = x.dtype if isinstance(x, Tensor) and x.is_floating_point() else torch.float64
-        return give_back(count.to(dtype) / self.k_, x)
+        return handed_back(count.to(dtype) / self.k_, x)
 
     def score(self, x: Any, y: Any) -> float:
         """Accuracy or mean per-class accuracy, as `metric` says; a label that training never saw counts as wrong."""

@@ -11,11 +11,10 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
-from zoo.arrays import give_back
 from zoo.errors import InputError, ZooWarning
 
 from .design import Design
-from .inputs import among, classes, features, linear_logits, named, paired
+from .inputs import among, classes, features, handed_back, linear_logits, named, paired
 from .logistic import Solution, path, solve
 from .losses import Loss, Sigmoids, Softmax
 from .metrics import metric
@@ -88,19 +87,19 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             raise InputError(f"validation=0 leaves nothing to choose among {len(strengths)} strengths by; give one strength")
         fitted = self._refit(rows, labels, start)
-        self.coef_, self.intercept_ = (give_back(part.to(rows.dtype), x) for part in fitted)
+        self.coef_, self.intercept_ = (handed_back(part.to(rows.dtype), x) for part in fitted)
         return self
 
     def decision_function(self, x: Any) -> Any:
         """Logits [N, K]; for two classes the logit of the second, [N]."""
         logits = linear_logits(self, x)
-        return give_back(logits[:, 0] if len(self.classes_) == 2 else logits, x)
+        return handed_back(logits[:, 0] if len(self.classes_) == 2 else logits, x)
 
     def predict_proba(self, x: Any) -> Any:
         """[N, K], columns in the order of `classes_`."""
         logits = linear_logits(self, x)
         both = len(self.classes_) == 2
-        return give_back(torch.sigmoid(torch.cat([-logits, logits], 1)) if both else logits.softmax(1), x)
+        return handed_back(torch.sigmoid(torch.cat([-logits, logits], 1)) if both else logits.softmax(1), x)
 
     def predict(self, x: Any) -> Any:
         """The labels [N] with the highest logit."""

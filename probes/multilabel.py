@@ -10,11 +10,10 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from zoo.arrays import give_back
 from zoo.errors import InputError
 
 from .design import Design
-from .inputs import features, linear_logits
+from .inputs import features, handed_back, linear_logits
 from .linear import check_strengths
 from .logistic import path, solve
 from .losses import Sigmoids
@@ -86,20 +85,20 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         design = Design.of(rows)
         near = None if start is None else design.enter(*start)
         found = solve(design.values, Sigmoids(labels), design.ridge(self.strengths_.tolist()), self.tolerance, near)
-        self.coef_, self.intercept_ = (give_back(part.to(rows.dtype), x) for part in design.leave(found.parameters))
+        self.coef_, self.intercept_ = (handed_back(part.to(rows.dtype), x) for part in design.leave(found.parameters))
         return self
 
     def decision_function(self, x: Any) -> Any:
         """Logits [N, K]."""
-        return give_back(linear_logits(self, x), x)
+        return handed_back(linear_logits(self, x), x)
 
     def predict_proba(self, x: Any) -> Any:
         """[N, K] the probability that each class is present."""
-        return give_back(torch.sigmoid(linear_logits(self, x)), x)
+        return handed_back(torch.sigmoid(linear_logits(self, x)), x)
 
     def predict(self, x: Any) -> Any:
         """[N, K] of 0 and 1."""
-        return give_back((linear_logits(self, x) > 0).long(), x)
+        return handed_back((linear_logits(self, x) > 0).long(), x)
 
     def score(self, x: Any, y: Any) -> float:
         """Mean average precision or mean AUC, as `metric` says."""

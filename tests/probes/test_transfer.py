@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import probes
+from probes.charts import score_chart
 from probes.transfer import features_of
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
@@ -106,3 +107,13 @@ def test_relearning_closes_the_gap_with_more_examples() -> None:
     assert everything["relearned"][0] > table["relearned"].max() - 0.01
     with pytest.raises(InputError, match="at least 2"):
         probes.relearn(model, per_class=1)
+
+
+def test_scores_as_bars() -> None:
+    table = probes.probe(outputs("m", TRAIN), outputs("m", TEST), strengths=[1.0], validation=0)
+    spec = score_chart(table).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [(row["model"], row["score"]) for row in rows] == [("m", table["score"][0])]
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["bar", "text"]
+    with pytest.raises(InputError, match="no column 'score'"):
+        score_chart(table.drop(columns="score"))
