@@ -1,7 +1,7 @@
 """Greedy ensemble selection against AutoGluon's `EnsembleSelection` and a plain NumPy loop: same picks, how much faster.
 
     .venv/bin/python tests/benchmarks/greedy.py --peer-python /tmp/peers/bin/python
-    .venv/bin/python tests/benchmarks/greedy.py --workloads G2 --plot greedy.html      # also cost against size, as a chart
+    .venv/bin/python tests/benchmarks/greedy.py --workloads --plot greedy.html      # only cost against size, as a chart
 
 AutoGluon lives in an environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install autogluon.core`). It
 is left out, and the script says so, where `--peer-python` is not given or has none. One thread each unless --threads says
@@ -41,7 +41,7 @@ folder, steps, repeats = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 probs, labels = list(np.load(folder + "/probs.npy")), np.load(folder + "/labels.npy")
 seconds = []
 for _ in range(repeats):
-    search = EnsembleSelection(steps, "multiclass", accuracy, tie_breaker="second_metric")
+    search = EnsembleSelection(steps, "multiclass", accuracy)
     search.use_best = False
     start = time.perf_counter()
     search.fit(probs, labels)
@@ -133,9 +133,14 @@ def compare(name: str, options: argparse.Namespace) -> None:
     if peer is None:
         return
     seconds = statistics.median(peer["seconds"])
-    # It prefers models picked before where counts are equal, so its path may leave ours at a tie; then accuracies tell.
+    # It prefers models picked before where counts are equal, else draws lots, so its path may leave ours at a tie.
     step = _first_difference(peer["picks"], path.members)
-    same = "same picks" if step is None else f"same picks up to a tie at step {step}, ends at {1 - peer['errors'][-1]:.4f}"
+    tie = step is not None and abs(1 - peer["errors"][step - 1] - path.score[step - 1]) < 1e-6
+    same = (
+        "same picks"
+        if step is None
+        else f"same picks up to {'a tie at ' * tie}step {step}, ends at {1 - peer['errors'][-1]:.4f}"
+    )
     print(f"  AutoGluon {seconds:8.3f} s   {seconds / ours:6.1f} x{_bar(name, 'AutoGluon')}   {same}")
 
 
@@ -186,7 +191,7 @@ def plot(target: Path, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     choices = [name + suffix for name in WORKLOADS for suffix in ("", "-flat")]
-    parser.add_argument("--workloads", nargs="+", choices=choices, default=choices)
+    parser.add_argument("--workloads", nargs="*", choices=choices, default=choices)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
