@@ -28,7 +28,7 @@ class BasicBlock(nn.Module):
         # A block that starts close to its shortcut makes for calm first steps (Goyal et al. 2017). Close, not equal: with a
         # scale of zero, channels that the shortcut pads with zeros would be exactly zero before the ReLU, where no gradient
         # passes, and stay so for ever.
-        nn.init.constant_(self.bn2.weight, 0.2)
+        nn.init.constant_(self.bn2.weight, 0.1)
         self.stride, self.padding = stride, outputs - inputs
 
     def forward(self, x: Tensor) -> Tensor:
