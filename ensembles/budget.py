@@ -91,7 +91,7 @@ def pareto(probs: Any, labels: Any = None, *, cost: Cost = "params", max_size: i
             "test": [np.nan if one.test_score is None else one.test_score for one in front],
         }
     )
-    frame.attrs |= {"method": method, "tried": len(scored), "cost": cost if isinstance(cost, str) else "own"}
+    frame.attrs |= {"method": method, "tried": len(scored), "cost": cost if isinstance(cost, str) else "cost"}
     return frame
 
 

@@ -35,8 +35,9 @@ def front_chart(front: pd.DataFrame) -> alt.LayerChart:
     """The frame of `pareto`: score against cost, on both splits, members on hover."""
     frame = front.assign(members=[", ".join(map(str, members)) for members in front["members"]])
     long = frame.melt(["cost", "members", "size"], ["selection", "test"], "split", "score").dropna()
+    cheapest = front["cost"].min()
     base = alt.Chart(long).encode(
-        x=alt.X("cost:Q", title=str(front.attrs.get("cost", "cost")), scale=alt.Scale(type="log")),
+        x=alt.X("cost:Q", title=front.attrs.get("cost", "cost"), scale=alt.Scale(type="log" if cheapest > 0 else "linear")),
         y=alt.Y("score:Q", scale=alt.Scale(zero=False)),
         color=alt.Color("split:N"),
         tooltip=["members", "size", "cost", alt.Tooltip("score:Q", format=".4f")],

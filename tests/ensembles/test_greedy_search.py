@@ -148,6 +148,19 @@ class TestReport:
         assert {"selection", "test"} <= {row["split"] for rows in chart["datasets"].values() for row in rows}
 
 
+def test_one_chart_of_several_paths():
+    from ensembles.charts import path_chart
+
+    paths = [ensembles.greedy(PROBS, LABELS, base=base, steps=3) for base in (0, 1)]
+    rows = [row for rows in path_chart(paths).to_dict()["datasets"].values() for row in rows]
+    assert {row["start"] for row in rows} == {"0", "1"}
+    assert len(rows) == 2 * 2 * 4  # paths, splits, members
+    named = path_chart({"mine": ensembles.greedy(PROBS, LABELS, steps=3, test_fraction=0)}).to_dict()
+    rows = [row for rows in named["datasets"].values() for row in rows]
+    assert {(row["start"], row["split"]) for row in rows} == {("mine", "selection")}
+    assert sum(row["best"] for row in rows) == 1
+
+
 class TestChoices:
     def test_base_and_pattern(self):
         names = ["resnet-a", "resnet-b", "clip-a", "clip-b", "clip-c", "vit"]
