@@ -28,7 +28,7 @@ class Curve:
 
     def gains(self, start: int) -> list[float]:
         """How much better each ensemble is than the one of members 0..start: positive is better, for losses too."""
-        return [self.objective.sign * (score - self.score[start]) for score in self.score]
+        return [self.objective.sign * (score - self.score[start]) + 0.0 for score in self.score]  # + 0.0: no minus zero
 
     def gain_intervals(self, start: int, resamples: int, seed: int) -> list[tuple[float, float] | None]:
         """95% paired bootstrap intervals of the gains; None where the parts were not kept."""

@@ -89,6 +89,7 @@ class TestReport:
             assert_allclose(path.test_score[step], measure(p[test], LABELS[test]), rtol=1e-6)
         sign = 1 if "accuracy" in objective else -1
         assert_allclose(path.gain, sign * (path.best_test_score - path.test_score[0]), atol=1e-12)
+        assert "-0.000" not in str(path).splitlines()[1]
 
     def test_a_users_function_is_reported_on_both_splits(self):
         def macro(p, y):
