@@ -68,7 +68,7 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.k is None:
             most = min(_positive("most", self.most), len(rows) - 1)
             voters = self._labels[nearest_others(self._left, self._right, most)]
-            scores = [score(winners, self._labels) for winners, _ in votes(voters, len(self.classes_))]
+            scores = [score(winners, self._labels) for winners in winners_by_k(voters, len(self.classes_))]
             self.k_ = int(np.argmax(scores)) + 1
             self.path_ = pd.DataFrame({"k": np.arange(1, most + 1), "score": scores})
         else:
@@ -80,23 +80,24 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, x: Any) -> Any:
         """The labels [N] with the most votes."""
-        *_, (winners, _) = self._votes(x)
-        return named(winners, self.classes_, x)
+        return named(self._votes(x).argmax(1), self.classes_, x)  # the first of equal ones
 
     def predict_proba(self, x: Any) -> Any:
         """[N, K] the share of votes, columns in the order of `classes_`."""
-        *_, (_, count) = self._votes(x)
         dtype = x.dtype if isinstance(x, Tensor) and x.is_floating_point() else torch.float64
-        return handed_back(count.to(dtype) / self.k_, x)
+        return handed_back(self._votes(x).to(dtype) / self.k_, x)
 
     def score(self, x: Any, y: Any) -> float:
         """Accuracy or mean per-class accuracy, as `metric` says; a label that training never saw counts as wrong."""
         return metric(self.metric)(*paired(self.predict(x), y))
 
-    def _votes(self, x: Any) -> "Iterator[tuple[Tensor, Tensor]]":
+    def _votes(self, x: Any) -> Tensor:
+        """[N, K] how many of the k nearest are of each class."""
         check_is_fitted(self)
         queries, _ = self._embed(features(self, x).to(self._right.device))
-        return votes(self._labels[nearest(queries, self._right, self.k_)], len(self.classes_))
+        voters = self._labels[nearest(queries, self._right, self.k_)]
+        count = torch.zeros(len(voters), len(self.classes_), dtype=torch.int32, device=voters.device)
+        return count.scatter_add_(1, voters, torch.ones_like(voters, dtype=torch.int32))
 
     def _measure(self, x: Tensor) -> None:
         """Centre and scale for Euclidean distances, so that float32 can tell them apart far from the origin."""
@@ -115,11 +116,10 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.cat([x, half, one], 1), torch.cat([x, one, half], 1)
 
 
-def votes(labels: Tensor, num_classes: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For k = 1, 2, …: (the class [N] most of the first k of each row's labels [N, most] are of, all counts [N, K]).
+def winners_by_k(labels: Tensor, num_classes: int) -> Iterator[Tensor]:
+    """For k = 1, 2, …: the class [N] most of the first k of each row's labels [N, most] are of.
 
-    One more vote can only make its own class the winner, so the winner is kept up to date without looking at the rest. The
-    counts are the same array every time.
+    One more vote can only make its own class the winner, so the winner is kept up to date without looking at the rest.
     """
     count = torch.zeros(len(labels), num_classes, dtype=torch.int32, device=labels.device)
     winner = torch.full_like(labels[:, 0], num_classes)
@@ -130,7 +130,7 @@ def votes(labels: Tensor, num_classes: int) -> Iterator[tuple[Tensor, Tensor]]:
         mine = count.gather(1, voter[:, None])[:, 0]
         winner = torch.where((mine > most) | ((mine == most) & (voter < winner)), voter, winner)
         most = torch.maximum(most, mine)
-        yield winner, count
+        yield winner
 
 
 def _positive(name: str, value: Any) -> int:

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from .losses import Expansion, Loss
-from .preconditioning import Kronecker
+from .preconditioning import Exact, Kronecker
 
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step
+MANY_PRODUCTS = 10  # at one strength
 LEAD_IN = 1e-3  # tolerance on the way to the first strength
 NOTHING = 1e-13  # loss of an example not worth a step; an outcome that never occurs has its optimum at infinity
 
@@ -67,13 +68,18 @@ class Problem:
 
 
 def minimise(
-    values: Tensor, loss: Loss, ridge: Tensor, start: Tensor, tolerance: float, model: Kronecker | None = None
+    values: Tensor,
+    loss: Loss,
+    ridge: Tensor,
+    start: Tensor,
+    tolerance: float,
+    model: Kronecker | type[Kronecker] = Kronecker,
 ) -> Solution:
-    """The optimum to within `tolerance` of the objective, from `start`; `model` is built there unless one is passed in."""
+    """The optimum to within `tolerance` of the objective, from `start`. `model`: of the curvature, or which kind to build."""
     problem = Problem(values, loss, ridge)
     parameters, logits = start, problem.logits(start)
     here = loss.at(logits)
-    model = model or Kronecker(values, loss, here)
+    model = model(values, loss, here) if isinstance(model, type) else model
     objective, before = problem.objective(here, parameters), torch.tensor(torch.inf)
     for _ in range(MOST_STEPS):
         gradient = problem.pull_back(here.residual, parameters)
@@ -150,16 +156,19 @@ def path(values: Tensor, loss: Loss, ridges: Tensor, tolerance: float) -> Iterat
     # Features of unit size curve the loss by N at most along an axis: a penalty of that size keeps the weights small.
     decades = max(0, math.ceil(math.log10(len(values) / float(ridges[0].min()))))
     lead = [(ridges[0] * 10.0**k, max(tolerance, LEAD_IN)) for k in range(decades, 0, -1)]
+    kind: type[Kronecker] = Kronecker
     model, spent = None, 0.0
     found: list[tuple[Tensor, Tensor]] = []
     for number, (ridge, aim) in enumerate([*lead, *((ridge, tolerance) for ridge in ridges)]):
-        solution = minimise(values, loss, ridge, _ahead(found, ridge) if found else start, aim, model)
+        solution = minimise(values, loss, ridge, _ahead(found, ridge) if found else start, aim, model or kind)
         found = [*found[-1:], (ridge, solution.parameters)]
         # A new model is worth its price once the old one has cost that much: about a quarter of the products beyond the
         # least possible, as measured on several sets of features.
         spent += (solution.products - 2) / 4
         model = solution.model if spent < solution.model.cost(len(values)) and number >= len(lead) else None
         spent = 0.0 if model is None else spent
+        if solution.products > MANY_PRODUCTS and Exact.worth_it(values, loss):
+            kind = Exact
         if number >= len(lead):
             yield solution
 

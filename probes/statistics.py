@@ -82,7 +82,7 @@ def two_way_anova(table: Any) -> Anova:
     df_interaction, df_within = (a - 1) * (b - 1), a * b * (replicates - 1)
     residual, freedom = (ss_interaction, df_interaction) if replicates == 1 else (ss_within, df_within)
     # What rounding alone leaves of numbers that agree is nothing, however small the residual it is compared with.
-    noise = y.size * (np.finfo(float).eps * np.abs(y).max()) ** 2
+    noise = y.size * (8 * np.finfo(float).eps * np.abs(y).max()) ** 2
 
     def effect(squares: float, df: int) -> Effect:
         return _effect(float(squares), df, float(residual), freedom, float(noise))

@@ -43,7 +43,7 @@ _HOMES = {
     "train": "training",
     "verify": "store",
 }
-_SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives")
+_SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives", "store", "training")
 
 __all__ = [
     "Card", "Model", "Outputs", "Runs", "calibrate", "calibration", "card", "datasets", "import_outputs", "layers", "list",

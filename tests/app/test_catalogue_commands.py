@@ -77,6 +77,32 @@ def test_mistakes_end_in_one_line_and_exit_code_2(words: tuple[str, ...], messag
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("list", "--nonsense"), "No such option: --nonsense"),
+        (("show",), "Missing argument"),
+        (("lst",), "Did you mean 'list'?"),
+        (("ensemble", "a", "--steps", "many"), "a valid integer"),
+    ],
+)
+def test_wrong_words_are_explained_with_exit_code_2(words: tuple[str, ...], message: str) -> None:
+    result = command(*words)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert max(map(len, result.stderr.splitlines())) <= 80
+    assert "\x1b" not in result.stderr  # no colour when piped
+
+
+def test_help_shows_tasks_and_examples() -> None:
+    result = command("--help")
+    assert result.returncode == 0
+    assert "Compare and combine" in result.stdout
+    assert "zoo compare resnet8-cosine resnet8-softmax --data digits:test" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("name", ["resnet50-cosine", "clip-vit-b32", "resnet8", "mpl-efficientnet-l2", "resnet8-cosine-s3"])
 def test_show(name: str) -> None:
     result = command("show", name)

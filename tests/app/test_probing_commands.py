@@ -4,20 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 import probes
 from probes.transfer import features_of
 from zoo.app import probing
+from zoo.app.main import app
 from zoo.errors import InputError
 from zoo.runner import run
 
 RESNET, VIT = "timm:test_resnet", "timm:test_vit"
 TRAIN, TEST = "digits:train[:160]", "digits:test[:80]"
 SPLITS = ("--data", TRAIN, "--test", TEST, "--random")
-app = typer.Typer()
-probing.register(app)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +30,7 @@ def one_home(zoo_home, kept_outputs: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def zoo(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(app, ["probe", *arguments])
 
 
 def result(*arguments: str) -> Result:

@@ -11,6 +11,7 @@ from torch.nn import functional
 from probes.design import Design
 from probes.logistic import path, solve
 from probes.losses import Sigmoids, Softmax
+from probes.preconditioning import Exact
 
 
 def classification(rows: int, width: int, classes: int, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -159,3 +160,40 @@ def test_design_goes_in_and_out(shape: tuple[int, int]) -> None:
     torch.testing.assert_close(design.enter(coef, intercept), parameters, rtol=1e-4, atol=1e-3)
     penalty = float(design.ridge(2.0)) * parameters[:, :-1].double().square().sum()
     torch.testing.assert_close(penalty, 2.0 * coef.square().sum())
+
+
+def test_the_exact_model_inverts_the_hessian() -> None:
+    """Against the Hessian by automatic differentiation, all of it, as a dense matrix."""
+    torch.manual_seed(0)
+    values = torch.cat([torch.randn(60, 4), torch.ones(60, 1)], 1)
+    labels = torch.randint(0, 3, (60,))
+    parameters, ridge = torch.randn(3, 5), torch.full((1, 1), 0.3, dtype=torch.float64)
+    loss = Softmax(labels, 3)
+    model = Exact(values, loss, loss.at(values @ parameters.T))
+
+    def objective(flat: torch.Tensor) -> torch.Tensor:
+        weights = flat.reshape(3, 5)
+        sum_of_losses = torch.nn.functional.cross_entropy(values.double() @ weights.T, labels, reduction="sum")
+        return sum_of_losses + 0.3 * weights[:, :-1].square().sum()
+
+    hessian = torch.autograd.functional.hessian(objective, parameters.double().flatten())
+    step = torch.randn(3, 5)
+    step -= step.mean(0)  # one amount added to all classes is the direction that the models leave out
+    gradient = (hessian @ step.double().flatten()).reshape(3, 5).float()
+    torch.testing.assert_close(model.solve(gradient, ridge), step, rtol=1e-4, atol=1e-5)
+
+
+def test_small_problems_at_weak_strengths_take_few_products() -> None:
+    torch.manual_seed(1)
+    values = torch.cat([torch.randn(400, 20), torch.ones(400, 1)], 1)
+    labels = (values[:, :4] + 2 * torch.randn(400, 4)).argmax(1)
+    ridges = torch.logspace(2, -6, 33, dtype=torch.float64)[:, None]
+    products = [solution.products for solution in path(values, Softmax(labels, 4), ridges, 1e-5)]
+    assert max(products[-10:]) <= 10
+
+
+def test_large_problems_are_not_taken_for_small_ones() -> None:
+    labels = torch.arange(3000) % 50
+    assert not Exact.worth_it(torch.ones(3000, 257), Softmax(labels, 50))
+    assert not Exact.worth_it(torch.ones(30, 3), Sigmoids(torch.ones(30, 2)))
+    assert Exact.worth_it(torch.ones(900, 65), Softmax(labels[:900] % 4, 4))

@@ -16,7 +16,7 @@ from PIL import Image
 from small_models import save_pictures
 
 from zoo import datasets, labels
-from zoo.datasets import fingerprints, folder, published, tables
+from zoo.datasets import fingerprints, folder, holes, published, tables
 from zoo.errors import InputError, UnknownName, ZooError
 
 REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
@@ -72,6 +72,36 @@ class TestDigits:
         assert part[0].tobytes() == whole[5].tobytes()
         with pytest.raises(InputError, match="no rows left of 602"):
             datasets.load("digits:test[700:]")
+
+    def test_holes_are_fixed_and_move_no_label(self):
+        whole, holed = datasets.load("digits:test"), datasets.load("digits-holes:test")
+        assert holed.ids == whole.ids
+        assert holed.labels.tolist() == whole.labels.tolist()
+        assert (holed.label_set, holed.classes) == (whole.label_set, whole.classes)
+        assert holed.fingerprint != whole.fingerprint
+        before = np.stack([np.asarray(whole[row]) for row in range(len(whole))])
+        after = np.stack([np.asarray(holed[row]) for row in range(len(holed))])
+        changed = before != after
+        assert (after[changed] == 0).all()
+        assert abs(changed.sum() / (before > 0).sum() - holes.BLACK / 256) < 0.01
+        assert holed[3].tobytes() == datasets.load("digits-holes:test[3:4]")[0].tobytes()
+
+    def test_turned_digits(self):
+        upright, turned = datasets.load("digits:test"), datasets.load("digits-rotated:test")
+        for row in range(20):
+            expected = np.rot90(np.asarray(upright[row]), int(turned.labels[row]))
+            assert (np.asarray(turned[row]) == expected).all()
+        assert np.bincount(turned.labels).min() > 120
+
+    def test_only_the_splits_there_are(self):
+        for spec in ("digits-holes:train", "digits-rotated:calibration"):
+            with pytest.raises(InputError, match="split"):
+                datasets.load(spec)
+
+    def test_the_split_for_temperatures(self):
+        assert datasets.calibration_split("digits-holes:test[:50]") == "digits-holes:calibration"
+        for spec in ("digits:train", "digits-rotated", "cifar10", "folder:x"):
+            assert datasets.calibration_split(spec) is None
 
     def test_selections_of_selections(self):
         whole = datasets.load("digits:test")

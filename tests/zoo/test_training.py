@@ -191,6 +191,14 @@ def test_augmentation_still_learns(few, changes):
     assert done.log[-1]["loss"] < done.log[0]["loss"]
 
 
+def test_a_frozen_body_stays_as_it_is(few):
+    net, before = network(), network()
+    net.body.requires_grad_(False)
+    fit(net, few, recipe())
+    assert all(p.equal(q) for p, q in zip(net.body.parameters(), before.body.parameters(), strict=True))
+    assert not net.head.weight.equal(before.head.weight)
+
+
 def test_mixed_precision_follows_single_precision(few):
     half, single = network(), network()
     rough = fit(half, few, recipe(precision="bfloat16"))
@@ -278,5 +286,7 @@ def test_heads_and_classes_must_fit(few):
         fit(Network(bare.body, ObjectiveHead(64, 3, get("softmax")), bare.blocks), few, recipe())
     with pytest.raises(InputError, match="at least two classes"):
         fit(network(), few.select(few.labels == 3), recipe())
+    with pytest.raises(InputError, match="frozen"):
+        fit(network().requires_grad_(False), few, recipe())
     with pytest.raises(InputError, match="70 training pictures"):
         fit(network(), few, recipe(batch_size=71))

@@ -1,12 +1,12 @@
 """Commands that combine models: `zoo ensemble`."""
 
-import warnings
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from zoo.app.comparing import CHART_TYPES, PANEL, DataOption, SplitOption, calibrated, find_runs
+from zoo.app.charting import ChartOption, check_chart, save_chart
+from zoo.app.comparing import PANEL
+from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs
 from zoo.app.printing import JsonOption, note, print_json
 
 
@@ -38,7 +38,7 @@ def ensemble(
     uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Leave temperatures at 1.")] = False,
     save: Annotated[str | None, typer.Option(help="Keep the ensemble as a model of this name.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Save over an ensemble of that name.")] = False,
-    chart: Annotated[Path | None, typer.Option(help="Write the chart: .html, .svg, .png, .pdf or .json.")] = None,
+    chart: ChartOption = None,
     json: JsonOption = False,
 ) -> None:
     """Which models to put together, and what it gains on examples the search never saw.
@@ -49,23 +49,17 @@ def ensemble(
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
     """
     from ensembles import greedy
-    from zoo.errors import InputError, ZooWarning
 
-    if chart is not None and chart.suffix not in CHART_TYPES:
-        raise InputError(f"--chart {chart}: expected a name that ends in {', '.join(CHART_TYPES)}")
+    check_chart(chart)
     wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
     if above is not None or below is not None:
         wanted["accuracy"] = (above, below)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ZooWarning)
-        runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
-        path = greedy(
-            runs if uncalibrated else calibrated(runs, split), base=base, steps=steps, replace=replace,
-            candidates=wanted or None, objective=objective, init=init, stop_early=stop_early, bags=bags, budget=budget,
-            cost=cost, test_fraction=test_fraction, seed=seed, progress=not json,
-        )  # fmt: skip
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        note(f"zoo: {message}")
+    runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
+    path = greedy(
+        runs if uncalibrated else calibrated(runs, split), base=base, steps=steps, replace=replace,
+        candidates=wanted or None, objective=objective, init=init, stop_early=stop_early, bags=bags, budget=budget,
+        cost=cost, test_fraction=test_fraction, seed=seed, progress=not json,
+    )  # fmt: skip
     card = path.to_model(save, overwrite=overwrite) if save else None
     if json:
         print_json(path.to_dict() | ({"saved": str(card.path)} if card else {}))
@@ -74,5 +68,4 @@ def ensemble(
     if card:
         note(f"wrote {card.path}; `zoo.load({card.name!r})` and `zoo run {card.name}` take it like any model")
     if chart is not None:
-        path.chart().save(str(chart))
-        note(f"wrote {chart}")
+        save_chart(path.chart(), chart)

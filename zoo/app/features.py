@@ -1,28 +1,23 @@
 """Commands about features: `zoo similarity` and `zoo separation`."""
 
-import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.errors import InputError, ZooWarning
+from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Result = TypeVar("Result")
 PANEL = "Features"
-CHART_FORMATS = (".html", ".svg", ".png", ".pdf", ".json")
 TERMINAL = 80  # columns
 
 DataOption = Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")]
 RandomOption = Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")]
 LayerOption = Annotated[list[str] | None, typer.Option("--layer", help="Only this layer; may be given several times.")]
 BatchOption = Annotated[int | None, typer.Option(help="Pictures in one batch; as many as memory allows by default.")]
-ChartOption = Annotated[Path | None, typer.Option(help="Draw it too: FILE.html, .svg, .png, .pdf or .json.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,19 +45,17 @@ def similarity(
     """
     from diversity.layerwise import cka
 
-    _check_chart(chart)
-    frame = _noting(
-        lambda: cka(
-            first,
-            second,
-            data=data,
-            layers=layer or None,
-            batch_size=batch_size,
-            epochs=epochs,
-            kernel=kernel,  # type: ignore[arg-type]  # checked there
-            bandwidth=bandwidth,
-            weights=not random,
-        )
+    check_chart(chart)
+    frame = cka(
+        first,
+        second,
+        data=data,
+        layers=layer or None,
+        batch_size=batch_size,
+        epochs=epochs,
+        kernel=kernel,  # type: ignore[arg-type]  # checked there
+        bandwidth=bandwidth,
+        weights=not random,
     )
     if json:
         print_json(
@@ -81,7 +74,7 @@ def similarity(
     if chart is not None:
         from diversity.feature_charts import similarity_chart
 
-        _save(similarity_chart(frame, f"CKA on {data or 'the default dataset'}"), chart)
+        save_chart(similarity_chart(frame, f"CKA on {data or 'the default dataset'}"), chart)
 
 
 def separation(
@@ -101,15 +94,13 @@ def separation(
 
     [dim]zoo separation resnet8-softmax resnet8-cosine --data digits:test[/dim]
     """
-    _check_chart(chart)
+    check_chart(chart)
     if layers and training:
         raise InputError("expected one of --layers and --training, found both")
     if layers:
         from diversity.layerwise import layer_separation
 
-        found = _noting(
-            lambda: layer_separation(names, data, metric, batch_size=batch_size, weights=not random)  # type: ignore[arg-type]
-        )
+        found = layer_separation(names, data, metric, batch_size=batch_size, weights=not random)  # type: ignore[arg-type]
         shown = found[["model", "layer", "r2"]]
     elif training:
         from diversity.over_training import separation_over_training
@@ -117,14 +108,14 @@ def separation(
         found = separation_over_training(names)
         shown = found
     else:
-        found = _noting(lambda: _of_embeddings(names, data, batch_size, not random))
+        found = _of_embeddings(names, data, batch_size, not random)
         shown = found
     if json:
         print_json(found)
     else:
         print_table([{str(key): value for key, value in row.items()} for row in shown.to_dict("records")])
     if chart is not None:
-        _save(_separation_chart(found), chart)
+        save_chart(_separation_chart(found), chart)
 
 
 def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, weights: bool) -> "pd.DataFrame":
@@ -166,31 +157,3 @@ def _separation_chart(found: "pd.DataFrame") -> Any:
     if "epoch" in found:
         return training_chart(found)
     return separation_chart(found) if "layer" in found else metrics_chart(found)
-
-
-def _check_chart(path: Path | None) -> None:
-    """Before the work rather than after it."""
-    if path is None:
-        return
-    if path.suffix.lower() not in CHART_FORMATS:
-        raise InputError(f"--chart {path}: expected a name that ends in {', '.join(CHART_FORMATS)}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--chart {path}: there is no folder {path.absolute().parent}")
-
-
-def _save(chart: Any, path: Path) -> None:
-    chart.save(str(path))
-    note(f"drawn in {path}")
-
-
-def _noting(work: Callable[[], Result]) -> Result:
-    """The result of `work`, its warnings said as notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = work()
-    for warning in caught:
-        if issubclass(warning.category, ZooWarning):
-            note(f"zoo: {warning.message}")
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return result

@@ -3,10 +3,28 @@
 import os
 import sys
 
-import click
 import typer
 
 from zoo.app import catalogue, comparing, ensembling, features, probing, reporting, running, training
+from zoo.app.printing import warnings_as_notes
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+EXAMPLES = """\
+Examples:
+
+zoo list 'resnet50-*' --field objective=cosine
+
+zoo run efficientnet-lite0 --data folder:pictures
+
+zoo compare resnet8-cosine resnet8-softmax --data digits:test
+
+zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble
+
+zoo report 'resnet8-*' --data digits:test -o report.html
+
+`zoo COMMAND -h` shows more. ZOO_HOME says where weights and outputs are kept.
+"""
 
 app = typer.Typer(
     name="zoo",
@@ -15,7 +33,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Which image classifiers make different mistakes, which to put together, and whose features transfer.",
+    epilog=EXAMPLES,
 )
+
+
+@app.callback()
+def before_any_command(context: typer.Context) -> None:
+    context.with_resource(warnings_as_notes())
+
+
 for group in (catalogue, training, running, comparing, ensembling, probing, features, reporting):
     group.register(app)
 
@@ -24,19 +50,11 @@ def main() -> None:
     """Run a command; a user's mistake ends in one line on standard error, exit code 2, a failure in exit code 1."""
     from zoo.errors import ZooError
 
+    code: str | int | None = 0
     try:
-        code = app(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        code = done.exit_code
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        print("zoo: stopped; the same command goes on where it left off", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:  # `zoo list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        app()
+    except SystemExit as done:  # how typer ends: help, a wrong option, typer.Exit, Ctrl-C
+        code = done.code
     except (ZooError, OSError, MemoryError) as error:
         if os.environ.get("ZOO_DEBUG"):
             raise
@@ -48,7 +66,9 @@ def main() -> None:
         reason = " ".join(str(error).split())
         print(f"zoo: unexpected {type(error).__name__}: {reason} (ZOO_DEBUG=1 shows where)", file=sys.stderr)
         code = 1
-    sys.exit(code or 0)
+    if code == INTERRUPTED:
+        print("zoo: stopped; the same command goes on where it left off", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 def note(text: str) -> None:
     """A line about what is going on, on standard error so that standard output stays the result."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Inside, our own warnings are lines on standard error, each once, without the source line Python would show."""
+    from zoo.errors import ZooWarning
+
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def as_note(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, ZooWarning):
+                show(message, category, *rest, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                note(f"zoo: {message}")
+
+        warnings.simplefilter("always", ZooWarning)
+        warnings.showwarning = as_note
+        yield
 
 
 def print_json(value: Any) -> None:

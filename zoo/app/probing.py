@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo.app.features import ChartOption, RandomOption, _check_chart, _noting, _save
+from zoo.app.charting import ChartOption, check_chart, save_chart
+from zoo.app.features import RandomOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
 from zoo.errors import InputError
 
@@ -51,8 +52,8 @@ def probe(
 
     [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --kind knn[/dim]
     """
-    _check_chart(chart)
-    sides = _noting(lambda: _sides(names, data, test, not random))
+    check_chart(chart)
+    sides = _sides(names, data, test, not random)
     metric = metric or sides.metric
     kinds: dict[str, Callable[[], _Shown]] = {
         "linear": lambda: _scored(sides, metric, kind="linear"),
@@ -61,13 +62,13 @@ def probe(
         "compress": lambda: _compressed(sides, metric, base, target, multiples),
         "stack": lambda: _stacked(sides, metric),
     }
-    shown = _noting(kinds[kind])
+    shown = kinds[kind]()
     if json:
         print_json({"train": sides.train_spec, "test": sides.test_spec, "kind": kind, "metric": metric, **shown.value})
     else:
         print_table(shown.rows, title=shown.title)
     if chart is not None:
-        _save(shown.chart(), chart)
+        save_chart(shown.chart(), chart)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def report(
 
 
 def demo(
-    data: DataOption = "digits",
+    data: DataOption = "digits-holes",
     models: Annotated[str | None, typer.Option(help="Names or patterns with commas; default: 21 small recipes.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Report to write.")] = Path("report.html"),
     json: Annotated[bool, typer.Option("--json", help="Print every number as JSON as well as writing the page.")] = False,

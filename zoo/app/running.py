@@ -1,6 +1,5 @@
 """Commands that make outputs: `zoo run`, `zoo import`, `zoo verify`."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,18 +40,17 @@ def run(
     """
     from zoo.runner import run as run_models
 
-    with _warnings_as_notes():
-        runs = run_models(
-            names,
-            data=data,
-            weights=not random,
-            batch_size=batch_size,
-            precision=precision,  # type: ignore[arg-type]  # checked there
-            embeddings=embeddings,
-            engine=engine,  # type: ignore[arg-type]
-            device=device or None,
-            workers=workers,
-        )
+    runs = run_models(
+        names,
+        data=data,
+        weights=not random,
+        batch_size=batch_size,
+        precision=precision,  # type: ignore[arg-type]  # checked there
+        embeddings=embeddings,
+        engine=engine,  # type: ignore[arg-type]
+        device=device or None,
+        workers=workers,
+    )
     _print_runs(runs, json)
 
 
@@ -76,18 +74,17 @@ def import_(
     from zoo.outputs import Runs
     from zoo.store import save
 
-    with _warnings_as_notes():
-        found = import_outputs(
-            list(files) if len(files) > 1 else files[0],
-            name=name,
-            kind=kind,  # type: ignore[arg-type]  # checked there
-            labels=labels,
-            classes=classes,
-            ids=ids,
-            link=link,  # type: ignore[arg-type]
-            data=data,
-        )
-        _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
+    found = import_outputs(
+        list(files) if len(files) > 1 else files[0],
+        name=name,
+        kind=kind,  # type: ignore[arg-type]  # checked there
+        labels=labels,
+        classes=classes,
+        ids=ids,
+        link=link,  # type: ignore[arg-type]
+        data=data,
+    )
+    _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
 
 
 def verify(
@@ -144,23 +141,3 @@ def _row(outputs: "Outputs") -> dict[str, Any]:
         "undecodable": outputs.details.get("undecodable", []),
         "path": outputs.path,
     }
-
-
-class _warnings_as_notes(warnings.catch_warnings):  # noqa: N801  # used like a function
-    """Inside, our warnings are lines on standard error, without the source line Python would show."""
-
-    def __enter__(self) -> Any:
-        from zoo.errors import ZooWarning
-
-        entered = super().__enter__()
-        show = warnings.showwarning
-
-        def as_note(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if issubclass(category, ZooWarning):
-                note(f"zoo: {message}")
-            else:
-                show(message, category, *rest, **more)
-
-        warnings.simplefilter("always", ZooWarning)
-        warnings.showwarning = as_note
-        return entered

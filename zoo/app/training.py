@@ -27,6 +27,7 @@ def train(
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, e.g. tau=0.07; may be repeated.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's own number.", min=1)] = None,
     save_as: Annotated[str | None, typer.Option("--as", help="Another name for the result.")] = None,
+    jobs: Annotated[int, typer.Option(help="Train so many at once, with a share of the cores each.", min=1)] = 1,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, replacing what is there.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -45,16 +46,18 @@ def train(
     wanted = [(name, seed) for name in training.expand(names) for seed in (range(seeds) if seeds else [None])]
     if save_as is not None and len(wanted) > 1:
         raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
-    for name, seed in wanted:  # a mistake in the last name is found before the first is trained
-        training.plan(name, data, seed, epochs, save_as, **changes)
+    # A mistake in the last name is found before the first is trained.
+    order = [training.plan(name, data, seed, epochs, save_as, **changes).name for name, seed in wanted]
     made: list[Trained] = []
-    for name, seed in wanted:
-        result = training.train(name, data, seed, epochs, restart=restart, save_as=save_as, **changes)
+    if jobs > 1 and "RANK" in os.environ:
+        raise InputError(f"--jobs {jobs}: the processes of torchrun already share one model; leave it out")
+    shared = {"data": data, "epochs": epochs, "restart": restart, "save_as": save_as, **changes}
+    for result in training.train_each([{"name": name, "seed": seed, **shared} for name, seed in wanted], jobs):
         made.append(result)
         if _speaks():
             note(f"{result.name}: {'trained' if result.fresh else 'is there already, left alone'} ({result.folder})")
     if _speaks():
-        _print(made, json)
+        _print(sorted(made, key=lambda model: order.index(model.name)), json)
 
 
 def _print(made: "list[Trained]", json: bool) -> None:

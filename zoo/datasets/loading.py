@@ -9,14 +9,14 @@ import re
 from pathlib import Path
 
 from zoo import settings
-from zoo.datasets import digits, folder, hub, label_sets, parquet, published, rotated
+from zoo.datasets import digits, folder, holes, hub, label_sets, parquet, published, rotated
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 from zoo.names import near
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
-_EMBEDDED = {"digits": digits, rotated.NAME: rotated}
+_EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
 _ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
 
 
@@ -72,6 +72,32 @@ def parse(spec: str) -> Spec:
 def canonical(spec: str) -> str:
     """The one way to write a spec: with its split, and an absolute path."""
     return str(parse(spec))
+
+
+def calibration_split(spec: str) -> str | None:
+    """The split beside a test split that temperatures are fitted on, where the dataset has one.
+
+    >>> calibration_split("digits"), calibration_split("cifar10:test")
+    ('digits:calibration', None)
+    """
+    parsed = parse(spec)
+    if parsed.kind in _EMBEDDED and parsed.split == "test" and "calibration" in _EMBEDDED[parsed.kind].SPLITS:
+        return str(Spec(parsed.kind, split="calibration"))
+    return None
+
+
+def training_split(spec: str) -> str | None:
+    """The pictures that models of a spec's classes learn from, where the dataset has any.
+
+    >>> training_split("cifar10:test"), training_split("digits-holes"), training_split("folder:x")
+    ('cifar10:train', 'digits:train', None)
+    """
+    parsed = parse(spec)
+    if parsed.kind in _EMBEDDED:
+        return str(Spec(parsed.kind if "train" in _EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
+    if parsed.kind in KNOWN and "train" in KNOWN[parsed.kind].splits:
+        return str(dataclasses.replace(parsed, split="train", rows=None))
+    return None
 
 
 def load(spec: "str | Dataset") -> Dataset:

@@ -9,5 +9,7 @@ from zoo.training.planning import Plan as Plan
 from zoo.training.planning import expand as expand
 from zoo.training.planning import plan as plan
 from zoo.training.recipes import Recipe as Recipe
+from zoo.training.side_by_side import default_jobs as default_jobs
+from zoo.training.side_by_side import train_each as train_each
 
-__all__ = ["Fit", "Plan", "Recipe", "Trained", "build", "expand", "fit", "plan", "train"]
+__all__ = ["Fit", "Plan", "Recipe", "Trained", "build", "default_jobs", "expand", "fit", "plan", "train", "train_each"]

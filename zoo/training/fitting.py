@@ -68,9 +68,7 @@ def fit(
     line an epoch. `about` tells
     this run from others in plain values: a state with other values, another recipe or other data is refused.
     """
-    if not isinstance(network.head, ObjectiveHead):
-        raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
-    loading.check_classes(train_set)
+    _check(network, train_set)
     with torch.random.fork_rng(devices=[]):
         run = _Run(network, train_set, recipe, folder, dict(about or {}), checkpoint_every, workers)
         if resume:
@@ -78,6 +76,17 @@ def fit(
         with Bar(title, run.total, run.step, recipe.batch_size, progress and run.processes.main) as bar:
             run.train(bar)
         return run.finish()
+
+
+def _check(network: Network, train_set: Dataset) -> None:
+    if not isinstance(network.head, ObjectiveHead):
+        raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
+    loading.check_classes(train_set)
+    classes = network.head.weight.shape[0]
+    if classes != len(train_set.classes):
+        raise InputError(f"network: its head has {classes} classes, {train_set.spec} has {len(train_set.classes)}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise InputError("network: all of it is frozen, as loaded models are; call requires_grad_() on what is to learn")
 
 
 class _Learner(nn.Module):
@@ -93,6 +102,8 @@ class _Learner(nn.Module):
 
 
 class _Run:
+    """One training run and where it stands."""
+
     def __init__(
         self,
         network: Network,
@@ -114,10 +125,6 @@ class _Run:
 
         self.network = network.to(self.processes.device)
         self.head: ObjectiveHead = network.head  # type: ignore[assignment]
-        if self.head.weight.shape[0] != len(train_set.classes):
-            raise InputError(
-                f"network: its head has {self.head.weight.shape[0]} classes, {train_set.spec} has {len(train_set.classes)}"
-            )
         self.optimiser = optimisation.optimiser(network, recipe)
         self.average = optimisation.average(network, recipe)
         self.learner, self.stepper = self.processes.prepare(_Learner(network), self.optimiser)

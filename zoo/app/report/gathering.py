@@ -18,7 +18,7 @@ def gather(names: Sequence[str] | None, data: str | None, transfer: str | None =
         return Material(runs, pictures=_pictures(next(iter(runs.values())).dataset))
     spec = datasets.canonical(data or "digits:test")
     runs = zoo.run(list(names), data=spec)
-    other = calibration_split(spec)
+    other = datasets.calibration_split(spec)
     features = None if transfer is None else feature_material(runs.names, spec, transfer)
     return Material(runs, None if other is None else zoo.run(runs.names, data=other), datasets.load(spec), features)
 
@@ -29,22 +29,14 @@ def imported(path: Path, kind: Kind | None, data: str | None) -> Material:
     return Material(runs, pictures=_pictures(data))
 
 
-def calibration_split(spec: str) -> str | None:
-    """The split beside `spec` that temperatures are fitted on, where the dataset has one."""
-    return "digits:calibration" if spec.startswith("digits:test") else None
-
-
-def training_split(spec: str) -> str:
-    """The split models are trained on, for a spec of another split of the same dataset."""
-    return spec.rpartition(":")[0] + ":train" if ":" in spec and not spec.startswith(("folder:", "parquet:")) else spec
-
-
 def feature_material(names: Sequence[str], spec: str, transfer: str) -> FeatureMaterial:
     """Embeddings of the training examples, and of both splits of a transfer dataset."""
-    if datasets.canonical(transfer).rpartition(":")[2] not in ("test", "validation"):
-        raise InputError(f"--transfer {transfer}: expected a dataset with train and test splits, e.g. cifar10")
     test = datasets.canonical(transfer)
-    runs: list[Runs] = [zoo.run(list(names), data=part) for part in (training_split(spec), training_split(test), test)]
+    learn = datasets.training_split(test)
+    if learn is None or learn == test:
+        raise InputError(f"--transfer {transfer}: expected the test split of a dataset that also has a train split")
+    parts = [datasets.training_split(spec) or spec, learn, test]
+    runs: list[Runs] = [zoo.run(list(names), data=part) for part in parts]
     return FeatureMaterial(*runs)
 
 

@@ -1,0 +1,44 @@
+"""Several models trained at once on one machine's processors.
+
+A small network leaves most of a processor's cores idle: its layers are too short to share. Training one network a core is
+then faster, in the same total of cores. An accelerator is kept busy by one network, so there they go one after another.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+import torch
+
+from zoo.training.making import Trained, train
+
+
+def default_jobs(models: int) -> int:
+    """How many of so many models to train at once: one a core, or one where there is an accelerator."""
+    if torch.accelerator.is_available():
+        return 1
+    return max(1, min(models, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+
+
+def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Trained]:
+    """The models of several calls of `train`, each as soon as it is done, `jobs` at a time with a share of the cores each.
+
+    The first error ends it: those not begun are left, those under way stop at their next checkpoint being kept.
+    """
+    if jobs == 1:
+        for call in calls:
+            yield train(**call)
+        return
+    threads = max(1, torch.get_num_threads() // jobs)
+    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
+    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as pool:
+        try:
+            for done in as_completed([pool.submit(train, **{**call, "progress": False}) for call in calls]):
+                yield done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
