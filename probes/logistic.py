@@ -75,7 +75,7 @@ def minimise(
     tolerance: float,
     model: Kronecker | type[Kronecker] = Kronecker,
 ) -> Solution:
-    """The optimum to within `tolerance` of the objective, from `start`. `model`: of the curvature, or which kind to build."""
+    """The optimum to within `tolerance` of the objective, from `start`. `model`: of curvature, or which kind to build."""
     problem = Problem(values, loss, ridge)
     parameters, logits = start, problem.logits(start)
     here = loss.at(logits)

@@ -62,10 +62,11 @@ def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Te
 
 def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
     """The part of each picture that begins at its own offset [N, 2], all in one gather."""
-    count, channels = (torch.arange(size, device=pixels.device) for size in pixels.shape[:2])
     rows = offsets[:, :1] + torch.arange(height, device=pixels.device)
     columns = offsets[:, 1:] + torch.arange(width, device=pixels.device)
-    return pixels[count[:, None, None, None], channels[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in a picture's rows one after another
+    window = pixels.flatten(2).gather(2, place[:, None].expand(-1, pixels.shape[1], -1))
+    return window.unflatten(2, (height, width))
 
 
 def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ from zoo.training.measures import Tally
 from zoo.training.optimisation import prefixed, under
 from zoo.training.processes import Processes
 from zoo.training.progress import Bar
-from zoo.training.randomness import For, seed_of
+from zoo.training.randomness import For, seed_network, seed_of
 from zoo.training.recipes import Recipe
 from zoo.training.shared_norm import SharedBatchNorm
 
@@ -164,7 +164,7 @@ class _Run:
         images, targets = mix(images, targets, recipe, step)
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate(step, len(self.labels))
-        torch.manual_seed(seed_of(recipe.seed, For.NETWORK, step, self.processes.rank))
+        seed_network(self.processes.device, seed_of(recipe.seed, For.NETWORK, step, self.processes.rank))
         with contextlib.nullcontext() if self.processes.alone else SharedBatchNorm():
             loss, features = self.learner(images, targets)
         with torch.no_grad():
