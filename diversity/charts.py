@@ -3,6 +3,7 @@
 Figures named without a paper are those of Gontijo-Lopes et al. 2021.
 """
 
+import json
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -28,17 +29,22 @@ _TITLES = {
 }
 
 
+def inline(frame: pd.DataFrame) -> alt.InlineData:
+    """A frame as data that a chart takes whatever its size; of frames themselves Altair draws 5,000 rows at most."""
+    return alt.InlineData(values=json.loads(frame.to_json(orient="records")))
+
+
 def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.LayerChart:
     """A measure of pairs by category, a dot a pair and a bar at the mean (Fig. 1); `frame`: `pair_frame`."""
     data = _with_category(frame, measure)
     x = alt.X("category:N", sort=list(CATEGORIES), title=None, axis=alt.Axis(labelAngle=0))
-    base = alt.Chart(data).encode(x=x)
+    base = alt.Chart(inline(data)).encode(x=x)
     pairs = base.mark_circle(opacity=0.6).encode(
         y=alt.Y(f"{measure}:Q", title=_title(measure), axis=alt.Axis(format="%")),
         color=_category_colour(),
         tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%")],
     )
-    means = base.mark_tick(thickness=3, size=40, color="black").encode(y=alt.Y(f"mean({measure}):Q"))
+    means = base.mark_tick(thickness=3, size=40, color="grey").encode(y=alt.Y(f"mean({measure}):Q"))
     return (pairs + means).properties(width=WIDTH, height=HEIGHT)
 
 
@@ -52,7 +58,7 @@ def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.Laye
     x = alt.X("inconsistency:Q", title=_title("inconsistency"), axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
     y = alt.Y(f"{measure}:Q", title=_title(measure), axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
     pairs = (
-        alt.Chart(data)
+        alt.Chart(inline(data))
         .mark_circle(opacity=0.6)
         .encode(x=x, y=y, color=_category_colour(), tooltip=["first:N", "second:N", "category:N"])
     )
@@ -83,7 +89,7 @@ def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None 
     )
     side = max(8, min(36, 480 // len(names)))
     heat = (
-        alt.Chart(cells)
+        alt.Chart(inline(cells))
         .mark_rect()
         .encode(
             x=alt.X("second:N", sort=order, title=None),
@@ -118,8 +124,7 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
     data = comparison.histogram(bins)
     band = comparison.band
     edges = [] if band is None else [edge for edge in (band.lower, band.upper) if edge is not None]
-    title = f"θ  ({comparison.names[1]} surer ← → {comparison.names[0]} surer)"
-    x = alt.X("low:Q", bin="binned", title=title, scale=_angles())
+    x = alt.X("low:Q", bin="binned", title="θ", scale=_angles())
     bars = alt.Chart().mark_bar().encode(
         x=x, x2="high:Q", y=alt.Y("count:Q", title="examples"), color=alt.Color("outcome:N", legend=None),
         tooltip=["outcome:N", alt.Tooltip("low:Q", format=".2f"), alt.Tooltip("high:Q", format=".2f"), "count:Q"],
@@ -127,13 +132,14 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
     lines = [alt.Chart().mark_rule(strokeDash=[3, 3], opacity=0.6).encode(x=alt.datum(edge)) for edge in edges]
     return (
         alt.layer(bars, *lines, data=data)
-        .properties(width=260, height=160)
+        .properties(width=170, height=130)
         .facet(facet=alt.Facet("outcome:N", sort=list(OUTCOMES), title=None), columns=2)
+        .properties(title=alt.Title(f"← {comparison.names[1]} surer      {comparison.names[0]} surer →", fontSize=11))
         .resolve_scale(y="independent")
     )
 
 
-def class_chart(comparison: "Comparison", bins: int = 60) -> alt.Chart:
+def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
     """The angle by class as a heatmap of the examples that exactly one model gets right (Fig. 4)."""
     rows = comparison.rows
     if rows.theta is None:

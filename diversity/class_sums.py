@@ -14,7 +14,14 @@ class ClassSums:
     """Class sums over a stream of batches, in float64; K x D numbers are kept, whatever the number of examples.
 
     `unit` sums the rows divided by their norms, after `centre` [D] was taken off where it is given. Plain sums are taken
-    about a mean of the first rows (`means` puts it back), so that variances do not drown in a mean far from zero.
+    about a mean of the first rows (`means` puts it back), so that variances do not drown in a mean far from zero. After
+    `update` `counts` are [K], `sums` [K, D] and `squares`, of the norms, [K]: enough for eq. 11 of Kornblith et al. 2021.
+
+    >>> sums = ClassSums()
+    >>> sums.update(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), [0, 0])
+    >>> sums.update(torch.tensor([[5.0, 1.0]]), [2])  # class 1 has no example
+    >>> sums.counts.tolist(), sums.present.tolist(), sums.means().tolist()
+    ([2.0, 0.0, 1.0], [0, 2], [[2.0, 0.0], [5.0, 1.0]])
     """
 
     def __init__(self, unit: bool = False, centre: torch.Tensor | None = None, name: str = "x") -> None:

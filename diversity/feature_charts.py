@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from diversity.charts import inline
 from diversity.separation import METRICS
 from zoo.errors import InputError
 
@@ -25,7 +26,7 @@ def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
     side = max(12, min(36, 420 // max(len(rows), len(columns))))
     names = frame.index.name or "first network", frame.columns.name or "second network"
     return (
-        alt.Chart(cells)
+        alt.Chart(inline(cells))
         .mark_rect()
         .encode(
             x=alt.X("second:N", sort=columns, title=str(names[1])),

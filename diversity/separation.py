@@ -70,7 +70,16 @@ def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
 
 
 def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
-    """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21)."""
+    """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21).
+
+    x [N, ...], `labels` [N] and `metric` as there.
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
+    >>> found = class_variances(x, np.array([0, 0, 1, 1]), "euclidean")
+    >>> [round(value, 4) for value in (found.within, found.between, found.total, found.r2, found.within_over_between)]
+    [0.01, 1.0, 1.01, 0.9901, 0.01]
+    """
     rows = matrix(x)
     sums = separation_sums(metric, column_means(rows) if metric == "centered-cosine" else None)
     sums.update(rows, labels)

@@ -9,10 +9,16 @@ from zoo.errors import InputError
 
 
 class SparsityMeter:
-    """Counts the non-zero activations of one layer over a stream of batches.
+    """Counts the non-zero activations of one layer over a stream of batches [n, ...] (Fig. 3).
 
     `rectified` tells whether any activation was negative: the share says something about a layer after its ReLU, and
     next to nothing about one that was never rectified.
+
+    >>> meter = SparsityMeter()
+    >>> meter.update(torch.tensor([[0.0, 1.0, 2.0, 0.0]]))
+    >>> meter.update(torch.tensor([[0.0, 0.0, 3.0, 0.0]]))
+    >>> meter.nonzero_share, meter.rectified
+    (0.375, True)
     """
 
     def __init__(self, name: str = "x") -> None:

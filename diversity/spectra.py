@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 
 class SpectrumMeter:
-    """Singular values of a tall matrix whose rows stream by; at most D rows are kept.
+    """Singular values of a tall matrix [N, D] whose rows stream by (Fig. E.2); at most D rows are kept.
 
     The triangle R of a QR factorisation has the singular values of the rows it came from, and so has that of R stacked on
     further rows. Unlike sums of squares X'X, this keeps the small values: nothing is ever squared.
+
+    >>> meter = SpectrumMeter()
+    >>> for batch in torch.tensor([[[3.0, 0.0], [0.0, 1e-3]], [[4.0, 0.0], [0.0, 0.0]]]):
+    ...     meter.update(batch)
+    >>> meter.rows, [round(value, 6) for value in meter.values().tolist()]
+    (4, [5.0, 0.001])
     """
 
     def __init__(self, center: bool = False, name: str = "x") -> None:
@@ -82,7 +88,14 @@ def singular_values(x: Any, center: bool = False) -> Any:
 def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: bool = False) -> "pd.DataFrame":
     """The spectra of activations x [N, ...], of `weight` [K, D] and of the class centroids of x, where they are given.
 
-    A frame with `matrix` ("activations", "weights" or "centroids"), `index` from 1, `value`, and `relative` to the largest.
+    A frame with `matrix` ("activations", "weights" or "centroids"), `index` from 1, `value`, and `relative` to the largest,
+    as in Fig. E.2. `labels` are [N].
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
+    >>> frame = singular_spectra(x, labels=np.array([0, 0, 1, 1]))
+    >>> frame.groupby("matrix").relative.apply(lambda values: values.round(4).tolist()).to_dict()
+    {'activations': [1.0, 0.1], 'centroids': [1.0, 0.0]}
     """
     import pandas as pd
 

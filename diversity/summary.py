@@ -88,7 +88,15 @@ def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "
 def by_category(frame: "pandas.DataFrame") -> "pandas.DataFrame":
     """The means of `pair_frame` by category, from the least difference in training to the greatest, with standard errors.
 
-    Columns: category, pairs, and for each of the measures of Figs 1 and 2 its mean and `_se` standard error.
+    Columns: category, pairs, and for each of the measures of Figs 1 and 2 its mean and `_se` standard error. Pairs without
+    a category are left out, and so are measures that `frame` lacks.
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"category": ["dataset", "reinit", "reinit"], "inconsistency": [0.20, 0.08, 0.10]})
+    >>> by_category(frame).round(3)
+      category  pairs  inconsistency  inconsistency_se
+    0   reinit      2           0.09              0.01
+    1  dataset      1           0.20               NaN
     """
     import pandas
 

@@ -30,9 +30,18 @@ def best_within(
 ) -> Choice:
     """The best ensemble of up to `max_size` models whose costs sum to no more than `limit`.
 
-    Few enough models: every subset is tried. Else the better of two greedy searches, by gain and by gain for its cost;
-    `method` says which. `cost` is params, flops, latency, a mapping, a sequence or a function (see `member_costs`);
-    `options` are those of `greedy`: base, candidates, objective, test_fraction, split, seed, device, progress.
+    `probs` [M, N, K] or Runs, and `labels` [N]. Few enough models: every subset is tried. Else the better of two greedy
+    searches, by gain and by gain for its cost; `method` says which. `cost` is params, flops, latency, a mapping, a sequence
+    or a function (see `member_costs`); `options` are those of `greedy`: base, candidates, objective, test_fraction, split,
+    seed, device, progress.
+
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> probs = np.stack([right, 1 - right], 2)
+    >>> for limit in (3, 5):
+    ...     best = best_within(probs, [0] * 4, limit=limit, cost=[3, 2, 3], test_fraction=0)
+    ...     print(best.members, best.cost, best.score, best.method)
+    (1,) 2.0 0.5 every subset
+    (1, 2) 5.0 1.0 every subset
     """
     ground = survey(probs, labels, **options)
     costs = member_costs(ground.library, cost)
@@ -61,6 +70,12 @@ def pareto(probs: Any, labels: Any = None, *, cost: Cost = "params", max_size: i
 
     Columns: cost, members, size, selection, test. `frame.attrs["method"]` says whether every subset was tried or what the
     greedy searches met under a range of limits. Arguments as in `best_within`.
+
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> probs = np.stack([right, 1 - right], 2)
+    >>> front = pareto(probs, [0] * 4, cost=[3, 2, 3], test_fraction=0)
+    >>> front[["cost", "members", "selection"]].values.tolist()
+    [[2.0, (1,), 0.5], [5.0, (1, 2), 1.0]]
     """
     import pandas as pd
 

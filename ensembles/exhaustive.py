@@ -31,8 +31,17 @@ def best_partners(
     """The best first model to add to each base (Gontijo-Lopes et al. 2021, Fig. 5 right), every pair tried.
 
     `bases` default to all models. One row a base: its partner and the partner's category against it, the score of the base
-    alone and of the pair on the selection split and on the test split, and the test gain with its 95% interval. `options`
-    are those of `greedy`: candidates, objective, test_fraction, split, seed, device, progress.
+    alone and of the pair on the selection split and on the test split, and the test gain with its 95% interval. `probs`
+    [M, N, K] or Runs, `labels` [N] and `options` are those of `greedy`: candidates, objective, test_fraction, split, seed,
+    device, progress.
+
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> probs = np.stack([right, 1 - right], 2)
+    >>> best_partners(probs, [0] * 4, test_fraction=0)[["base", "partner", "alone", "pair"]]
+       base  partner  alone  pair
+    0     0        2    0.5   1.0
+    1     1        2    0.5   1.0
+    2     2        0    0.5   1.0
     """
     import pandas as pd
 
@@ -83,7 +92,14 @@ def pair_scores(probs: Any, labels: Any = None, **options: Any) -> "pd.DataFrame
 def best_subset(probs: Any, labels: Any = None, size: int = 3, **options: Any) -> Choice:
     """The best of all subsets of `size` candidates (joined to the base, where one is given), or an error if too many.
 
-    Equal scores are decided as in the search: the lower NLL, then the first by name. `options` are those of `greedy`.
+    Equal scores are decided as in the search: the lower NLL, then the first by name. `probs` [M, N, K] or Runs, `labels` [N]
+    and `options` are those of `greedy`.
+
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> probs = np.stack([right, 1 - right], 2)
+    >>> best = best_subset(probs, [0] * 4, size=2, test_fraction=0)
+    >>> best.members, best.score, best.method
+    ((0, 2), 1.0, 'all 3 subsets of 2')
     """
     ground = survey(probs, labels, **options)
     pool = ground.by_name(set(ground.candidates) - set(ground.base))
@@ -116,7 +132,14 @@ def random_subsets(
 ) -> "pd.DataFrame":
     """Scores of `draws` random subsets of `size` candidates (joined to the base, where one is given): what chance finds.
 
-    One row a draw: members, selection and test score. `options` are those of `greedy`.
+    One row a draw: members, selection and test score. `probs` [M, N, K] or Runs, `labels` [N] and `options` are those of
+    `greedy`.
+
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> probs = np.stack([right, 1 - right], 2)
+    >>> frame = random_subsets(probs, [0] * 4, size=2, draws=30, test_fraction=0)
+    >>> frame.groupby("members").selection.mean().to_dict()
+    {(0, 1): 0.5, (0, 2): 1.0, (1, 2): 1.0}
     """
     import pandas as pd
 

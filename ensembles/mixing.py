@@ -33,9 +33,16 @@ def ensemble_agreement(groups: Any) -> "pd.DataFrame":
 def half_and_half(groups: Any, labels: Any = None) -> "pd.DataFrame":
     """[O, O] accuracy of the vote of ensembles that take half their models from one objective and half from another.
 
-    As many models in each: the largest even number every objective has seeds for. The first half of one objective's
-    seeds votes with the second half of the other's, and the other way round; the entry is the mean of both accuracies. On
-    the diagonal all seeds of one objective vote. `groups` as in `ensemble_agreement`; Runs bring their labels.
+    As many models in each, eight in Fig. C.7: the largest even number every objective has seeds for. The first half of
+    one objective's seeds votes with the second half of the other's, and the other way round; the entry is the mean of both
+    accuracies. On the diagonal all seeds of one objective vote. `groups` as in `ensemble_agreement`, `labels` [N]; Runs
+    bring their own.
+
+    >>> softmax, sigmoid = [[0, 1], [0, 2]] * 2, [[1, 0], [2, 0]] * 2  # each is wrong where the other is sure
+    >>> half_and_half({"softmax": softmax, "sigmoid": sigmoid}, labels=[0, 0])
+             softmax  sigmoid
+    softmax      0.5      1.0
+    sigmoid      1.0      0.5
     """
     predictions, own_labels = _grouped(groups)
     half = min(len(p) for p in predictions.values()) // 2

@@ -74,7 +74,14 @@ def auc(scores: Any, labels: Any, bins: int | None = None) -> Any:
 
 
 def mean_auc(scores: Any, labels: Any, bins: int | None = None) -> float:
-    """The mean over classes of `auc`; a class that lacks positives or negatives is left out, with a warning."""
+    """The mean over classes of `auc`; a class that lacks positives or negatives is left out, with a warning.
+
+    `scores` and `labels` [N, K] as in `average_precision`, `bins` as in `auc` ([KA] D.3 has 1000).
+
+    >>> scores, labels = [[0.9, 0.2], [0.4, 0.7], [0.6, 0.8], [0.1, 0.3]], [[1, 0], [1, 1], [0, 1], [0, 0]]
+    >>> mean_auc(scores, labels), mean_auc(scores, labels, bins=2)  # 0.75 and 1; of two bins 0.5 and 1
+    (0.875, 0.75)
+    """
     return _mean(arrays.tensor(auc(scores, labels, bins), "auc"), "a positive and a negative example")
 
 

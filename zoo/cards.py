@@ -104,7 +104,13 @@ class EnsembleMember:
 
 @dataclass(frozen=True)
 class Card:
-    """All that is known about one model before its weights are touched."""
+    """All that is known about one model before its weights are touched.
+
+    >>> training = Training("imagenet-1k", "supervised", "cosine", {"tau": 0.05})
+    >>> card = Card("mine", "local", "resnet", "resnet50", "imagenet-1k", "softmax", "trained", training)
+    >>> card.objective, card.value("tau"), card.matches(family="resnet", tau=0.1)
+    ('cosine', 0.05, False)
+    """
 
     name: str
     source: Source

@@ -38,7 +38,16 @@ class Network(nn.Module):
 class Model:
     """A network with its card, its transform and its class names; made by `zoo.load`.
 
-    `transform` turns a picture into the network's input and is part of the model: the two are never apart.
+    `transform` turns a picture into the network's input and is part of the model: the two are never apart. Pictures come
+    in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
+
+    >>> import zoo
+    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> model
+    <Model resnet8-cosine: 10 classes, 0.1 M parameters, on cpu>
+    >>> pictures = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    >>> model.embed(pictures).shape, model.predict(pictures).shape
+    (torch.Size([2, 64]), torch.Size([2, 10]))
     """
 
     def __init__(

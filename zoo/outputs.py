@@ -198,7 +198,14 @@ class Outputs:
 
 
 class Runs(Mapping[str, Outputs]):
-    """Outputs of several models, by name, in order."""
+    """Outputs of several models, by name, in order.
+
+    >>> a = Outputs.from_arrays("a", predictions=[0, 1], labels=[0, 1], ids=["cat.png", "dog.png"])
+    >>> b = Outputs.from_arrays("b", predictions=[1, 1], labels=[1, 0], ids=["dog.png", "cat.png"])
+    >>> runs = Runs([a, b]).aligned()
+    >>> runs.labels.tolist(), {name: outputs.predictions().tolist() for name, outputs in runs.items()}
+    ([0, 1], {'a': [0, 1], 'b': [1, 1]})
+    """
 
     def __init__(self, outputs: Iterable[Outputs] | Mapping[str, Outputs]) -> None:
         items = list(outputs.values() if isinstance(outputs, Mapping) else outputs)

@@ -70,7 +70,20 @@ def card(name: str) -> Card:
 
 
 def register(entry: Card | str | Path) -> Card:
-    """Add a card, or the card in a file, for this process; `<home>/cards` is the place for one that is to stay."""
+    """Add a card, or the card in a file, for this process; `<home>/cards` is the place for one that is to stay.
+
+    A name that is taken, in whatever case, is an error.
+
+    >>> from dataclasses import replace
+    >>> new = register(replace(card("resnet50-cosine"), name="my-own-resnet50"))
+    >>> card("my-own-resnet50").objective
+    'cosine'
+    >>> del _registered["my-own-resnet50"]  # as the end of the process does
+    >>> register(card("resnet50-cosine"))
+    Traceback (most recent call last):
+    ...
+    zoo.errors.InputError: a model named 'resnet50-cosine' is registered already; give 'resnet50-cosine' another name
+    """
     new = entry if isinstance(entry, Card) else cards.read(Path(entry))
     taken = {name.lower(): name for name in [*known_models(), *_sweeps()]}
     for member in new.expand():
@@ -92,6 +105,12 @@ def load(
 
     With `weights=False` its weights are random (the same for the same name) and nothing is downloaded. `device` is the
     fastest one here unless given. `classes` are the class names of a zero-shot head, where they are not the card's.
+
+    >>> model = load("resnet8-cosine", weights=False, device="cpu")
+    >>> model.classes[:3], model.transform.size
+    (('0', '1', '2'), (3, 16, 16))
+    >>> model.weights_hash == load("resnet8-cosine", weights=False, device="cpu").weights_hash
+    True
     """
     from zoo.sources.loading import load as load_model
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 import warnings
 
 import numpy as np
@@ -12,9 +13,11 @@ from typer.testing import CliRunner
 
 import diversity
 import ensembles
+import probes
 import zoo
 from zoo.app.main import app
 from zoo.app.report.building import build
+from zoo.app.report.gathering import feature_material
 from zoo.app.report.html import to_html
 from zoo.app.report.markdown import to_markdown
 from zoo.app.report.material import Material
@@ -101,6 +104,61 @@ def test_own_predictions_in_one_command(tmp_path):
     assert {row["model"] for row in json.loads(result.stdout)["models"]} == {"m0", "m1"}
 
 
+def test_numbers_on_features_are_those_of_the_api(zoo_home):
+    names = ["resnet8-softmax", "resnet8-cosine"]
+    for name in names:
+        zoo.train(name, data="digits[:96]", epochs=1, progress=False)
+    material = feature_material(names, "digits:test", "digits-rotated", progress=False)
+    runs = zoo.run(names, data="digits:test", progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)
+        document = build(Material(runs, pictures=zoo.datasets.load("digits:test"), features=material), steps=2)
+    learnt, asked = (zoo.run(names, data=f"digits-rotated:{split}", progress=False) for split in ("train", "test"))
+    own = zoo.run(names, data="digits:train", progress=False)
+    for row, name in zip(document.numbers["transfer"], names, strict=True):
+        probe = probes.LinearProbe().fit(learnt[name].embeddings, learnt[name].labels)
+        assert row["model"] == name
+        assert row["transfer"] == probe.score(asked[name].embeddings, asked[name].labels)
+        assert row["class separation"] == diversity.class_separation(own[name].embeddings, own[name].labels)
+    pair = document.numbers["pair"]
+    assert document.numbers["cka"] == diversity.cka(*pair, data="digits:train").to_dict()
+    assert [section.id for section in document.sections][-2:] == ["transfer", "together"]
+    assert document.sections[2].pictures
+
+
+def test_a_transfer_task_needs_a_split_to_learn_from():
+    with pytest.raises(InputError, match="also has a train split"):
+        feature_material(["resnet8-softmax"], "digits:test", "digits-rotated:train")
+
+
+def test_demo_from_nothing_to_a_page(zoo_home, tmp_path, capsys):
+    arguments = ["demo", "--models", "resnet8-softmax,resnet8-cosine", "-o", str(tmp_path / "page.html")]
+    first = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert first.exit_code == 0
+    assert "2 of 2" in first.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert all(f'id="{section}"' in page for section in ("models", "errors", "pair", "ensemble", "transfer", "together"))
+    second = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert "of 2  resnet8" not in second.stderr  # nothing is trained again
+    numbers = json.loads(second.stdout)
+    assert all(row["accuracy"] > 0.6 for row in numbers["models"])
+
+
+def test_thirty_models_fit_in_eight_megabytes():
+    assert len(to_html(build(Material(made_runs(30, 2000, 10)), steps=5)).encode()) < 8e6
+
+
+@pytest.mark.slow
+def test_a_hundred_models_and_ten_thousand_examples(browser, tmp_path):
+    page = tmp_path / "large.html"
+    page.write_text(to_html(build(Material(made_runs(100, 10_000, 10)), steps=5)))
+    assert page.stat().st_size < 8e6
+    began = time.monotonic()
+    opened(browser, page)
+    assert time.monotonic() - began < 10
+    assert len(browser.find_elements("css selector", "#models tbody tr")) == 100
+
+
 @pytest.fixture(scope="module")
 def browser():
     from selenium import webdriver
@@ -116,20 +174,27 @@ def browser():
     for argument in ("headless=new", "no-sandbox", "no-first-run", *(f"disable-{name}" for name in quiet)):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    yield opened
-    opened.quit()
+    session = webdriver.Chrome(options=options, service=Service(driver))
+    yield session
+    session.quit()
+
+
+def opened(browser, page):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.ready"))
 
 
 def test_page_in_a_browser(document, browser, tmp_path):
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
 
     page = tmp_path / "report.html"
     page.write_text(to_html(document))
     browser.get_log("performance")
-    browser.get(page.as_uri())
-    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    opened(browser, page)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
@@ -155,3 +220,12 @@ def test_page_in_a_browser(document, browser, tmp_path):
     assert names() == sorted(accuracy, key=accuracy.__getitem__, reverse=True)
     browser.find_element(By.ID, "filter").send_keys("m2")
     assert names() == ["m2"]
+
+    downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", downloads)
+    for kind, beginning in (("csv", b"first,second,"), ("svg", b"<svg"), ("png", b"\x89PNG")):
+        button = browser.find_element(By.CSS_SELECTOR, f"#gain [data-save={kind}]")
+        button.send_keys(Keys.ENTER)  # by keyboard
+        saved = tmp_path / f"gain.{kind}"
+        WebDriverWait(browser, 10).until(lambda _, saved=saved: saved.exists())
+        assert saved.read_bytes().startswith(beginning)

@@ -91,7 +91,7 @@ def main() -> None:
     ]
     many = statistics.median(all_of_them for _, all_of_them in each)
     times = statistics.median(all_of_them / one for one, all_of_them in each)
-    print(f"{f'fit_temperatures, {options.models} models':34}{many:9.3f}{many / floor:8.2f}  {times:.2f} x one model beside it")
+    print(f"{f'fit_temperatures, {options.models} models':34}{many:9.3f}{many / floor:8.2f}  {times:.2f} x one model")
 
     try:
         from sklearn.calibration import _TemperatureScaling

@@ -10,7 +10,7 @@ from PIL import Image
 import zoo
 from zoo import cards, files, settings
 from zoo.errors import InputError, MissingWeights, ZooError
-from zoo.training import fitting, making, train
+from zoo.training import default_jobs, fitting, making, train, train_each
 
 
 def quick(name: str = "resnet8-cosine", **arguments) -> making.Trained:
@@ -164,3 +164,25 @@ def test_the_card_survives_its_file(zoo_home):
     assert cards.read(settings.home() / "cards" / f"{made.name}.md") == made.card
     assert made.card.link == "sigmoid"
     assert zoo.load(made.name).head.objective.name == "sigmoid+dropout"
+
+
+def test_several_at_once_are_what_one_after_the_other_are(zoo_home):
+    calls = [{"name": name, "data": "digits[:64]", "epochs": 1} for name in ("resnet8-cosine", "resnet8-softmax")]
+    together = {made.name: made for made in train_each(calls, jobs=2)}
+    assert sorted(together) == ["resnet8-cosine", "resnet8-softmax"]
+    assert all(made.fresh for made in together.values())
+    apart = train("resnet8-cosine", data="digits[:64]", epochs=1, save_as="alone")
+    assert apart.results["train_nll"] == pytest.approx(together["resnet8-cosine"].results["train_nll"], rel=1e-3)
+    assert not any(made.fresh for made in train_each(calls, jobs=1))
+
+
+def test_an_error_in_one_of_several_reaches_the_caller(zoo_home):
+    calls = [{"name": "resnet8-cosine", "data": "digits[:64]", "epochs": 1, "tau": tau} for tau in (-1.0, -2.0)]
+    with pytest.raises(InputError, match="tau"):
+        list(train_each(calls, jobs=2))
+
+
+def test_how_many_at_once(monkeypatch):
+    assert default_jobs(1) == 1
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    assert default_jobs(8) == 1

@@ -1,6 +1,7 @@
 """`zoo demo`: both papers in miniature, on networks trained here, from nothing to a report."""
 
 import math
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,14 +32,15 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
     with stage("1/4 Train (or load) the models"):
         names = _make(names, spec)
     with stage("2/4 Run them, and keep what they say"):
-        runs = zoo.run(names, data=spec)
+        watched = sys.stderr.isatty()  # bars for a person; a log needs the findings only
+        runs = zoo.run(names, data=spec, progress=watched)
         other = datasets.calibration_split(spec)
-        calibration = None if other is None else zoo.run(names, data=other)
+        calibration = None if other is None else zoo.run(names, data=other, progress=watched)
         accuracies = {name: outputs.accuracy for name, outputs in runs.items()}
         best, worst = max(accuracies, key=accuracies.__getitem__), min(accuracies, key=accuracies.__getitem__)
         note(f"  accuracies from {accuracies[worst]:.1%} ({worst}) to {accuracies[best]:.1%} ({best})")
     with stage(f"3/4 Embed {transfer}, a task they were not trained for"):
-        features = feature_material(names, spec, transfer)
+        features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
         document = build(Material(runs, calibration, datasets.load(spec), features))
         for finding in document.findings:

@@ -20,20 +20,24 @@ def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "soft
     >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
     tensor([[0.2689, 0.7311]])
     """
-    z = arrays.tensor(logits, "logits")
-    return arrays.give_back(log_probabilities(z, temperature, link).exp_(), logits)
+    return arrays.give_back(torch.softmax(_exponents(arrays.tensor(logits, "logits"), temperature, link), -1), logits)
 
 
 def log_probabilities(logits: torch.Tensor, temperature: float = 1.0, link: Link = "softmax") -> torch.Tensor:
     """The logarithm of `to_probabilities`, exact where the probability itself underflows."""
+    return torch.log_softmax(_exponents(logits, temperature, link), -1)
+
+
+def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Tensor:
+    """What the probabilities are the softmax of."""
     check_temperature(temperature)
     z = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
     if link == "softmax":
         # The row's maximum goes first, so that a large logit over a small temperature cannot overflow.
-        return torch.log_softmax((z - z.amax(-1, keepdim=True)) / temperature, -1)
+        return (z - z.amax(-1, keepdim=True)).div_(temperature)
     if link == "sigmoid":
         # softmax(log s) = s / sum(s): sigmoids that all underflow still have the right ratio.
-        return torch.log_softmax(torch.nn.functional.logsigmoid(z / temperature), -1)
+        return torch.nn.functional.logsigmoid(z / temperature)
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
 
 

@@ -70,7 +70,11 @@ def parse(spec: str) -> Spec:
 
 
 def canonical(spec: str) -> str:
-    """The one way to write a spec: with its split, and an absolute path."""
+    """The one way to write a spec: with its split, and an absolute path.
+
+    >>> canonical("digits"), canonical("in1k:val[:50]"), canonical("folder:/data/dogs/../cats")
+    ('digits:test', 'in1k:validation[:50]', 'folder:/data/cats')
+    """
     return str(parse(spec))
 
 

@@ -17,10 +17,15 @@ Pooling = Literal["logsumexp", "max"]
 
 
 class ClassMappingHead(nn.Module):
-    """A head on the source classes, then one pooled logit for each target class.
+    """A head on the source classes, then one pooled logit for each target class (Gontijo-Lopes et al. 2021, A.2).
 
+    `groups` lists, for each target, its columns among the K logits of `head`; a column may be in none.
     With `logsumexp` the softmax of the pooled logits is the sum of the source probabilities of each target's classes,
     renormalised over the classes that are mapped: z_t = log sum_{k in t} exp z_k. With `max` it is the best of them.
+
+    >>> head = ClassMappingHead(nn.Identity(), [[0, 1], [2]])  # terrier and poodle are dogs, tabby is a cat
+    >>> head(torch.tensor([[0.5, 0.2, 0.3]]).log()).softmax(1)
+    tensor([[0.7000, 0.3000]])
     """
 
     def __init__(self, head: nn.Module, groups: Sequence[Sequence[int]], pooling: Pooling = "logsumexp") -> None:
@@ -45,7 +50,18 @@ class ClassMappingHead(nn.Module):
 def map_classes(
     model: Model, mapping: Mapping[str, Sequence[str]], pooling: Pooling = "logsumexp", name: str | None = None
 ) -> Model:
-    """`model` predicting the targets of `mapping`, each pooled from the source classes named for it."""
+    """`model` predicting the targets of `mapping`, each pooled from the source classes named for it.
+
+    `name` is the new model's, by default the model's own with `-mapped`.
+
+    >>> import zoo
+    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> parity = map_classes(model, {"even": list("02468"), "odd": list("13579")})
+    >>> picture = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    >>> sums = model.predict(picture).softmax(1).reshape(5, 2).sum(0)
+    >>> parity.classes, bool(torch.allclose(parity.predict(picture).softmax(1), sums))
+    (('even', 'odd'), True)
+    """
     if model.head is None:
         raise InputError(f"{model.name}: a bare encoder has no classes to map")
     head = ClassMappingHead(model.head, groups(mapping, model.classes, model.name), pooling)

@@ -22,9 +22,18 @@ def fit_linear(
 ) -> Model:
     """`model` with a linear head that predicts `classes`, fitted on embeddings [N, D] with labels `y` [N].
 
+    The head that Gontijo-Lopes et al. 2021, A.2, call L-BFGS. `y` are indices into `classes`, each of which occurs.
     Minimises the sum of log losses + strength * ||W||^2 by L-BFGS, in dimensions scaled to unit variance; the scaling is
     folded into the weights, so the head takes embeddings as they are. `name` is the new model's, by default the model's
     own with `-linear`.
+
+    >>> import zoo
+    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> pictures = np.zeros((4, 8, 8, 3), np.uint8)
+    >>> pictures[2:] = 255
+    >>> fitted = fit_linear(model, model.embed(pictures), [0, 0, 1, 1], ["black", "white"])
+    >>> fitted.name, [fitted.classes[k] for k in fitted.predict(pictures).argmax(1)]
+    ('resnet8-cosine-linear', ['black', 'black', 'white', 'white'])
     """
     x = arrays.tensor(embeddings, "embeddings").cpu().double()
     if x.ndim != 2 or not torch.isfinite(x).all():
@@ -55,7 +64,18 @@ def fit_linear(
 
 
 def save_linear(model: Model) -> Path:
-    """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; the path of the card."""
+    """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; the path of the card.
+
+    >>> import os, tempfile, zoo
+    >>> from unittest.mock import patch
+    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> fitted = fit_linear(model, np.eye(2, model.num_features), [0, 1], ["cat", "dog"], name="pets")
+    >>> with patch.dict(os.environ, ZOO_HOME=tempfile.mkdtemp()):
+    ...     save_linear(fitted).name
+    ...     zoo.load("pets", weights=False, device="cpu").classes
+    'pets.md'
+    ('cat', 'dog')
+    """
     if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
         raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
     check_safe(model.name)

@@ -29,7 +29,14 @@ _MANY_SENTENCES = 2000  # from here on it takes long enough to be told
 
 
 class ZeroShotHead(nn.Module):
-    """scale * cos(x, w_k) + bias for class weights w [K, D] of unit length."""
+    """scale * cos(x, w_k) + bias for class weights w [K, D] of unit length: embeddings x [N, D] in, logits [N, K] out.
+
+    The zero-shot head of Gontijo-Lopes et al. 2021, A.2; w_k stands for the sentences of class k.
+
+    >>> head = ZeroShotHead(torch.eye(2), scale=100.0)
+    >>> head(torch.tensor([[3.0, 4.0]])).round()
+    tensor([[60., 80.]])
+    """
 
     def __init__(self, weight: Tensor, scale: Tensor | float, bias: Tensor | float = 0.0) -> None:
         super().__init__()

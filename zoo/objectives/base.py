@@ -27,7 +27,19 @@ from zoo.errors import InputError
 
 def bounded(default: float, *, above: float | None = None, at_least: float | None = None,
             below: float | None = None, at_most: float | None = None) -> Any:  # fmt: skip
-    """A hyper-parameter with a default and the range it must lie in."""
+    """A hyper-parameter with a default and the range it must lie in.
+
+    >>> @dataclass(frozen=True)
+    ... class Sharp(Objective):
+    ...     name = "sharp"
+    ...     tau: float = bounded(0.05, above=0)
+    >>> Sharp().hyperparameters
+    {'tau': 0.05}
+    >>> Sharp(tau=0)
+    Traceback (most recent call last):
+    ...
+    zoo.errors.InputError: objective sharp: tau is 0, expected a finite number, above 0
+    """
     bounds = {"above": above, "at least": at_least, "below": below, "at most": at_most}
     return dataclasses.field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
@@ -42,7 +54,7 @@ _HOLDS = {
 
 @dataclass(frozen=True)
 class Objective:
-    """Softmax cross-entropy, and the hooks by which the other objectives differ from it.
+    """Softmax cross-entropy (Kornblith et al. 2021, eq. 1), and the hooks by which the other objectives differ from it.
 
     Called with features x [N, D], weights W [K, D], biases b [K] and targets y ([N] class indices, or [N, K] weights in
     0..1), it gives the mean training loss
@@ -50,6 +62,18 @@ class Objective:
         scale * mean_n losses(z, targets(t))_n + penalty(z, W),    z = logits(features(x), W, b).
 
     A subclass is a frozen dataclass whose fields are its hyper-parameters.
+
+    >>> import torch
+    >>> @dataclass(frozen=True)
+    ... class Focal(Objective):
+    ...     gamma: float = bounded(2.0, at_least=0)
+    ...
+    ...     def losses(self, z, t):
+    ...         log_p = z.log_softmax(1)
+    ...         return -(t * (1 - log_p.exp()) ** self.gamma * log_p).sum(1)
+    >>> x, W, b, y = torch.eye(2), torch.eye(2), torch.zeros(2), torch.tensor([0, 1])
+    >>> Objective()(x, W, b, y), Focal(gamma=0)(x, W, b, y), Focal()(x, W, b, y)
+    (tensor(0.3133), tensor(0.3133), tensor(0.0227))
     """
 
     name: ClassVar[str] = "softmax"

@@ -49,6 +49,18 @@ def verify(home: Path | str | None = None, set_aside: bool = False) -> Verificat
     """Compute the checksum of every stored file and compare; with `set_aside` damaged ones are renamed out of the way.
 
     A run whose damaged shards were set aside is completed by running it again: only those shards are computed.
+
+    >>> import tempfile
+    >>> from zoo import Outputs, store
+    >>> home = Path(tempfile.mkdtemp())
+    >>> outputs = store.save(Outputs.from_arrays("a", predictions=[0, 1], labels=[0, 1]), home)
+    >>> verify(home).clean
+    True
+    >>> shard = outputs.path / "00000.safetensors"
+    >>> cut = shard.write_bytes(shard.read_bytes()[:-1])
+    >>> found = verify(home, set_aside=True)
+    >>> [(run.model, run.state) for run in found.runs], shard in found.set_aside
+    ([('a', 'corrupt')], True)
     """
     home = Path(home or settings.home())
     folders = [path for path in sorted(layout.outputs_folder(home).glob("[!.]*/[!.]*")) if path.is_dir()]

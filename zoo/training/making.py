@@ -65,13 +65,19 @@ def train(
     checkpoint_every: float = 30.0,
     **hyperparameters: Any,
 ) -> Trained:
-    """Make the model of a recipe: `zoo.train("resnet8-cosine", data="digits", seed=1, tau=0.1)`.
+    """Make the model of a recipe, an architecture with an objective (Kornblith et al. 2021, A.1), or find it made.
 
     The data, the seed and the settings that are not given are the recipe's own; any hyper-parameter of the objective and
     any setting of the recipe may be given by name. The model is stored in `<home>/weights/NAME` with a card in
     `<home>/cards`, and `zoo.load(NAME)` finds it. A finished model is left alone and an interrupted one goes on where it
     stopped, unless `restart`. The name says the dataset and the seed where they are not the default ones; `save_as` gives
     another one, which a model needs whose settings differ from those of a finished model.
+
+    >>> trained = train("resnet8-cosine", data="digits", seed=1, tau=0.1)  # doctest: +SKIP
+    >>> trained.name, trained.card.hyperparameters["tau"]  # doctest: +SKIP
+    ('resnet8-cosine-s1', 0.1)
+    >>> train("resnet8-cosine", data="digits", seed=1, tau=0.1).fresh  # doctest: +SKIP
+    False
     """
     made = plan(name, data, seed, epochs, save_as, **hyperparameters)
     place = Path(home).expanduser() if home is not None else settings.home()

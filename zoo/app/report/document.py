@@ -76,11 +76,15 @@ class Document:
 
 
 def shown(value: Any, percent: bool = False) -> str:
-    """A value as the page prints it: shares as percent with one decimal, other numbers with three digits."""
+    """A value as the page prints it: shares as percent with one decimal, other numbers with three digits.
+
+    >>> shown(0.125, percent=True), shown(0.9), shown(602)
+    ('12.5%', '0.900', '602')
+    """
     if value is None or value != value:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if percent:
         return f"{100 * value:.1f}%"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:#.3g}"

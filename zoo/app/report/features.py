@@ -16,6 +16,7 @@ from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
 SEEDS = 3
+FEWEST = 5  # models whose ranks are worth a correlation
 PARTS = 8  # points on the compression curve
 
 
@@ -25,13 +26,12 @@ def features(
     """Class separation against a probe of another task; for a pair, concatenation, compression and CKA."""
     rows = [_transfer_row(name, runs, material, seed) for name in runs]
     frame = pd.DataFrame(rows)
-    correlation, _ = probes.spearman(frame["class separation"], frame["transfer"])
     task = next(iter(material.transfer_test.values())).dataset or "another task"
     transfer = Section(
         "transfer",
         "Whose features transfer",
         f"A linear probe on {task}, a task none of these models was trained for, against how far the training classes are "
-        "pulled apart. Objectives that separate the classes more tend to keep less of everything else.",
+        "pulled apart. On ImageNet, objectives that separate the classes more keep less of everything else.",
         figures=[
             Figure(
                 "separation",
@@ -44,15 +44,17 @@ def features(
         tables=[Table("transfer-table", "", rows, frozenset({"transfer", "accuracy"}))],
     )
     together, found = _together(material, pair, seed)
-    findings = [
-        Finding(
-            f"ρ = {correlation:.2f}",
-            f"is the rank correlation of class separation and transfer to {task} over {len(frame)} models"
-            + (": better separated classes, less transferable features." if correlation < -0.5 else "."),
-        )
-    ]
-    numbers = {"transfer": rows, "transfer_correlation": correlation, **found}
-    return [transfer, together], findings, numbers
+    numbers: dict[str, Any] = {"transfer": rows, **found}
+    if len(frame) < FEWEST:
+        return [transfer, together], [], numbers
+    correlation, _ = probes.spearman(frame["class separation"], frame["transfer"])
+    numbers["transfer_correlation"] = correlation
+    verdict = "better separated classes, less transferable features" if correlation < -0.5 else "no clear link here"
+    finding = Finding(
+        f"ρ = {correlation:.2f}",
+        f"is the rank correlation of class separation and transfer to {task} over {len(frame)} models: {verdict}.",
+    )
+    return [transfer, together], [finding], numbers
 
 
 def _transfer_row(name: str, runs: Runs, material: FeatureMaterial, seed: int) -> dict[str, Any]:

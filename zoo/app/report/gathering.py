@@ -29,14 +29,14 @@ def imported(path: Path, kind: Kind | None, data: str | None) -> Material:
     return Material(runs, pictures=_pictures(data))
 
 
-def feature_material(names: Sequence[str], spec: str, transfer: str) -> FeatureMaterial:
+def feature_material(names: Sequence[str], spec: str, transfer: str, progress: bool = True) -> FeatureMaterial:
     """Embeddings of the training examples, and of both splits of a transfer dataset."""
     test = datasets.canonical(transfer)
     learn = datasets.training_split(test)
     if learn is None or learn == test:
         raise InputError(f"--transfer {transfer}: expected the test split of a dataset that also has a train split")
     parts = [datasets.training_split(spec) or spec, learn, test]
-    runs: list[Runs] = [zoo.run(list(names), data=part) for part in parts]
+    runs: list[Runs] = [zoo.run(list(names), data=part, progress=progress) for part in parts]
     return FeatureMaterial(*runs)
 
 

@@ -52,7 +52,8 @@ def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
                 Figure(
                     "categories",
                     "Errors by how training differs",
-                    "Each dot is a pair, the bar the mean: from another seed only, to another dataset.",
+                    "Each dot is a pair, the bar the mean. What differs most decides: the seed alone (reinit), the "
+                    "objective or another hyper-parameter (hparam), the architecture, the framework, the dataset.",
                     charts.category_chart(frame),
                 )
             )

@@ -9,6 +9,7 @@ from zoo import calibration
 from zoo.app.report.document import Figure, Section, Table
 from zoo.outputs import Outputs, Runs
 
+FEWEST = 5  # examples in a bin that is drawn; the accuracy of fewer says nothing
 RELIABILITY_MODELS = 12  # diagrams beyond these say nothing new and crowd the page
 
 
@@ -40,7 +41,8 @@ def overview(runs: Runs) -> tuple[list[Section], list[dict[str, Any]]]:
                     Figure(
                         "reliability",
                         "Accuracy against confidence",
-                        "On the diagonal a model is right as often as it says. Grey: as it came; blue: at its temperature.",
+                        "On the diagonal a model is right as often as it says. Grey: as it came; blue: at its temperature. "
+                        f"Bins of fewer than {FEWEST} examples are left out.",
                         reliability_chart(shown),
                         wide=True,
                     )
@@ -85,7 +87,8 @@ def reliability_chart(shown: list[Outputs]) -> alt.TopLevelMixin:
     for outputs in shown:
         labels = outputs.require_labels()
         for stage, probabilities in (("before", uncalibrated(outputs)), ("after", outputs.probabilities())):
-            frame = calibration.reliability(probabilities, labels).dropna()
+            frame = calibration.reliability(probabilities, labels)
+            frame = frame[frame["count"] >= FEWEST]
             frames.append(frame[["confidence", "accuracy", "count"]].assign(model=outputs.name, stage=stage))
     data = pd.concat(frames, ignore_index=True)
     diagonal = alt.Chart(data).transform_aggregate(groupby=["model"]).transform_calculate(low="0", high="1")

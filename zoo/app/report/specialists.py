@@ -26,7 +26,6 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
             "Who is surer, by who is right",
             "Examples by the angle θ. Between the dotted lines neither prediction reliably prevails in the ensemble.",
             charts.theta_chart(comparison),
-            wide=True,
         ),
         Figure(
             "classes",
@@ -39,7 +38,8 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
         "pair",
         f"Side by side: {pair[0]} and {pair[1]}",
         "The two models that do best together. The angle θ compares their confidences on one example: to the right the "
-        "first is surer, to the left the second. A specialist is surer where it alone is right.",
+        "first is surer, to the left the second. A specialist is surer where it alone is right. The pictures are those that "
+        "only one of them gets right, and is surest of.",
         figures,
         [
             Table(

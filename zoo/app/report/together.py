@@ -8,6 +8,8 @@ from zoo.app.report.document import Figure, Finding, Section, Table
 from zoo.errors import ZooWarning
 from zoo.outputs import Runs
 
+NAMED = 3  # members spelt out in the finding; the table has all
+
 
 def together(runs: Runs, base: str | None = None, steps: int = 10, seed: int = 0) -> tuple[Section, Finding, dict[str, Any]]:
     """The path of a greedy search with what it really gains."""
@@ -53,7 +55,8 @@ def _finding(names: list[str], gain: float, low: float, high: float, noise: bool
     points = f"{100 * gain:+.1f} points"
     if len(set(names)) == 1:
         return Finding("no gain", f"No second model helps {names[0]} on the examples searched.", warning=True)
-    others = ", ".join(dict.fromkeys(names[1:]))
+    added = list(dict.fromkeys(names[1:]))
+    others = ", ".join(added[:NAMED]) + (f" and {len(added) - NAMED} more" if len(added) > NAMED else "")
     sentence = f"from adding {others} to {names[0]}: {path.best_test_score:.1%} on unseen examples "
     sentence += f"(95% interval {100 * low:+.1f} to {100 * high:+.1f} points)."
     if noise:
