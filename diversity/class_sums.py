@@ -59,7 +59,11 @@ class ClassSums:
         order = y.argsort()
         weights = norms.reciprocal() if self.unit else None
         ordered = None if weights is None else weights[order]
-        self.sums += embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=ordered)
+        found = embedding_bag(order, x, counts.cumsum(0) - counts, mode="sum", per_sample_weights=ordered)
+        if first_row == 0:
+            self.sums.copy_(found)  # adding to zeros would widen a copy first
+        else:
+            self.sums += found
         if centre is not None:  # sum of w (x - c) = sum of w x - c times the sum of w
             totals = counts if weights is None else y.bincount(weights.to(self.sums.dtype), minlength=classes)
             self.sums.addr_(totals.to(self.sums.dtype), centre.to(x.dtype).to(self.sums.dtype), alpha=-1)

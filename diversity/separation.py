@@ -107,10 +107,12 @@ def variances(sums: ClassSums) -> ClassVariances:
     classes = int(present.sum())
     if classes < 2:
         raise InputError(f"labels: class separation needs at least two classes with examples, found {classes}")
-    counts = sums.counts.clamp(min=1)
-    means = sums.sums / counts[:, None]  # zero for a class without examples
-    own = sums.squares / counts - torch.linalg.vector_norm(means, dim=1).square()
-    apart = torch.linalg.vector_norm(means - means.sum(0) / classes, dim=1).square()
+    # In terms of the sums s_k = n_k m_k, so that no other matrix of their size is made.
+    weights = sums.counts.clamp(min=1).reciprocal()  # a class without examples has sums of zero
+    centre = weights @ sums.sums / classes
+    squared = (torch.linalg.vector_norm(sums.sums, dim=1) * weights).square()  # ||m_k||^2
+    own = sums.squares * weights - squared
+    apart = squared - 2 * weights * (sums.sums @ centre) + centre @ centre
     return checked_variances(float(own[present].mean()), float(apart[present].mean()), sums)
 
 

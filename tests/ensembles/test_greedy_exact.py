@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import ensembles
 from ensembles import bounds
 from ensembles import library as libraries
+from ensembles.compact import has_signs
+from zoo.errors import InputError
 
 OBJECTIVES = ["accuracy", "balanced-accuracy", "nll", "brier"]
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -127,3 +129,19 @@ def test_weights_are_the_best_prefix(instance, seed):
     right = mean.argmax(1) == labels
     low = (right & clear).sum() / len(labels)
     assert low - 1e-9 <= path.best_score <= low + (~clear).mean() + 1e-9
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_signs_are_seen_in_every_precision(dtype):
+    p = torch.tensor([[0.0, 1.0], [6e-8, 1.0]], dtype=dtype)
+    assert not has_signs(p)
+    for value in (-0.0, -6e-8):
+        p[1, 0] = value
+        assert has_signs(p)
+
+
+def test_minus_zero_is_a_probability_and_a_negative_number_is_not():
+    p = np.array([[[-0.0, 1.0], [1.0, 0.0]]])
+    assert ensembles.greedy(p, [1, 0], steps=1, test_fraction=0).score == [1.0]
+    with pytest.raises(InputError, match="row 0 is not a distribution"):
+        ensembles.greedy(p - [[[0.1, -0.1]]], [1, 0], steps=1, test_fraction=0)
