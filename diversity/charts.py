@@ -134,7 +134,7 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
         alt.layer(bars, *lines, data=data)
         .properties(width=170, height=130)
         .facet(facet=alt.Facet("outcome:N", sort=list(OUTCOMES), title=None), columns=2)
-        .properties(title=alt.Title(f"← {comparison.names[1]} surer      {comparison.names[0]} surer →", fontSize=11))
+        .properties(title=alt.Title(f"← {comparison.names[1]} surer · {comparison.names[0]} surer →", fontSize=11))
         .resolve_scale(y="independent")
     )
 

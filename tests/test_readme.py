@@ -39,4 +39,4 @@ def test_commands_and_benchmarks_exist():
     said = set(re.findall(r"(?:^|\s)zoo ([a-z]+)", README)) - {"of"}
     assert said <= known
     folder = Path(__file__).parent / "benchmarks"
-    assert all((folder / name).exists() for name in re.findall(r"`([a-z_]+\.py)`", README))
+    assert all((folder / name).exists() for name in re.findall(r"`([a-z_]+\.py)[^`]*`", README))

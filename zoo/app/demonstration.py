@@ -28,7 +28,7 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
     spec = datasets.canonical(data)
     transfer = "digits-rotated:test" if spec.startswith("digits") else spec
     began = time.monotonic()
-    note(f"{len(names)} models on {spec}; the same command goes on where it was stopped, and a second run takes seconds")
+    note(f"{len(names)} models on {spec}; the same command goes on where it was stopped")
     with stage("1/4 Train (or load) the models"):
         names = _make(names, spec)
     with stage("2/4 Run them, and keep what they say"):

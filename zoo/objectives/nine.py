@@ -1,6 +1,6 @@
 """The nine objectives of Kornblith et al. (2021), section 2; z are logits, t targets, x penultimate features.
 
-The defaults are the values chosen on ImageNet (their Table A.1, bold); `defaults.py` has those for other datasets.
+The defaults are the values chosen on ImageNet (their Table A.1, bold); `tuned.py` has those for other datasets.
 """
 
 import math

@@ -25,7 +25,7 @@ def default_jobs(models: int) -> int:
 def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Trained]:
     """The models of several calls of `train`, each as soon as it is done, `jobs` at a time with a share of the cores each.
 
-    The first error ends it: those not begun are left, those under way stop at their next checkpoint being kept.
+    The first error ends it: those not begun are left, and of those under way the last checkpoints stay.
     """
     if jobs == 1:
         for call in calls:
@@ -33,12 +33,13 @@ def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Traine
         return
     threads = max(1, torch.get_num_threads() // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as pool:
         try:
             for done in as_completed([pool.submit(train, **{**call, "progress": False}) for call in calls]):
                 yield done.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
+            for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
