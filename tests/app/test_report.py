@@ -144,6 +144,21 @@ def test_demo_from_nothing_to_a_page(zoo_home, tmp_path, capsys):
     assert all(row["accuracy"] > 0.6 for row in numbers["models"])
 
 
+def test_demo_on_pictures_without_a_training_split(zoo_home, tmp_path):
+    test = zoo.datasets.load("digits:test[:40]")
+    for row in range(len(test)):
+        place = tmp_path / "pictures" / test.classes[int(test.labels[row])]
+        place.mkdir(parents=True, exist_ok=True)
+        test[row].save(place / f"{row}.png")
+    for name in ("resnet8-softmax", "resnet8-cosine"):
+        zoo.train(name, data="digits[:96]", epochs=1, progress=False)
+    arguments = ["demo", "--data", f"folder:{tmp_path / 'pictures'}", "--models", "resnet8-softmax,resnet8-cosine"]
+    done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "features are left out" in done.stderr
+    assert 'id="errors"' in (tmp_path / "page.html").read_text()
+
+
 def test_thirty_models_fit_in_eight_megabytes():
     assert len(to_html(build(Material(made_runs(30, 2000, 10)), steps=5)).encode()) < 8e6
 

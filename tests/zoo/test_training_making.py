@@ -1,5 +1,6 @@
 """Named models: trained once, described, found by name, and never mistaken for another."""
 
+import multiprocessing
 import threading
 
 import numpy as np
@@ -179,6 +180,14 @@ def test_several_at_once_are_what_one_after_the_other_are(zoo_home):
 def test_an_error_in_one_of_several_reaches_the_caller(zoo_home):
     calls = [{"name": "resnet8-cosine", "data": "digits[:64]", "epochs": 1, "tau": tau} for tau in (-1.0, -2.0)]
     with pytest.raises(InputError, match="tau"):
+        list(train_each(calls, jobs=2))
+
+
+def test_a_killed_process_is_an_error_and_not_a_wait(zoo_home):
+    calls = [{"name": name, "data": "digits", "epochs": 500} for name in ("resnet8-cosine", "resnet8-softmax")]
+    killer = threading.Timer(3, lambda: [process.kill() for process in multiprocessing.active_children()])
+    killer.start()
+    with pytest.raises(ZooError, match="process was killed"):
         list(train_each(calls, jobs=2))
 
 

@@ -39,8 +39,12 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
         accuracies = {name: outputs.accuracy for name, outputs in runs.items()}
         best, worst = max(accuracies, key=accuracies.__getitem__), min(accuracies, key=accuracies.__getitem__)
         note(f"  accuracies from {accuracies[worst]:.1%} ({worst}) to {accuracies[best]:.1%} ({best})")
-    with stage(f"3/4 Embed {transfer}, a task they were not trained for"):
-        features = feature_material(names, spec, transfer, progress=watched)
+    with stage(f"3/4 Embed {transfer}, whose labels are probed for"):
+        if datasets.training_split(transfer) is None:
+            note("  it has no training split, so features are left out")
+            features = None
+        else:
+            features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
         document = build(Material(runs, calibration, datasets.load(spec), features))
         for finding in document.findings:

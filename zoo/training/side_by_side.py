@@ -1,17 +1,19 @@
 """Several models trained at once on one machine's processors.
 
 A small network leaves most of a processor's cores idle: its layers are too short to share. Training one network a core is
-then faster, in the same total of cores. An accelerator is kept busy by one network, so there they go one after another.
+faster then. An accelerator is kept busy by one network, so there they go one after another.
 """
 
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import torch
 
+from zoo.errors import ZooError
 from zoo.training.making import Trained, train
 
 
@@ -38,6 +40,8 @@ def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Traine
         try:
             for done in as_completed([pool.submit(train, **{**call, "progress": False}) for call in calls]):
                 yield done.result()
+        except BrokenProcessPool as error:
+            raise ZooError("a training process was killed, maybe for want of memory; train fewer at once") from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(multiprocessing.active_children()) - others:
