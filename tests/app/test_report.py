@@ -131,7 +131,7 @@ def test_a_transfer_task_needs_a_split_to_learn_from():
         feature_material(["resnet8-softmax"], "digits:test", "digits-rotated:train")
 
 
-def test_demo_from_nothing_to_a_page(zoo_home, tmp_path, capsys):
+def test_demo_from_nothing_to_a_page(zoo_home, tmp_path):
     arguments = ["demo", "--models", "resnet8-softmax,resnet8-cosine", "-o", str(tmp_path / "page.html")]
     first = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert first.exit_code == 0

@@ -47,7 +47,7 @@ for group in (catalogue, training, running, comparing, ensembling, probing, feat
 
 
 def main() -> None:
-    """Run a command; a user's mistake ends in one line on standard error, exit code 2, a failure in exit code 1."""
+    """Run a command; a user's mistake ends in a short message on standard error, exit code 2, a failure in exit code 1."""
     from zoo.errors import ZooError
 
     code: str | int | None = 0
