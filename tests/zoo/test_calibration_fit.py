@@ -352,3 +352,64 @@ def test_on_each_device(device):
     z, y = drawn(2000, 40, scale=2.0)
     fit = fit_temperature(torch.from_numpy(z).float().to(device), torch.from_numpy(y).to(device))
     assert fit.temperature == pytest.approx(fit_temperature(z, y).temperature, rel=1e-4)
+
+
+TEMPERATURES = np.exp(np.linspace(math.log(1e-4), math.log(1e4), 1201))
+
+
+def dense(z, y, link):
+    """The NLL [1201] on a dense grid of temperatures, in float64."""
+    v = z[None] / TEMPERATURES[:, None, None]
+    v = v if link == "softmax" else log_expit(v)
+    v = v - v.max(2, keepdims=True)
+    return (np.log(np.exp(v).sum(2)) - v[:, np.arange(len(y)), y]).mean(1)
+
+
+def small_problem(seed):
+    """Few rows and classes, every scale, half of the time with labels that mostly follow the logits."""
+    rng = np.random.default_rng(seed)
+    rows, classes = int(rng.integers(1, rng.choice([6, 40]))), int(rng.integers(2, 9))
+    z = rng.normal(0, math.exp(rng.uniform(-3, 3)), (rows, classes)).astype(np.float32)
+    y = rng.integers(0, classes, rows)
+    if rng.random() < 0.5:
+        y = np.where(rng.random(rows) < 0.8, z.argmax(1), y)
+    return z, y, ("sigmoid", "softmax")[int(rng.random() < 0.3)]
+
+
+@pytest.mark.parametrize("seeds", [range(500), pytest.param(range(500, 10_000), marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # most small draws end at a bound
+def test_no_temperature_of_a_dense_grid_is_better_and_every_bound_is_flagged(seeds):
+    for seed in seeds:
+        z, y, link = small_problem(seed)
+        exact = z.astype(np.float64)
+        fit = fit_temperature(z, y, link)
+        curve = dense(exact, y, link)
+        all_right = (exact[np.arange(len(y)), y] == exact.max(1)).all()
+        if not (fit.at_bound and all_right):  # then T stops at what so few examples vouch for
+            assert nll(exact, y, fit.temperature, link) <= curve.min() + 1e-9, seed
+        ends_lowest = min(curve[0], curve[-1]) <= curve.min() + 1e-12
+        assert fit.at_bound or not ends_lowest, seed
+        assert fit.at_bound == bool(fit.note), seed
+        if seed % 4 == 0:
+            assert fit_temperature(exact, y, link).temperature == pytest.approx(fit.temperature, rel=1e-3), seed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_saturated_plateau_is_not_taken_for_constant_logits(dtype):
+    rng = np.random.default_rng(20)
+    z = rng.normal(0, math.exp(0.376958350215733), (4, 2))
+    rng.choice([0, 1])
+    y = rng.integers(0, 2, 4)
+    with pytest.warns(ZooWarning, match=r"where every sigmoid is 0 or 1; nothing is gained below T = 0\.000927"):
+        fit = fit_temperature(z.astype(dtype), y, "sigmoid")
+    assert fit.nll_before == pytest.approx(0.588, abs=1e-3)
+    assert fit.nll_after == pytest.approx(math.log(2) / 4, abs=1e-9)  # one row in four is a tie of two classes
+    assert fit.at_bound
+
+
+def test_large_float32_and_float64_give_the_same_temperature():
+    z, y = drawn(2500, 1000, seed=9, scale=3.0)  # more numbers than are widened
+    z = z.astype(np.float32)
+    for link in ("softmax", "sigmoid"):
+        narrow, wide = fit_temperature(z, y, link).temperature, fit_temperature(z.astype(np.float64), y, link).temperature
+        assert narrow == pytest.approx(wide, rel=1e-3)

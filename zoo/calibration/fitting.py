@@ -9,9 +9,9 @@ from torch import Tensor
 
 from zoo import arrays
 from zoo.arrays import Array
-from zoo.calibration.likelihood import Likelihood, Point
+from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Likelihood, Point
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
-from zoo.calibration.search import HIGH, LOW, MAX_TEMPERATURE, MIN_TEMPERATURE, minimum, vouched_for
+from zoo.calibration.search import HIGH, LOW, TOLERANCE, Search, minimum, plateau, vouched_for
 from zoo.cards import Link
 from zoo.columns import Column
 from zoo.errors import InputError, ZooWarning
@@ -61,7 +61,8 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
 
     Some data have no best temperature; T then stops at a bound, with a warning and a `note`. Labels no likelier than by
     chance: 1e4. Every label already on top: where the loss is log((N + 2)/(N + 1)), the most that N examples without an
-    error can vouch for by the rule of succession, or T = 1 if it is less there. Constant logits keep T = 1.
+    error can vouch for by the rule of succession, or T = 1 if it is less there. Sigmoids that saturate with some labels
+    wrong: where the plateau begins. A likelihood that is constant, as of constant logits, keeps T = 1.
 
     >>> import math
     >>> import numpy as np
@@ -79,15 +80,15 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
     first = column.blocks[0]
     arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
     likelihood = Likelihood(column, y.to(first.device) if isinstance(first, Tensor) else y, link, name)
-    before, after, passes = minimum(likelihood)
-    after, note, at_bound = _settle(likelihood, before, after)
+    search = minimum(likelihood)
+    before = search.before
+    after, note, at_bound = _settle(likelihood, search)
     if note:
         warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
     hits = likelihood.hits(before)
     bins = bin_counts(before.confidence, hits), bin_counts(after.confidence, hits)
-    ends = {LOW: MAX_TEMPERATURE, HIGH: MIN_TEMPERATURE}
     return TemperatureFit(
-        temperature=ends.get(after.log_inverse) or after.temperature,
+        temperature=_temperature(after),
         link=link,
         examples=len(likelihood),
         nll_before=before.nll,
@@ -98,7 +99,7 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         brier_after=after.brier,
         at_bound=at_bound,
         note=note,
-        passes=passes,
+        passes=search.passes,
         bins=bins,
     )
 
@@ -118,23 +119,34 @@ def fit_temperatures(
     return {name: fit_temperature(logits, y, link, f"{name} logits") for name, logits in named.items()}
 
 
-def _settle(likelihood: Likelihood, before: Point, after: Point) -> tuple[Point, str, bool]:
+def _settle(likelihood: Likelihood, search: Search) -> tuple[Point, str, bool]:
     """The point to keep, and where the likelihood has no proper minimum, what there is to say and whether a bound did it."""
-    one_class = likelihood.logits.shape[1] == 1
-    if one_class or (after.slope == 0 and after.curvature == 0 and after.nll > 0):
-        return before, "the logits of every row are constant, so any temperature is as good; left at 1", False
-    if bool(likelihood.on_top.all()):
-        # Nothing holds the temperature up unless, by the sigmoid link, other classes saturate too: look at the end itself,
-        # since on the way there slopes vanish in rounding.
-        (end,) = likelihood.at(HIGH)
-        if end.nll < after.nll or end.nll == 0:
-            point = vouched_for(likelihood, before, end)
-            claim = f"N = {len(likelihood)} without an error does not vouch for less than T = {point.temperature:.3g}"
-            return point, f"every label has the greatest logit, so colder always looks better; {claim}", True
-    if after.log_inverse == HIGH:
+    before, after = search.before, search.after
+    if search.constant:
+        return before, "the likelihood is constant: any temperature is as good; left at 1", False
+    if search.saturated:
+        right = bool(likelihood.on_top.all())
+        point = vouched_for(likelihood, before) if right else likelihood.at(plateau(likelihood))[0]
+        if point.log_inverse < HIGH - TOLERANCE:
+            if right:
+                why = "every label has the greatest logit, so colder always looks better"
+                claim = f"N = {len(likelihood)} without an error does not vouch for less than T = {point.temperature:.3g}"
+            else:
+                why = "the best temperature is the coldest, where every sigmoid is 0 or 1"
+                claim = f"nothing is gained below T = {point.temperature:.3g}"
+            return point, f"{why}; {claim}", True
+        after = point
+    if after.log_inverse >= HIGH - TOLERANCE:
         return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE:g}: the logits are tiny", True
-    if after.log_inverse == LOW:
+    if after.log_inverse <= LOW + TOLERANCE:
         why = "labels are no likelier than by chance, or the logits are out of all scale"
         return after, f"the best temperature lies above the greatest one tried, {MAX_TEMPERATURE:g}: {why}", True
     # Within the tolerance T = 1 may be the better of the two; calibration never raises the likelihood it minimises.
     return (before if before.nll < after.nll else after), "", False
+
+
+def _temperature(point: Point) -> float:
+    """The point's temperature; at a bound, the bound itself and not a hair from it."""
+    if point.log_inverse >= HIGH - TOLERANCE:
+        return MIN_TEMPERATURE
+    return MAX_TEMPERATURE if point.log_inverse <= LOW + TOLERANCE else point.temperature

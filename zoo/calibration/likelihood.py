@@ -14,7 +14,7 @@ a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be neg
 
 import ctypes
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,9 +26,13 @@ from zoo.cards import Link
 from zoo.columns import Column
 from zoo.errors import InputError
 
+# No temperature is looked for beyond these.
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-4, 1e4
 # Elements of a chunk a core: it and its exponentials stay in the second-level cache. Accelerators want long kernels.
 CACHE_ELEMENTS = 2**18
 ACCELERATOR_ELEMENTS = 2**24
+# Up to as many numbers are computed with in float64, whatever their type: it costs nothing to speak of.
+SMALL_ELEMENTS = 2**21
 # Stands in for minus infinity, which would turn 0 * inf into NaN in the moments; its exponential is 0 at any temperature.
 MASK = -1e30
 LOG_2 = math.log(2)
@@ -59,6 +63,7 @@ class Likelihood:
         self.whole = whole  # what this is a sample of
         self.top = self.label = torch.empty(0)  # [N] greatest logit, and the label's: filled by the first pass
         self.masked = False  # set when infinities are met, which are replaced from then on
+        self.small = whole is None and len(labels) * logits.shape[1] <= SMALL_ELEMENTS
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -86,16 +91,35 @@ class Likelihood:
         before, point = self._evaluate([(0.0, False), (log_inverse, True)])
         return before, point
 
+    def curve(self, log_inverses: Sequence[float]) -> list[float]:
+        """The mean NLL at each of these values of s, in float64: what differences of 1e-12 can be told from."""
+        if not len(self.top):
+            self.at(0.0)  # finds rows that cannot be used, and masked classes
+        inverses = [math.exp(s) for s in log_inverses]
+        sums = torch.zeros(0)
+        for span, chunk in self._chunks():
+            z = chunk.to(arrays.wide(chunk.device))
+            z = z - z.amax(1, keepdim=True) if self.link == "softmax" else z
+            z = z.clamp(min=MASK) if self.masked else z
+            label = self.labels[span, None]
+            group = max(1, CACHE_ELEMENTS // z.numel())
+            parts = []
+            for start in range(0, len(inverses), group):
+                log_p = torch.stack([z * inverse for inverse in inverses[start : start + group]])
+                log_p = log_p if self.link == "softmax" else logsigmoid(log_p)
+                log_p = log_p - log_p.amax(2, keepdim=True)
+                right = log_p.gather(2, label.expand(len(log_p), -1, -1))[:, :, 0]
+                parts.append((log_p.exp().sum(2).log() - right).sum(1))
+            sums = torch.cat(parts) if span.start == 0 else sums + torch.cat(parts)
+        return arrays.host(sums / len(self)).tolist()
+
     def _evaluate(self, wanted: list[tuple[float, bool]]) -> list[Point]:
         moments = self._moments(wanted)
+        self._check_range()
         if not self.masked and not moments.isfinite().all():
             self._check_rows()
             self.masked = True
             moments = self._moments(wanted)
-            if not moments.isfinite().all():
-                raise InputError(
-                    f"{self.name}: logits as large as {float(self.top.max()):.3g} cannot be divided by a temperature"
-                )
         return [self._point(s, derivatives, *moments[i].unbind()) for i, (s, derivatives) in enumerate(wanted)]
 
     def _point(self, s: float, derivatives: bool, total: Tensor, norm: Tensor, first: Tensor, second: Tensor) -> Point:
@@ -148,13 +172,21 @@ class Likelihood:
             if len(rows):
                 raise InputError(f"{self.name}: row {int(rows[0])} {what} ({len(rows)} such rows)")
 
+    def _check_range(self) -> None:
+        """An error for logits that, divided by the least temperature, overflow in the type they will be used in."""
+        largest = float(self.top.max())
+        limit = torch.finfo(torch.float64 if str(self.logits.dtype).endswith("float64") else torch.float32).max
+        if self.link == "sigmoid" and limit * MIN_TEMPERATURE < largest < math.inf:
+            raise InputError(f"{self.name}: logits as large as {largest:.3g} cannot be divided by a temperature")
+
     def _chunks(self) -> Iterator[tuple[slice, Tensor]]:
         first = self.logits.blocks[0]
         on_host = not isinstance(first, Tensor) or first.device.type == "cpu"
         elements = CACHE_ELEMENTS * torch.get_num_threads() if on_host else ACCELERATOR_ELEMENTS
         for span, chunk in self.logits.chunks(max(1, elements // self.logits.shape[1])):
             z = arrays.tensor(chunk, self.name)
-            yield span, z if z.dtype in (torch.float32, torch.float64) else z.float()
+            wide = arrays.wide(z.device) if self.small else torch.float32
+            yield span, z if z.dtype == torch.float64 else z.to(wide)
 
     def _moments(self, wanted: list[tuple[float, bool]]) -> Tensor:
         """[points, 4, N]: over classes the sum of exp(l), its norm, the sums of a exp(l) and (a^2 + c) exp(l)."""
