@@ -1,14 +1,15 @@
 """Two models' outputs are compared row by same id and column by same class name, never by position."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from zoo.columns import Column
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:
     from zoo.outputs import Outputs
@@ -53,6 +54,26 @@ def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
         o if o.labels is not None else dataclasses.replace(o, labels=known.labels, label_classes=known.label_classes)
         for o in aligned
     ]
+
+
+def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Outputs]":
+    """The outputs without `optional` ones of other examples or classes than the rest, which are named in a warning.
+
+    What may not be left out sets what the others must fit; else the most common examples and classes do.
+    """
+    arrays = {id(one.ids): one.ids for one in outputs}  # runs on the same examples share one array of ids
+    sets = {key: frozenset(ids.tolist()) for key, ids in arrays.items()}
+    kinds = [(frozenset(one.classes), sets[id(one.ids)]) for one in outputs]
+    required = [kind for kind, one in zip(kinds, outputs, strict=True) if one.name not in optional] or kinds
+    expected = max(required, key=required.count) if required else None
+    kept = []
+    for kind, one in zip(kinds, outputs, strict=True):
+        if one.name not in optional or kind == expected:
+            kept.append(one)
+            continue
+        what = "classes" if expected is not None and kind[0] != expected[0] else "examples"
+        warnings.warn(f"{one.name}: stored outputs of other {what} than the rest; left out", ZooWarning, stacklevel=3)
+    return kept
 
 
 def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":

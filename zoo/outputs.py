@@ -44,7 +44,7 @@ class Outputs:
     labels: np.ndarray | None = None  # [N] int64, the dataset's, as indices into `label_classes`, or `classes` without it
     features: Column | None = None
     link: Link = "softmax"
-    temperature: float | None = None
+    temperature: float | None = None  # None until calibrated, also for outputs from disk; `calibration` says by what
     card: Card | None = None
     dataset: str | None = None
     path: Path | None = None
@@ -136,6 +136,14 @@ class Outputs:
         raise self._lacking("logits or probabilities")
 
     @property
+    def calibration(self) -> str:
+        """What the temperature was fitted on, in words: `none` for outputs that nobody calibrated."""
+        if self.temperature is None:
+            return "none"
+        record = self.details.get("calibration") or {"split": "given"}
+        return f"{record['rows']:,} rows of {record['split']}" if "rows" in record else str(record["split"])
+
+    @property
     def embeddings(self) -> Array:
         """[N, D]."""
         if self.features is None:
@@ -143,7 +151,7 @@ class Outputs:
         return self.features.array()
 
     def probabilities(self, rows: Any = slice(None)) -> Array:
-        """[N, K] through the model's link, at its stored temperature if it was calibrated."""
+        """[N, K] through the model's link, at its temperature if it was calibrated, else at 1."""
         if self.kind in ("predictions", "embeddings"):
             raise self._lacking("logits or probabilities")
         values = self.values[rows]

@@ -11,17 +11,20 @@ from typing import Literal
 
 import torch
 
-from zoo import devices, files, model_facts, registry, settings
+from zoo import devices, files, model_facts, registry, resolver
+from zoo.alignment import fitting
 from zoo.class_matching import Match, match
-from zoo.datasets import Dataset
+from zoo.datasets import Dataset, canonical
 from zoo.datasets import load as load_dataset
 from zoo.engines.forward import Precision
 from zoo.engines.job import Job
 from zoo.engines.progress import progress as show_progress
-from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
+from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.model_facts import Facts
 from zoo.outputs import Outputs, Runs
+from zoo.resolver import Choice
+from zoo.resolver import resolve as resolve
 from zoo.store import SHARD_ROWS, Identity, RunFolder
 from zoo.store.layout import MANIFEST
 
@@ -44,6 +47,7 @@ def run(
 ) -> Runs:
     """Outputs of models, given by name, pattern (`resnet50-*`) or as loaded, on a dataset (a spec, or loaded).
 
+    Outputs that were imported under a name are taken for it; `zoo.resolver` has the order, and `NAME@run` means the model.
     What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
     loaded. `device` defaults to every accelerator here, `workers` (processes that decode pictures) to what the machine
     and the work call for. `shard_rows` outputs at a time are written; a killed run loses at most the shards under way.
@@ -58,38 +62,49 @@ def run(
         raise InputError(f"batch_size {batch_size}, shard_rows {shard_rows}, workers {workers}: expected positive numbers")
     if engine not in ("local", "ray"):
         raise InputError(f"engine {engine!r}: expected local or ray")
-    dataset = load_dataset(data if data is not None else settings.default_dataset())
+    place = None if home is None else Path(home)
+    if isinstance(data, Dataset):
+        spec: str | None = data.spec
+    else:
+        spec = resolver.dataset_of(names, place) if data is None else canonical(data)
+    choices = resolver.choose(names, spec, place, random=not weights)
     options = _Options(
-        None if home is None else Path(home), batch_size, precision, embeddings, engine, _devices(device), workers, progress,
-        shard_rows,
+        place, batch_size, precision, embeddings, engine, _devices(device), workers, progress, shard_rows
     )  # fmt: skip
-    models = resolve(names)
-    for model in models:
-        if isinstance(model, str):
-            registry.card(model)  # a name that is not known is said now, not after hours
-    return Runs(_run(_subject(model, weights, dataset, options), dataset, options) for model in models)
+    for choice in choices:
+        if choice.open is None and isinstance(choice.model, str):
+            registry.card(choice.model)  # a name that is not known is said now, not after hours
+    dataset = functools.cache(lambda: load_dataset(data if isinstance(data, Dataset) else spec or ""))
+    found = []
+    for choice in choices:
+        try:
+            found.append(_outputs(choice, spec, dataset, weights, options))
+        except CorruptFile as error:  # one damaged import must not block the others that match a pattern
+            if choice.open is None or not choice.optional:
+                raise
+            warnings.warn(f"{error}; left out", ZooWarning, stacklevel=2)
+    optional = {str(choice.model) for choice in choices if choice.optional and choice.open is not None}
+    return Runs(fitting(found, optional) if optional else found)
 
 
-def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":
-    """Names and models with patterns replaced by the names of the models they match, each once.
-
-    >>> resolve(["resnet50-co*", "timm:resnet18"])
-    ['resnet50-cosine', 'timm:resnet18']
-    """
-    found: dict[str, str | Model] = {}
-    for entry in [models] if isinstance(models, (str, Model)) else models:
-        if isinstance(entry, Model):
-            found[entry.name] = entry
-        elif any(mark in entry for mark in "*?["):
-            matching = registry.list(entry)
-            if not matching:
-                raise UnknownName(f"no model matches {entry!r}; `zoo list` shows what there is")
-            found |= {name: name for name in matching}
-        else:
-            found[entry] = entry
-    if not found:
-        raise InputError("expected at least one model, found none")
-    return list(found.values())
+def _outputs(
+    choice: Choice, spec: str | None, dataset: Callable[[], Dataset], weights: bool, options: "_Options"
+) -> Outputs:
+    """What a choice stands for. Images or weights that are not here are not missed where the run is stored."""
+    if choice.open is not None:
+        return choice.open()
+    try:
+        images = dataset()
+        subject = _subject(choice.model, weights, images, options)
+    except (InputError, CorruptFile):
+        raise
+    except ZooError as error:
+        known = resolver.stored_run(choice.model, spec, options.home) if isinstance(choice.model, str) and weights else None
+        if known is None:
+            raise
+        warnings.warn(f"{error}; its stored run is taken", ZooWarning, stacklevel=3)
+        return known
+    return _run(subject, images, options)
 
 
 @dataclass(frozen=True)
@@ -143,14 +158,14 @@ def _replica(model: Model, device: str) -> Model:
 
 
 def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
-    fitting = match(dataset, subject.facts.classes)
-    run = RunFolder.of(_identity(subject.facts, fitting, dataset, options), options.home)
+    matched = match(dataset, subject.facts.classes)
+    run = RunFolder.of(_identity(subject.facts, matched, dataset, options), options.home)
     if not options.embeddings:  # outputs that have more than was asked for will do
-        fuller = RunFolder.of(_identity(subject.facts, fitting, dataset, options, embeddings=True), options.home)
+        fuller = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings=True), options.home)
         run = fuller if fuller.finished else run
     outputs = _open(run)
     if outputs is None:
-        _complete(run, Job(run, dataset, fitting, subject.load, options.batch_size, options.workers), options)
+        _complete(run, Job(run, dataset, matched, subject.load, options.batch_size, options.workers), options)
         outputs = run.open()
     lost = outputs.details["undecodable"]
     if lost:
@@ -189,13 +204,13 @@ def _complete(run: RunFolder, job: Job, options: _Options) -> None:
         run.finish()
 
 
-def _identity(facts: Facts, fitting: Match, dataset: Dataset, options: _Options, embeddings: bool | None = None) -> Identity:
+def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options, embeddings: bool | None = None) -> Identity:
     kind: Literal["logits", "embeddings"] = "logits" if facts.classes else "embeddings"
     return Identity(
         name=facts.name,
         kind=kind,
         link=facts.link,
-        classes=fitting.classes,
+        classes=matched.classes,
         weights=facts.weights,
         transform=facts.transform,
         precision=options.precision,
@@ -203,7 +218,7 @@ def _identity(facts: Facts, fitting: Match, dataset: Dataset, options: _Options,
         fingerprint=dataset.fingerprint,
         examples=len(dataset),
         shard_rows=options.shard_rows,
-        label_classes=fitting.label_classes,
+        label_classes=matched.label_classes,
         predicts=files.digest(facts.classes)[:16],
         dataset=dataset.spec,
         dataset_name=dataset.spec if ":/" not in dataset.spec else dataset.name,

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zoo import files, store
 from zoo.calibration import calibrate, fit_temperature, stratified_rows, to_probabilities
 from zoo.errors import InputError, UnknownName
 from zoo.outputs import Outputs, Runs
+from zoo.runner import run as run_models
 
 
 def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", first_id=0, **more):
@@ -144,20 +146,67 @@ def test_stratified_rows_are_even_in_every_class(labels, share, seed):
         assert abs(chosen[inside].sum() - share * inside.sum()) < 1 + 1e-9
 
 
-def test_a_temperature_is_kept_with_stored_outputs(zoo_home):
-    from zoo import store
-
+def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_only(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
-    calibrated = calibrate(saved, split=outputs(seed=1, first_id=1000, dataset="d:calibration"))["a"]
+    held_out = outputs(seed=1, first_id=1000, dataset="d:calibration")
+    calibrated = calibrate(saved, split=held_out)
+    assert calibrated.population == "all 400 rows; temperatures fitted on 400 rows of d:calibration"
+    assert calibrated["a"].calibration == "400 rows of d:calibration"
     opened = store.open_runs("a")["a"]
-    assert opened.temperature == calibrated.temperature
-    assert opened.details["calibration"]["dataset"] == "d:calibration"
-    np.testing.assert_allclose(opened.probabilities(), calibrated.probabilities())
+    assert (opened.temperature, opened.calibration) == (None, "none")
+    np.testing.assert_array_equal(opened.probabilities(), saved.probabilities())
+    (record,) = store.read_fits(opened.path).values()
+    assert (record["split"], record["rows"]) == ("d:calibration", 400)
+    assert record["digest"] == files.digest([*held_out.ids.tolist(), held_out.labels.tobytes()])
+    assert (record["link"], record["at_bound"]) == ("softmax", False)
+    asked = calibrate(opened, split="stored")
+    assert asked["a"].temperature == calibrated["a"].temperature == record["temperature"]
+    assert asked.population == "all 400 rows; temperatures stored earlier, fitted on 400 rows of d:calibration"
+    np.testing.assert_allclose(asked["a"].probabilities(), calibrated["a"].probabilities())
+
+
+def test_what_was_calibrated_before_changes_no_number(zoo_home):
+    saved = store.save(outputs(dataset="d:test"))
+    before = calibrate(store.open_runs("a"))
+    calibrate(saved, split=outputs(seed=1, scale=30.0, first_id=1000, dataset="d:calibration"))
+    after = calibrate(store.open_runs("a"))
+    assert after["a"].temperature == before["a"].temperature
+    assert after.population == before.population == "200 of 400 rows; the other 200 fitted the temperatures"
+
+
+def test_stored_temperatures_that_are_not_there_or_not_one(zoo_home):
+    saved = store.save(outputs(dataset="d:test"))
+    with pytest.raises(InputError, match="a: expected one stored temperature, found none"):
+        calibrate(saved, split="stored")
+    for number in (1, 2):
+        calibrate(saved, split=outputs(seed=number, first_id=1000, dataset=f"d:{number}"))
+    with pytest.raises(InputError, match=r"found several \(d:1, d:2\)"):
+        calibrate(saved, split="stored")
+
+
+def test_without_a_split_the_calibration_split_of_the_dataset_is_run_as_the_outputs_were(tmp_path):
+    options = {"weights": False, "precision": "bfloat16", "home": tmp_path / "elsewhere", "progress": False}
+    runs = run_models("resnet8-softmax", data="digits:test", **options)
+    calibrated = calibrate(runs)
+    (name,) = calibrated
+    assert calibrated.population == f"all {len(runs[name])} rows; temperatures fitted on 299 rows of digits:calibration"
+    (other,) = store.open_runs(name, "digits:calibration", tmp_path / "elsewhere").values()
+    for field in ("weights", "precision", "transform"):
+        assert other.details[field] == runs[name].details[field]
+    assert calibrated[name].temperature == fit_temperature(other.logits, other.labels, other.link).temperature
+
+
+def test_imported_outputs_without_a_calibration_split_are_halved_and_the_reason_is_said(zoo_home):
+    mine = store.save(outputs("resnet8-softmax", classes=10, dataset="digits:test"))
+    calibrated = calibrate(mine)
+    assert calibrated.population == (
+        "200 of 400 rows; the other 200 fitted the temperatures: there are no outputs of all models on digits:calibration"
+    )
+    store.save(outputs("resnet8-softmax", classes=10, seed=1, first_id=1000, dataset="digits:calibration"))
+    assert "400 rows of digits:calibration" in calibrate(mine).population
 
 
 def test_a_temperature_from_the_same_rows_is_not_kept(zoo_home):
-    from zoo import store
-
     saved = store.save(outputs(dataset="d:test"))
     assert calibrate(saved, split=0.5)["a"].temperature is not None
-    assert store.open_runs("a")["a"].temperature is None
+    assert store.read_fits(saved.path) == {}

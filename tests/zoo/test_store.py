@@ -226,23 +226,29 @@ def test_outputs_on_data_that_changed_are_not_offered(tmp_path):
     assert store.open_runs("small", data=spec).names == ["small"]
 
 
-def test_a_temperature_is_kept_beside_the_outputs_and_applied_on_opening():
+def test_a_temperature_is_recorded_beside_the_outputs_and_not_applied_on_opening():
     outputs = run()
-    assert outputs.temperature is None
-    store.save_temperature(outputs, {"temperature": 2, "split": "digits:calibration"})
-    again = run()
-    assert again.temperature == 2.0
-    assert again.details["calibration"]["split"] == "digits:calibration"
-    assert store.open_runs("small")["small"].temperature == 2.0
-    assert store.verify().clean
-    files.write_json(outputs.path / "calibration.json", {"schema": 1, "temperature": -1.0})
-    with pytest.raises(CorruptFile, match=r"calibration\.json: field 'temperature' is -1\.0"):
-        store.open_runs("small")
-    assert store.verify(set_aside=True).set_aside.keys() == {outputs.path / "calibration.json"}
+    store.save_fit(outputs, {"temperature": 2, "split": "digits:calibration"})
+    store.save_fit(outputs, {"temperature": 3, "split": "elsewhere"})
+    assert run().temperature is None
     assert store.open_runs("small")["small"].temperature is None
+    fits = store.read_fits(outputs.path)
+    assert {split: fit["temperature"] for split, fit in fits.items()} == {"digits:calibration": 2.0, "elsewhere": 3.0}
+    assert store.verify().clean
+    path = outputs.path / "calibration.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"2.0", b"9.0"))
+    with pytest.raises(CorruptFile, match=r"calibration\.json: its contents do not match its checksum"):
+        store.read_fits(outputs.path)
+    assert list(store.verify().problems) == [path]
+    files.write_json(path, {"schema": 1, "fits": {"x": {"temperature": -1.0}}})
+    with pytest.raises(CorruptFile, match=r"calibration\.json: field 'temperature' of 'x' is -1\.0"):
+        store.read_fits(outputs.path)
+    assert store.verify(set_aside=True).set_aside.keys() == {path}
+    assert store.read_fits(outputs.path) == {}
     with pytest.raises(InputError, match="temperature is 0"):
-        store.save_temperature(outputs, {"temperature": 0})
-    store.save_temperature(make(), {"temperature": 1.5})  # in memory only: nothing to keep it beside
+        store.save_fit(outputs, {"temperature": 0, "split": "x"})
+    store.save_fit(make(), {"temperature": 1.5, "split": "x"})  # in memory only: nothing to keep it beside
 
 
 def test_importing_the_same_name_again():

@@ -6,7 +6,7 @@ import typer
 
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs
-from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.printing import JsonOption, note, plain, print_json, print_table
 
 PANEL = "Compare and combine"
 
@@ -46,7 +46,7 @@ def compare(
     names = list(runs)
     result = compare_outputs(runs[names[0]], runs[names[-1]], resamples=resamples)
     if json:
-        print_json(result)
+        print_json({**plain(result), "population": getattr(runs, "population", "")})
     else:
         print(result)
     if chart is not None:
@@ -59,7 +59,9 @@ def calibrate(
     split: SplitOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fit each model's temperature on examples that are not reported on, and keep it with its outputs.
+    """Fit each model's temperature on examples that are not reported on, and record it beside its outputs.
+
+    Other commands fit their own; `--split stored` makes them take the recorded ones.
 
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """
@@ -75,6 +77,6 @@ def calibrate(
     )
     kept = [outputs.path for outputs in runs.values() if outputs.path is not None]
     if "share" in next(iter(runs.values())).details["calibration"]:
-        note(f"fitted on {len(runs.calibration_ids)} rows of the same outputs, so not kept with them")
+        note(f"fitted on {len(runs.calibration_ids)} rows of the same outputs, so not recorded")
     else:
-        note(f"kept with the outputs of {len(kept)} models" if kept else "not kept: these outputs are not stored")
+        note(f"recorded beside the outputs of {len(kept)} models" if kept else "not recorded: these outputs are not stored")

@@ -34,8 +34,6 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
     with stage("2/4 Run them, and keep what they say"):
         watched = sys.stderr.isatty()  # bars for a person; a log needs the findings only
         runs = zoo.run(names, data=spec, progress=watched)
-        other = datasets.calibration_split(spec)
-        calibration = None if other is None else zoo.run(names, data=other, progress=watched)
         accuracies = {name: outputs.accuracy for name, outputs in runs.items()}
         best, worst = max(accuracies, key=accuracies.__getitem__), min(accuracies, key=accuracies.__getitem__)
         note(f"  accuracies from {accuracies[worst]:.1%} ({worst}) to {accuracies[best]:.1%} ({best})")
@@ -46,7 +44,7 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
         else:
             features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
-        document = build(Material(runs, calibration, datasets.load(spec), features))
+        document = build(Material(runs, pictures=datasets.load(spec), features=features))
         for finding in document.findings:
             note(f"  {finding.number} {finding.sentence}")
     note(f"done in {time.monotonic() - began:.0f} s")

@@ -23,7 +23,7 @@ SAME = 1e-10
 MAX_STEP = math.log(8)
 MAX_STEPS = 60
 GRID_ELEMENTS, GRID_ROWS = 2**16, 2**10
-# A row's likelihood bends over lengths of about 1 in log T, so basins are wider than a sixteenth of it. One basin needs less.
+# A row's likelihood bends over lengths of about 1 in log T, so basins are wider than a sixteenth of it.
 SOFTMAX_POINTS, SIGMOID_POINTS, LEAST_POINTS = 17, 289, 49
 MAX_BASINS = 8
 ZOOM_POINTS = 65

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from zoo import arrays
+from zoo import arrays, files
+from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
 from zoo.columns import Column
 from zoo.errors import InputError
@@ -20,15 +21,23 @@ _SAME_MODEL = ("weights", "transform", "precision")  # what stored outputs say o
 
 
 class CalibratedRuns(Runs):
-    """Runs that carry a temperature each, with the fits and the ids of the examples they were fitted on."""
+    """Runs that carry a temperature each, with the fits, the ids of the examples they were fitted on, and a sentence on
+    which rows are reported and which were fitted on."""
 
-    def __init__(self, outputs: Iterable[Outputs], fits: Mapping[str, TemperatureFit], calibration_ids: np.ndarray) -> None:
+    def __init__(
+        self,
+        outputs: Iterable[Outputs],
+        fits: Mapping[str, TemperatureFit],
+        calibration_ids: np.ndarray,
+        population: str = "",
+    ) -> None:
         super().__init__(outputs)
         self.fits = dict(fits)
         self.calibration_ids = calibration_ids
+        self.population = population
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row a model: its temperature, and the metrics on the calibration examples before and after."""
+        """One row per model: its temperature, and the metrics on the calibration examples before and after."""
         import pandas
 
         return pandas.DataFrame([{"model": name} | fit.to_dict() for name, fit in self.fits.items()])
@@ -36,19 +45,21 @@ class CalibratedRuns(Runs):
 
 def calibrate(
     runs: Outputs | Iterable[Outputs] | Mapping[str, Outputs],
-    split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs]" = 0.5,
+    split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
 ) -> CalibratedRuns:
     """The runs with a temperature each, fitted on examples that are not among those returned.
 
-    `split` says where the calibration examples come from:
+    `split` says where the calibration examples come from; `zoo.calibration.policy` has the rule:
 
     - a share, such as 0.5: that part of these runs' own rows, drawn with `seed` and stratified by class; the runs that come
       back hold the **other** rows only, and nothing is stored, since stored outputs hold the calibration rows too;
     - a dataset, such as `"digits:calibration"`: the same models are run on it (or read from the store);
-    - other runs of the same models on other examples.
+    - other runs of the same models on other examples;
+    - `"stored"`: nothing is fitted, the temperatures recorded beside stored outputs are taken;
+    - nothing: the calibration split of the dataset where there is one, else half of the rows.
 
-    In the last two cases all rows come back, and the temperature is stored with outputs that are on disk. Examples that are
+    Of other examples all rows come back, and the temperature is recorded beside outputs that are on disk. Examples that are
     in both are an error, and so are calibration runs made with other weights, another transform or another precision.
 
     >>> rng = np.random.default_rng(0)
@@ -57,30 +68,60 @@ def calibrate(
     >>> calibrated = calibrate(Outputs.from_arrays("a", logits=5 * z, labels=y))
     >>> len(calibrated["a"]), calibrated["a"].temperature == calibrated.fits["a"].temperature
     (300, True)
+    >>> calibrated.population
+    '300 of 600 rows; the other 300 fitted the temperatures'
     """
     runs = _runs(runs)
+    reason = ""
+    if split is None:
+        split, reason = policy.default_split(runs)
+    if split == policy.STORED:
+        return _from_records(runs)
     if isinstance(split, (int, float)):
-        runs = runs.aligned()
-        chosen = stratified_rows(runs.labels, split, seed)
-        fits = {name: _fit(outputs.select(chosen)) for name, outputs in runs.items()}
-        origin: dict[str, Any] = {"share": split, "seed": seed, "dataset": next(iter(runs.values())).dataset}
-        ids = next(iter(runs.values())).ids[chosen]
-        return CalibratedRuns((_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()), fits, ids)
-    if isinstance(split, str):
-        from zoo.runner import run
-
-        split = run(runs.names, data=split)
-    others = _runs(split).aligned()
+        return _on_share(runs.aligned(), split, seed, reason)
+    others = (policy.same_models_on(runs, split) if isinstance(split, str) else _runs(split)).aligned()
     for name in runs:
         check_apart(runs[name], others[name])
     fits = {name: _fit(others[name]) for name in runs}
-    calibrated = [_with(o, fits[o.name], {"dataset": others[o.name].dataset}) for o in runs.values()]
+    calibrated = [_with(o, fits[o.name], _origin(others[o.name])) for o in runs.values()]
     for outputs in calibrated:
         if outputs.path is not None:
-            from zoo.store import save_temperature
+            from zoo.store import save_fit
 
-            save_temperature(outputs, outputs.details["calibration"])
-    return CalibratedRuns(calibrated, fits, others[runs.names[0]].ids)
+            save_fit(outputs, outputs.details["calibration"])
+    first = others[runs.names[0]]
+    where = "other examples" if first.dataset is None else first.dataset
+    population = f"all {len(calibrated[0]):,} rows; temperatures fitted on {len(first):,} rows of {where}"
+    return CalibratedRuns(calibrated, fits, first.ids, population)
+
+
+def _on_share(runs: Runs, share: float, seed: int, reason: str) -> CalibratedRuns:
+    chosen = stratified_rows(runs.labels, share, seed)
+    fits = {name: _fit(outputs.select(chosen)) for name, outputs in runs.items()}
+    first = next(iter(runs.values()))
+    held = first.select(chosen)
+    origin = _origin(held) | {"share": share, "seed": seed}
+    kept = [_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()]
+    population = f"{len(kept[0]):,} of {len(first):,} rows; the other {len(held):,} fitted the temperatures"
+    return CalibratedRuns(kept, fits, held.ids, f"{population}: {reason}" if reason else population)
+
+
+def _from_records(runs: Runs) -> CalibratedRuns:
+    """The runs with the temperatures that were recorded beside them, one of them for each."""
+    from zoo.store import read_fits
+
+    found = []
+    for name, outputs in runs.items():
+        records = {} if outputs.path is None else read_fits(outputs.path)
+        if len(records) != 1:
+            splits = f"several ({', '.join(records)})" if records else "none"
+            raise InputError(f"{name}: expected one stored temperature, found {splits}; calibrate on a split by its name")
+        (record,) = records.values()
+        details = outputs.details | {"calibration": record}
+        found.append(dataclasses.replace(outputs, temperature=record["temperature"], details=details))
+    first = found[0]
+    population = f"all {len(first):,} rows; temperatures stored earlier, fitted on {first.calibration}"
+    return CalibratedRuns(found, {}, np.array([], str), population)
 
 
 def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
@@ -157,6 +198,13 @@ def _fit(outputs: Outputs) -> TemperatureFit:
     # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
     p = arrays.tensor(outputs.values.array(), name)
     return fit_temperature(p.clamp(min=torch.finfo(p.dtype).tiny).log(), labels, "softmax", name)
+
+
+def _origin(held_out: Outputs) -> dict[str, Any]:
+    """What a temperature was fitted on: the split, its rows, and a digest of their ids and labels."""
+    labels = held_out.require_labels()
+    digest = files.digest([*held_out.ids.tolist(), np.ascontiguousarray(labels).tobytes()])
+    return {"split": held_out.dataset or "other examples", "rows": len(held_out), "digest": digest}
 
 
 def _with(outputs: Outputs, fit: TemperatureFit, origin: dict[str, Any]) -> Outputs:

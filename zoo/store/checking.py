@@ -8,7 +8,7 @@ from typing import Literal
 from zoo import cards, files, settings
 from zoo.errors import CorruptFile, InputError, ZooError
 from zoo.store import layout, shards
-from zoo.store.folder import RunFolder, calibration
+from zoo.store.folder import RunFolder, read_fits
 from zoo.store.layout import CALIBRATION, MANIFEST
 
 State = Literal["ok", "unfinished", "corrupt"]
@@ -96,7 +96,7 @@ def _check(folder: Path) -> Checked | None:
             except CorruptFile as error:
                 problems[path] = _reason(error, path)
     try:
-        calibration(folder)
+        read_fits(folder)
     except ZooError as error:
         problems[folder / CALIBRATION] = _reason(error, folder / CALIBRATION)
     state: State = "ok" if manifest.exists() else "unfinished"

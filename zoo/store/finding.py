@@ -2,21 +2,26 @@
 
 import fnmatch
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from zoo.alignment import fitting
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.names import near
-from zoo.outputs import Runs
+from zoo.outputs import Outputs, Runs
 from zoo.store import layout
 from zoo.store.folder import RunFolder
 from zoo.store.layout import IMPORTED, MANIFEST
 
 
-def stored(home: Path | None = None) -> list[RunFolder]:
-    """Every finished run, in the order of dataset and model; folders with a leading dot are out of use."""
+def stored(home: Path | None = None, imported: bool = False) -> list[RunFolder]:
+    """Every finished run, or only what was imported, in the order of dataset and model.
+
+    Folders with a leading dot are out of use.
+    """
     found = []
-    for path in sorted(layout.outputs_folder(home).glob(f"[!.]*/[!.]*/{MANIFEST}")):
+    folders = f"[!.]*-{IMPORTED}" if imported else "[!.]*"
+    for path in sorted(layout.outputs_folder(home).glob(f"{folders}/[!.]*/{MANIFEST}")):
         try:
             identity, _ = layout.read_manifest(path)
         except ZooError as error:  # one damaged run must not hide the others
@@ -32,15 +37,17 @@ def open_runs(
     """Stored outputs of the models named (or matching a pattern; all by default) on one dataset.
 
     `data` may be left out when all that match are on one dataset. Of two runs that differ in weights or precision one is
-    chosen by `name@digest`, as the error message lists them. With `check` every checksum is compared first.
+    chosen by `name@digest`, as the error message lists them, and of a run and an import by `name@run` and `name@import`.
+    With `check` every checksum is compared first. Outputs that merely match a pattern and are damaged, or of other examples
+    or classes than the rest, are named and left out.
     """
     wanted = [names] if isinstance(names, str) else list(names or ["*"])
     runs = stored(None if home is None else Path(home))
     if data is not None:
-        runs = _on_dataset(runs, data)
+        runs = on_dataset(runs, data)
     picked: list[RunFolder] = []
     for pattern in wanted:
-        matching = [run for run in runs if _answers(run, pattern)]
+        matching = [run for run in runs if answers(run, pattern)]
         if not matching:
             on = f" on {data}" if data else ""
             hint = near(pattern, {run.identity.name for run in runs}) or "; `zoo run` or `zoo import` makes them"
@@ -51,24 +58,37 @@ def open_runs(
         raise InputError(
             f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)}); name one of them"
         )
-    return Runs(run.open(check) for run in _one_each(picked))
+    optional = {run.identity.name for run in picked} - {name.partition("@")[0] for name in wanted}
+    return Runs(fitting(list(_opened(one_each(picked), check, optional)), optional))
 
 
-def _answers(run: RunFolder, pattern: str) -> bool:
+def _opened(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterator[Outputs]:
+    for run in runs:
+        try:
+            yield run.open(check)
+        except ZooError as error:
+            if run.identity.name not in optional:
+                raise
+            warnings.warn(f"{error}; left out", ZooWarning, stacklevel=3)
+
+
+def answers(run: RunFolder, pattern: str) -> bool:
     name, at, digest = pattern.partition("@")
+    if digest in ("import", "run"):
+        return run.identity.name == name and (run.identity.fingerprint == IMPORTED) == (digest == "import")
     if at and digest:
         return run.identity.name == name and run.identity.digest().startswith(digest)
     return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
 
 
-def _on_dataset(runs: list[RunFolder], data: str) -> list[RunFolder]:
+def on_dataset(runs: list[RunFolder], data: str | None) -> list[RunFolder]:
     """The runs on the dataset as it is now. One that cannot be found here any more is known by its spec alone."""
     from zoo.datasets import canonical, load
 
-    spec = canonical(data)
+    spec = data if data is None or any(run.identity.dataset == data for run in runs) else canonical(data)
     runs = [run for run in runs if run.identity.dataset == spec]
     prints = {run.identity.fingerprint for run in runs} - {IMPORTED}
-    if not prints:
+    if not prints or spec is None:
         return runs
     try:
         current = load(spec).fingerprint
@@ -81,7 +101,7 @@ def _on_dataset(runs: list[RunFolder], data: str) -> list[RunFolder]:
     return [run for run in runs if run.identity.fingerprint in (current, IMPORTED)]
 
 
-def _one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
+def one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """One run a name: real weights before random ones, with embeddings before without, else the caller must say."""
     by_name: dict[str, list[RunFolder]] = {}
     for run in runs:

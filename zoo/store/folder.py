@@ -93,7 +93,6 @@ class RunFolder:
         identity, manifest = layout.read_manifest(self.path / MANIFEST)
         parts = [shards.read(self.path, identity, number, check=False) for number in range(identity.shards)]
         ids = _joined_ids(tuple(row_id for part in parts for row_id in part.ids))
-        record = calibration(self.path)
         features = _column([part.embeddings for part in parts])
         values = _column([part.values for part in parts])
         if values is None or len(values) == 0:
@@ -107,7 +106,6 @@ class RunFolder:
             labels=_array([part.labels for part in parts]),
             features=features,
             link=identity.link,
-            temperature=None if record is None else record["temperature"],
             card=None
             if identity.card is None
             else layout.card_from(identity.card, identity.name, str(self.path / MANIFEST)),
@@ -115,37 +113,39 @@ class RunFolder:
             path=self.path,
             targets=_array([part.targets for part in parts]),
             label_classes=identity.label_classes,
-            details=manifest["identity"]
-            | {"digest": manifest["digest"], "undecodable": manifest["undecodable"], "calibration": record},
+            details=manifest["identity"] | {"digest": manifest["digest"], "undecodable": manifest["undecodable"]},
         )
 
 
-def calibration(folder: Path) -> dict[str, Any] | None:
-    """The temperature fitted to the outputs in `folder` and where it came from, if there is one."""
+def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
+    """The temperatures that were fitted to the outputs in `folder`, each with where it came from, by its split."""
     path = folder / CALIBRATION
     if not path.exists():
-        return None
-    record = files.read_json(path, SCHEMA, limit=2**20)
-    temperature = record.get("temperature")
-    if not isinstance(temperature, float) or not 0 < temperature < math.inf:
-        raise CorruptFile(
-            f"{path}: field 'temperature' is {temperature!r}, expected a positive number; put it aside with "
-            "`zoo verify --set-aside` and calibrate again"
-        )
-    return record
+        return {}
+    fits = files.read_json(path, SCHEMA, limit=2**24).get("fits")
+    for split, record in fits.items() if isinstance(fits, dict) else [("", None)]:
+        temperature = record.get("temperature") if isinstance(record, dict) else None
+        if not isinstance(temperature, float) or not 0 < temperature < math.inf:
+            raise CorruptFile(
+                f"{path}: field 'temperature' of {split!r} is {temperature!r}, expected a positive number; put it aside "
+                "with `zoo verify --set-aside` and calibrate again"
+            )
+    return fits
 
 
-def save_temperature(outputs: Outputs, record: dict[str, Any]) -> None:
-    """Keep `record`, whose `temperature` is fitted to stored `outputs`, beside them; opening them again applies it.
+def save_fit(outputs: Outputs, record: dict[str, Any]) -> None:
+    """Keep `record`, whose `temperature` was fitted to stored `outputs` on its `split`, beside them.
 
-    Nothing is kept for outputs that are in memory only.
+    It is a record, which nothing applies unasked: `zoo.calibrate(runs, split="stored")` does. Nothing is kept for outputs
+    that are in memory only.
     """
     if outputs.path is None:
         return
     temperature = float(record["temperature"])
     if not 0 < temperature < math.inf:
         raise InputError(f"{outputs.name}: temperature is {temperature}, expected a positive number")
-    files.write_json(outputs.path / CALIBRATION, {"schema": SCHEMA} | record | {"temperature": temperature})
+    fits = read_fits(outputs.path) | {record["split"]: record | {"temperature": temperature}}
+    files.write_json(outputs.path / CALIBRATION, {"schema": SCHEMA, "fits": fits})
 
 
 def checksum(path: Path) -> str:

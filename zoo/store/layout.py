@@ -1,8 +1,8 @@
 """Where a model's outputs lie, and what makes them that model's: the folder's name carries the digest of its identity.
 
 `<home>/outputs/<dataset>-<fingerprint>/<model>-<digest>/` holds `manifest.json`, the shards `00000.safetensors`, ... and,
-once calibrated, `calibration.json`. Another model, weights, transform, precision, label set or dataset gives another
-digest and so another folder: outputs are never taken for those of something else.
+once calibrated, `calibration.json`, the record of the temperatures found. Another model, weights, transform, precision,
+label set or dataset gives another digest and so another folder: outputs are never taken for those of something else.
 """
 
 import dataclasses
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import cards, files, settings
+from zoo import cards, files
+from zoo import home as home_layout
 from zoo.cards import Card, Link
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Kind
@@ -74,7 +75,7 @@ class Identity:
 
 
 def outputs_folder(home: Path | None) -> Path:
-    return Path(home or settings.home()) / "outputs"
+    return home_layout.folder("outputs", home)
 
 
 def slug(text: str) -> str:

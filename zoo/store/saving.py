@@ -1,5 +1,6 @@
 """Outputs made elsewhere, put into the store so that they are found by name like any other."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from zoo.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 from zoo.store.finding import stored
-from zoo.store.folder import RunFolder, save_temperature
+from zoo.store.folder import RunFolder, save_fit
 from zoo.store.layout import IMPORTED, SHARD_ROWS, Identity, card_text
 from zoo.store.shards import Shard
 
@@ -36,9 +37,12 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
     run.finish()
     for old in others:
         _retire(old.path)
-    if outputs.temperature is not None:
-        save_temperature(run.open(), {"temperature": outputs.temperature})
-    return run.open()
+    kept = run.open()
+    if outputs.temperature is None:
+        return kept
+    record = outputs.details.get("calibration") or {"temperature": outputs.temperature, "split": "given"}
+    save_fit(kept, record)
+    return dataclasses.replace(kept, temperature=outputs.temperature, details=kept.details | {"calibration": record})
 
 
 def _identity(outputs: Outputs) -> Identity:

@@ -20,7 +20,9 @@ def build(material: Material, base: str | None = None, steps: int = 10, seed: in
     runs = material.runs.aligned()
     if len(runs) < 2:
         raise InputError(f"a report compares models: expected at least two, found {len(runs)}")
-    runs = _calibrated(runs, material.calibration, seed)
+    uncalibrated = any(outputs.temperature is None for outputs in runs.values())
+    if uncalibrated and all(outputs.kind != "predictions" for outputs in runs.values()):
+        runs = calibration.calibrate(runs, material.calibration, seed)
     scored = all(outputs.kind != "predictions" for outputs in runs.values())
     sections, models = overview(runs)
     error_section, error_findings, numbers = mistakes(runs)
@@ -41,17 +43,6 @@ def build(material: Material, base: str | None = None, steps: int = 10, seed: in
         findings += feature_findings
         numbers |= found
     return _document(runs, sections, findings, numbers, {"base": base, "steps": steps, "seed": seed})
-
-
-def _calibrated(runs: Runs, other: Runs | None, seed: int) -> Runs:
-    """The runs with a temperature each where their kind allows; without other outputs, on the half not used to fit it."""
-    if any(outputs.kind == "predictions" for outputs in runs.values()):
-        return runs
-    if other is not None:
-        return calibration.calibrate(runs, other)
-    if all(outputs.temperature is not None for outputs in runs.values()):
-        return runs
-    return calibration.calibrate(runs, 0.5, seed)
 
 
 def _document(

@@ -18,9 +18,8 @@ def gather(names: Sequence[str] | None, data: str | None, transfer: str | None =
         return Material(runs, pictures=_pictures(next(iter(runs.values())).dataset))
     spec = datasets.canonical(data or "digits:test")
     runs = zoo.run(list(names), data=spec)
-    other = datasets.calibration_split(spec)
     features = None if transfer is None else feature_material(runs.names, spec, transfer)
-    return Material(runs, None if other is None else zoo.run(runs.names, data=other), datasets.load(spec), features)
+    return Material(runs, pictures=_pictures(spec), features=features)
 
 
 def imported(path: Path, kind: Kind | None, data: str | None) -> Material:

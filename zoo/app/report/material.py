@@ -11,7 +11,7 @@ class Material:
     """What a report may draw on: outputs to report on; and, where there are any, others to learn from."""
 
     runs: Runs
-    calibration: Runs | None = None  # outputs on other examples; without them half of the examples are used
+    calibration: Runs | None = None  # outputs on other examples; without them `zoo.calibration.policy` decides
     pictures: Dataset | None = None
     features: "FeatureMaterial | None" = None
 
