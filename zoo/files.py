@@ -29,6 +29,7 @@ STALE_SECONDS = 24 * 3600
 LOCK = ".lock"
 SEAL_LENGTH = 64
 _SEALED = b'{\n "sha256": "'  # how a JSON file of ours begins; the seal of what follows it comes next
+_swept: set[Path] = set()  # folders this process has cleared of what dead writers left
 _PART = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{16}\.part\Z")
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space",
@@ -63,6 +64,9 @@ def write(path: Path, data: bytes) -> None:
     # Process ids come again, in containers at every start; the token makes the file this writer's own.
     part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     with writing(path):
+        if path.parent not in _swept:
+            _swept.add(path.parent)
+            sweep(path.parent)
         file = open(part, "xb")  # noqa: SIM115  # what follows removes the file, so it must be ours already
         try:
             with file:

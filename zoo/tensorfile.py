@@ -24,7 +24,8 @@ _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "BF16": "<u2",
 }  # fmt: skip
-_START = b'{"__metadata__":{"zoo":"'  # of the header, after the eight bytes of its length; the seal comes next
+_FIELD = '{"sha256": "'  # how the note of a file of ours begins; the seal comes next
+_START = b'{"__metadata__":{"zoo":"{\\"sha256\\": \\"'  # so the header begins, after the eight bytes of its length
 _SEAL = slice(8 + len(_START), 8 + len(_START) + files.SEAL_LENGTH)
 
 
@@ -36,14 +37,14 @@ class TensorFile:
     metadata: dict[str, str]
 
 
-def encode(tensors: "Mapping[str, np.ndarray | torch.Tensor]", note: Any) -> bytes:
-    """A sealed safetensors file with `note`, as JSON, under its one metadata key, after the seal.
+def encode(tensors: "Mapping[str, np.ndarray | torch.Tensor]", note: Mapping[str, Any]) -> bytes:
+    """A sealed safetensors file with `note`, as JSON, under its one metadata key.
 
     The library writes several metadata keys in an order that changes from process to process; with one key the bytes
     depend on the contents alone.
     """
-    text = json.dumps(note, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    metadata = {"zoo": "0" * files.SEAL_LENGTH + text}
+    text = json.dumps(dict(note), sort_keys=True, ensure_ascii=True, allow_nan=False)
+    metadata = {"zoo": f'{_FIELD}{"0" * files.SEAL_LENGTH}"{", " if note else ""}{text[1:]}'}
     if all(isinstance(array, np.ndarray) for array in tensors.values()):
         from safetensors.numpy import save
 
@@ -73,7 +74,12 @@ def read_note(path: Path, check: bool = True) -> Any:
         raise CorruptFile(f"{path}: carries no description of itself, so it is not one of ours")
     if check and data[_SEAL].tobytes() != _seal(data.data):
         raise CorruptFile(f"{path}: its contents do not match its checksum")
-    return files.parse_json(text[files.SEAL_LENGTH :].encode(), f"{path} metadata")
+    return files.parse_json(_unsealed(text).encode(), f"{path} metadata")
+
+
+def _unsealed(text: str) -> str:
+    """The note without its seal."""
+    return "{" + text[len(_FIELD) + files.SEAL_LENGTH + 1 :].removeprefix(", ") if text.startswith(_FIELD) else text
 
 
 def _seal(data: memoryview) -> bytes:
@@ -90,6 +96,7 @@ def read(path: Path) -> TensorFile:
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CorruptFile(f"{path}: field '__metadata__' must be a mapping of texts")
+    metadata = {key: _unsealed(text) for key, text in metadata.items()}
     body = np.asarray(data)[start:]
     spans: list[tuple[int, int]] = []
     tensors = {}

@@ -21,9 +21,7 @@ def imported(name, seed=0, data=DATA, rows=20, **more):
 
 def test_an_import_under_the_name_of_a_model_is_taken_and_said(zoo_home):
     mine = imported("timm:test_resnet")
-    with pytest.warns(
-        ZooWarning, match=r"timm:test_resnet: taking the outputs imported for .* which is timm:test_resnet@run"
-    ):
+    with pytest.warns(ZooWarning, match=r"taking the outputs imported for .* which is timm:test_resnet@run"):
         runs = run("timm:test_resnet", data=DATA)
     np.testing.assert_array_equal(runs["timm:test_resnet"].logits, mine.logits)
     asked = run("timm:test_resnet@import", data=DATA)  # asked for by its kind: nothing to say

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_model
 
-from zoo import files, runner, store
+from zoo import files, runner, store, tensorfile
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 from zoo.outputs import Outputs
 from zoo.store import layout
@@ -293,3 +293,32 @@ def test_the_weights_of_trained_models_are_checked_too(zoo_home):
     assert (checked.model, checked.state) == ("small", "ok")
     (folder / "model.safetensors").write_bytes(b"numberz")
     assert store.verify().problems == {folder / "model.safetensors": "does not match the checksum on its card"}
+
+
+SEALED = ["weights/m/head.safetensors", "weights/m/checkpoint.safetensors", "heads/k.safetensors", "models/k.json",
+          "fingerprints/k.json", "cache/cards-k.json", "hashes.json"]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", SEALED)
+def test_one_changed_byte_in_any_other_file_of_ours_is_found(zoo_home, place):
+    path = zoo_home / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".json":
+        files.write_json(path, {"schema": 1, "value": 1.5})
+    else:
+        path.write_bytes(tensorfile.encode({"weight": Z}, {"step": 15}))
+    assert store.verify().clean
+    old, new = (b"1.5", b"9.5") if path.suffix == ".json" else (b": 15", b": 95")
+    path.write_bytes(path.read_bytes().replace(old, new))
+    assert store.verify().problems == {path: "its contents do not match its checksum"}
+    assert store.verify(set_aside=True).set_aside.keys() == {path}
+    assert store.verify().clean
+
+
+@pytest.mark.parametrize("field", ["dataset", "dataset_name", "card"])
+def test_fields_of_the_manifest_outside_of_its_digest_are_sealed_too(zoo_home, field):
+    path = run().path / "manifest.json"
+    value = json.loads(path.read_text())
+    value["identity"][field] = "another"
+    path.write_text(json.dumps(value, indent=1))
+    assert list(store.verify().problems) == [path]

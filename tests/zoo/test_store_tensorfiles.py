@@ -35,7 +35,7 @@ def test_both_ways_with_the_library(tensors, tmp_path_factory):
             assert found.dtype == array.dtype
             assert found.tobytes() == array.tobytes()
             assert found.shape == array.shape
-    assert tensorfile.read_note(path.with_suffix(".sealed")) == {"note": 1}
+    assert json.loads(ours.metadata["zoo"]) == tensorfile.read_note(path.with_suffix(".sealed")) == {"note": 1}
 
 
 def test_the_same_bytes_in_every_process(tmp_path):
@@ -79,7 +79,7 @@ def test_a_file_of_somebody_else_is_not_taken_for_ours(tmp_path):
 
 def test_tensors_are_views_of_the_file_not_copies(tmp_path):
     path = tmp_path / "file.safetensors"
-    path.write_bytes(tensorfile.encode({"a": np.arange(4.0)}, None))
+    path.write_bytes(tensorfile.encode({"a": np.arange(4.0)}, {}))
     array = tensorfile.read(path).tensors["a"]
     assert not array.flags.owndata
     assert not array.flags.writeable
@@ -145,7 +145,7 @@ def test_no_bytes_do_more_than_be_refused(data, tmp_path_factory):
 
 
 def test_links_and_folders_are_no_tensor_files(tmp_path):
-    (tmp_path / "real").write_bytes(tensorfile.encode({"a": np.arange(4.0)}, None))
+    (tmp_path / "real").write_bytes(tensorfile.encode({"a": np.arange(4.0)}, {}))
     (tmp_path / "link.safetensors").symlink_to(tmp_path / "real")
     for path in (tmp_path / "link.safetensors", tmp_path, tmp_path / "absent"):
         with pytest.raises(ZooError, match="regular file"):

@@ -102,7 +102,7 @@ def verify(
         print_json({"clean": found.clean, "runs": found.runs, "set_aside": found.set_aside})
     else:
         rows = [
-            {"model": r.model, "dataset": r.dataset or "(weights)", "files": r.files, "state": r.state} for r in found.runs
+            {"model": r.model, "dataset": r.dataset or "-", "files": r.files, "state": r.state} for r in found.runs
         ]
         if rows:
             print_table(rows)

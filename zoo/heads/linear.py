@@ -1,7 +1,6 @@
 """A linear head, fitted on embeddings by multinomial logistic regression, and kept beside a model's card."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,9 +109,9 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
             f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled pictures "
             "with zoo.heads.fit_linear, then keep it with zoo.heads.save_linear"
         )
-    file = tensorfile.read(path)
-    kept = json.loads(file.metadata.get("zoo", "{}")).get("classes")
-    weight, bias = (torch.from_numpy(np.array(file.tensors[key])) for key in ("weight", "bias"))
+    tensors, note = tensorfile.read_sealed(path)
+    kept = note.get("classes")
+    weight, bias = (torch.from_numpy(np.array(tensors[key])) for key in ("weight", "bias"))
     if kept != list(classes) or weight.shape != (len(classes), width):
         raise InputError(
             f"{card.name}: the head in {path} has shape {list(weight.shape)} and {len(kept or ())} classes, expected "

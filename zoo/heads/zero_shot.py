@@ -110,7 +110,7 @@ def _kept(key: str, encode: Encoder, names: Sequence[str], templates: Sequence[s
     path = settings.home() / "heads" / f"{key}.safetensors"
     if path.exists():
         try:
-            return torch.from_numpy(np.array(tensorfile.read(path).tensors["weight"]))
+            return torch.from_numpy(np.array(tensorfile.read_sealed(path)[0]["weight"]))
         except (CorruptFile, KeyError):
             moved = files.set_aside(path)
             warnings.warn(f"{path} is damaged, set aside as {moved.name}; its class weights are computed anew", ZooWarning,

@@ -1,22 +1,27 @@
-"""Re-check every checksum: of every stored run, and of the weights of every model that was trained here."""
+"""Re-check every checksum: of every stored run, of trained weights, and of every other file of ours in the home."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zoo import cards, files, settings
+from zoo import cards, files, tensorfile
+from zoo import home as home_layout
 from zoo.errors import CorruptFile, InputError, ZooError
 from zoo.store import layout, shards
 from zoo.store.folder import RunFolder, read_fits
-from zoo.store.layout import CALIBRATION, MANIFEST
+from zoo.store.layout import CALIBRATION, MANIFEST, SCHEMA
 
 State = Literal["ok", "unfinished", "corrupt"]
+_SEALED = (  # beside the outputs: heads, checkpoints, and what is remembered of models, datasets and cards
+    "weights/*/head.safetensors", "weights/*/checkpoint.safetensors", "heads/*.safetensors", "models/*.json",
+    "fingerprints/*.json", "cache/*.json", "hashes.json",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The state of a run, or of a model's weights, which are one file and no dataset's.
+    """The state of a run, or of one file that is no dataset's: weights, heads, what is remembered of models.
 
     `unfinished` is no fault: what is whole is kept, and the same command goes on from there.
     """
@@ -62,11 +67,13 @@ def verify(home: Path | str | None = None, set_aside: bool = False) -> Verificat
     >>> [(run.model, run.state) for run in found.runs], shard in found.set_aside
     ([('a', 'corrupt')], True)
     """
-    home = Path(home or settings.home())
+    home = home_layout.root(home)
     folders = [path for path in sorted(layout.outputs_folder(home).glob("[!.]*/[!.]*")) if path.is_dir()]
     weights = sorted((home / "weights").glob("*/model.safetensors"))
+    others = [path for pattern in _SEALED for path in sorted(home.glob(pattern))]
     with ThreadPoolExecutor(4) as pool:
-        runs = [run for run in (*pool.map(_check, folders), *pool.map(_check_weights, weights)) if run is not None]
+        checked = (*pool.map(_check, folders), *pool.map(_check_weights, weights), *pool.map(_check_sealed, others))
+        runs = [run for run in checked if run is not None]
     moved = {}
     for run in runs if set_aside else []:
         for path in run.problems:
@@ -115,6 +122,18 @@ def _check_weights(path: Path) -> Checked | None:
         return None
     problems = {} if files.sha256(path) == expected else {path: "does not match the checksum on its card"}
     return Checked(path.parent, name, None, "corrupt" if problems else "ok", 1 - len(problems), problems)
+
+
+def _check_sealed(path: Path) -> Checked | None:
+    """Nothing of a file that is whole: there can be hundreds."""
+    try:
+        if path.suffix == ".json":
+            files.read_json(path, SCHEMA)
+        else:
+            tensorfile.read_sealed(path)
+    except ZooError as error:
+        return Checked(path.parent, path.name, None, "corrupt", 0, {path: _reason(error, path)})
+    return None
 
 
 def _reason(error: ZooError, path: Path) -> str:
