@@ -23,16 +23,26 @@ SUM_TOLERANCE = 1e-2
 def tensor(values: Any, name: str) -> torch.Tensor:
     """`values` as a tensor that shares memory where possible; `name` is what error messages call it."""
     if isinstance(values, torch.Tensor):
-        return values.detach()
+        return _dense(values, name)
+    if isinstance(values, (list, tuple)) and values and all(isinstance(value, torch.Tensor) for value in values):
+        return _stacked([_dense(value, name) for value in values], name)
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise InputError(f"{name}: {int(np.ma.count_masked(values))} entries are masked; fill or drop them first")
+        values = values.data
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name}: expected a rectangular array, found rows of different lengths") from error
+    except (RuntimeError, TypeError) as error:  # tensors that NumPy cannot read, deeper in lists
+        raise InputError(f"{name}: expected an array, found {type(values).__name__}: {error}") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name}: expected numbers, found dtype {array.dtype}")
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
     elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
+            raise InputError(f"{name}: has the entry {int(array.max())}, expected whole numbers below 2^63")
         array = array.astype(np.int64)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -42,6 +52,37 @@ def tensor(values: Any, name: str) -> torch.Tensor:
         # torch warns that read-only memory (a memory map) could be written through it; nothing here writes to an input.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
+
+
+def _dense(values: torch.Tensor, name: str) -> torch.Tensor:
+    """The tensor without its gradient; an error where it does not hold plain numbers."""
+    if values.layout != torch.strided:
+        kind = str(values.layout).removeprefix("torch.")
+        raise InputError(f"{name}: expected a dense tensor, found a {kind} one; call .to_dense() first")
+    if values.is_meta and type(values) in (torch.Tensor, torch.nn.Parameter):  # a subclass may stand for its own device
+        raise InputError(f"{name}: a tensor on the meta device has a shape and no numbers; load it first")
+    if values.is_quantized or values.is_complex():
+        raise InputError(f"{name}: expected real numbers, found dtype {values.dtype}")
+    return values.detach()
+
+
+def _stacked(rows: list[torch.Tensor], name: str) -> torch.Tensor:
+    if len({tuple(row.shape) for row in rows}) > 1:
+        raise InputError(f"{name}: expected a rectangular array, found rows of different lengths")
+    if len({row.device for row in rows}) > 1 or len({row.dtype for row in rows}) > 1:
+        raise InputError(f"{name}: expected tensors of one device and dtype, found several; join them first")
+    return torch.stack(rows)
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    """A seed that every generator takes: a whole number, zero or above.
+
+    >>> seed(7)
+    7
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise InputError(f"{name}: expected a whole number of at least 0, found {value!r}")
+    return int(value)
 
 
 def give_back(result: torch.Tensor, like: Any) -> Any:

@@ -18,11 +18,11 @@ from zoo.datasets import Dataset, canonical
 from zoo.datasets import load as load_dataset
 from zoo.engines.forward import Precision
 from zoo.engines.job import Job
-from zoo.engines.progress import progress as show_progress
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.model_facts import Facts
 from zoo.outputs import Outputs, Runs
+from zoo.progress import counted
 from zoo.resolver import Choice
 from zoo.resolver import resolve as resolve
 from zoo.store import SHARD_ROWS, Identity, RunFolder
@@ -199,7 +199,8 @@ def _complete(run: RunFolder, job: Job, options: _Options) -> None:
         if missing:
             total = sum(len(run.identity.rows(shard)) for shard in missing)
             engine = import_module(f"zoo.engines.{options.engine}")
-            with show_progress(f"{run.identity.name} on {run.identity.dataset}", total, options.progress) as report:
+            title = f"{run.identity.name} on {run.identity.dataset}"
+            with counted(title, total, options.progress, "pictures") as report:
                 engine.run(job, missing, options.devices, report)
         run.finish()
 

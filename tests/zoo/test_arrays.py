@@ -132,3 +132,46 @@ class TestStandIn:
             arrays.labels(upload([0, 1]), 2)
             with pytest.raises(InputError, match="row 0"):
                 arrays.logits(upload([[0.0, np.nan]]))
+
+
+class TestOddArrays:
+    def test_masked_entries_are_refused_and_a_mask_of_nothing_is_not(self):
+        masked = np.ma.masked_array([[0.1, 0.2], [0.3, 0.4]], mask=[[0, 1], [0, 0]])
+        with pytest.raises(InputError, match="x: 1 entries are masked; fill or drop them"):
+            arrays.tensor(masked, "x")
+        plain = arrays.tensor(np.ma.masked_array([[0.1, 0.2]], mask=False), "x")
+        assert plain.tolist() == [[0.1, 0.2]]
+
+    def test_lists_of_tensors_with_gradients(self):
+        rows = [torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0])]
+        joined = arrays.tensor(rows, "x")
+        assert joined.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert not joined.requires_grad
+        with pytest.raises(InputError, match="x: expected a rectangular array"):
+            arrays.tensor([torch.zeros(2), torch.zeros(3)], "x")
+        with pytest.raises(InputError, match="x: expected tensors of one device and dtype"):
+            arrays.tensor([torch.zeros(2), torch.zeros(2, dtype=torch.float64)], "x")
+        with pytest.raises(InputError, match="x: expected an array"):
+            arrays.tensor([[torch.zeros(2, requires_grad=True)], [torch.zeros(2)]], "x")
+
+    def test_tensors_without_plain_numbers(self):
+        with pytest.raises(InputError, match=r"x: expected a dense tensor, found a sparse_coo one; call \.to_dense"):
+            arrays.tensor(torch.eye(3).to_sparse(), "x")
+        with pytest.raises(InputError, match="x: a tensor on the meta device has a shape and no numbers"):
+            arrays.tensor(torch.empty(3, device="meta"), "x")
+        with pytest.raises(InputError, match=r"x: expected real numbers, found dtype torch\.complex64"):
+            arrays.tensor(torch.zeros(2, dtype=torch.complex64), "x")
+
+    @pytest.mark.parametrize("dtype", [">i8", ">i4", ">u2", ">u8", "<u8"])
+    def test_labels_of_either_byte_order(self, dtype):
+        assert arrays.labels(np.array([3, 0, 258], dtype)).tolist() == [3, 0, 258]
+
+    def test_labels_beyond_all_classes_do_not_turn_negative(self):
+        with pytest.raises(InputError, match="has the entry 18446744073709551615, expected whole numbers below"):
+            arrays.labels(np.array([2**64 - 1], np.uint64))
+
+    @pytest.mark.parametrize("seed", [-1, 1.5, True, None, "0"])
+    def test_seeds(self, seed):
+        with pytest.raises(InputError, match="seed: expected a whole number of at least 0"):
+            arrays.seed(seed)
+        assert arrays.seed(np.int32(5)) == 5

@@ -74,8 +74,20 @@ def test_a_perfectly_calibrated_model_has_no_error():
     assert expected_calibration_error(p, y) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_label_with_probability_zero_is_infinite():
-    assert negative_log_likelihood(np.array([[1.0, 0.0]]), [1]) == math.inf
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_label_with_probability_zero_counts_as_the_least_of_float32(dtype):
+    least = -math.log(np.finfo(np.float32).tiny)
+    assert negative_log_likelihood(np.array([[1.0, 0.0]], dtype), [1]) == pytest.approx(least)
+    assert negative_log_likelihood(np.array([[1.0, 0.0], [0.5, 0.5]], dtype), [1, 0]) == pytest.approx(
+        (least + math.log(2)) / 2
+    )
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("row", [[0.0, math.nan], [math.inf, 0.0], [-math.inf, -math.inf]])
+def test_rows_that_are_not_finite_become_no_probabilities(link, row):
+    with pytest.raises(InputError, match=r"logits: row 1 has NaN, \+inf or no finite value \(1 such rows\)"):
+        to_probabilities(np.array([[1.0, 2.0], row]), link=link)
 
 
 def test_one_class():

@@ -20,7 +20,9 @@ def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "soft
     >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
     tensor([[0.2689, 0.7311]])
     """
-    return arrays.give_back(torch.softmax(_exponents(arrays.tensor(logits, "logits"), temperature, link), -1), logits)
+    z = arrays.tensor(logits, "logits")
+    check_finite(z)
+    return arrays.give_back(torch.softmax(_exponents(z, temperature, link), -1), logits)
 
 
 def log_probabilities(logits: torch.Tensor, temperature: float = 1.0, link: Link = "softmax") -> torch.Tensor:
@@ -39,6 +41,16 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
         # softmax(log s) = s / sum(s): sigmoids that all underflow still have the right ratio.
         return torch.nn.functional.logsigmoid(z / temperature)
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
+
+
+def check_finite(logits: torch.Tensor) -> None:
+    """An error that names the first row with NaN, plus infinity, or every class masked."""
+    bad = ~torch.isfinite(logits.amax(-1))
+    if bad.any():
+        row = int(bad.reshape(-1).nonzero()[0])
+        raise InputError(
+            f"logits: row {row} has NaN, +inf or no finite value ({int(bad.sum())} such rows); expected finite logits"
+        )
 
 
 def check_temperature(temperature: Any) -> None:

@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     import pandas
 
 BINS = 15
+# A label of probability 0 counts as this: 0 stands for less than float32 can hold, and one such row must not hide the rest.
+SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def negative_log_likelihood(probs: Array, labels: Array) -> float:
-    """Mean of -log p(label) over examples; infinite where a label was given probability 0.
+    """Mean of -log p(label) over examples; a probability of 0 counts as the least that float32 holds, so at most 87.3.
 
     >>> round(negative_log_likelihood(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1]), 4)
     0.3993
     """
     p, y = _checked(probs, labels)
-    return float(arrays.total(-p.gather(1, y[:, None])[:, 0].log(), 0)) / len(y)
+    return float(arrays.total(surprise(p.gather(1, y[:, None])[:, 0]), 0)) / len(y)
+
+
+def surprise(p: Tensor) -> Tensor:
+    """-log p, with the one rule for a probability of 0: it counts as `SMALLEST`."""
+    return -p.clamp(min=SMALLEST).log()
 
 
 def brier_score(probs: Array, labels: Array) -> float:

@@ -10,6 +10,7 @@ import torch
 from zoo import arrays, files
 from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
+from zoo.calibration.metrics import surprise
 from zoo.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
@@ -134,7 +135,7 @@ def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
     if not 0 < share < 1:
         raise InputError(f"split: expected a share between 0 and 1, found {share}")
     # Rows sorted by class and shuffled within it, of which every (1/share)-th is taken: the counts come out even.
-    order = np.lexsort((np.random.default_rng(seed).permutation(len(y)), y))
+    order = np.lexsort((np.random.default_rng(arrays.seed(seed)).permutation(len(y)), y))
     steps = np.floor(np.arange(len(y) + 1) * share)
     chosen = np.zeros(len(y), bool)
     chosen[order] = np.diff(steps) > 0
@@ -197,7 +198,7 @@ def _fit(outputs: Outputs) -> TemperatureFit:
         return fit_temperature(column, labels, outputs.link, name)
     # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
     p = arrays.tensor(outputs.values.array(), name)
-    return fit_temperature(p.clamp(min=torch.finfo(p.dtype).tiny).log(), labels, "softmax", name)
+    return fit_temperature(-surprise(p if p.dtype == torch.float64 else p.float()), labels, "softmax", name)
 
 
 def _origin(held_out: Outputs) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import time
@@ -20,6 +21,7 @@ from zoo.errors import InputError, ZooError
 from zoo.model import Network
 from zoo.objectives import ObjectiveHead
 from zoo.preprocessing import Pipeline
+from zoo.progress import Bar
 from zoo.training import checkpoints, loading, optimisation
 from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
 from zoo.training.checkpoints import Checkpoint
@@ -27,7 +29,6 @@ from zoo.training.evaluation import evaluate
 from zoo.training.measures import Tally
 from zoo.training.optimisation import prefixed, under
 from zoo.training.processes import Processes
-from zoo.training.progress import Bar
 from zoo.training.randomness import For, seed_network, seed_of
 from zoo.training.recipes import Recipe
 from zoo.training.shared_norm import SharedBatchNorm
@@ -73,7 +74,7 @@ def fit(
         run = _Run(network, train_set, recipe, folder, dict(about or {}), checkpoint_every, workers)
         if resume:
             run.resume()
-        with Bar(title, run.total, run.step, recipe.batch_size, progress and run.processes.main) as bar:
+        with Bar(title, run.total, progress and run.processes.main, run.step) as bar:
             run.train(bar)
         return run.finish()
 
@@ -154,8 +155,11 @@ class _Run:
             loss = self._learn(pixels.to(self.processes.device, non_blocking=True), labels, rows)
             self.step += 1
             self.seconds = before + time.monotonic() - began
-            bar.advance(epoch + 1, loss)
+            bar.advance(state=functools.partial(self._state, epoch + 1, loss))
         self._finish_epoch(epoch + 1)
+
+    def _state(self, epoch: int, loss: Tensor, steps: float) -> str:
+        return f"epoch {epoch}  loss {float(loss):.3f}  {steps * self.recipe.batch_size:.0f} images/s"
 
     def _learn(self, pixels: Tensor, labels: Tensor, rows: slice) -> Tensor:
         recipe, step = self.recipe, self.step
