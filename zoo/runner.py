@@ -74,7 +74,7 @@ def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]
     """Names and models with patterns replaced by the names of the models they match, each once.
 
     >>> resolve(["resnet50-co*", "timm:resnet18"])
-    ['resnet50-cosine', 'timm:resnet18']
+    ['resnet50-cosine.in1k', 'timm:resnet18']
     """
     found: dict[str, str | Model] = {}
     for entry in [models] if isinstance(models, (str, Model)) else models:
@@ -86,7 +86,8 @@ def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]
                 raise UnknownName(f"no model matches {entry!r}; `zoo list` shows what there is")
             found |= {name: name for name in matching}
         else:
-            found[entry] = entry
+            full = registry.resolve(entry)
+            found[full] = full
     if not found:
         raise InputError("expected at least one model, found none")
     return list(found.values())
@@ -124,8 +125,7 @@ def _subject(model: "str | Model", weights: bool, dataset: Dataset, options: _Op
     if facts is None:
         loaded = load("cpu")
         facts = model_facts.of_model(loaded, weights)
-        # loading may have trained the model, which gives it another card
-        model_facts.remember(facts, registry.card(model), weights, classes, options.home)
+        model_facts.remember(facts, card, weights, classes, options.home)
         if options.engine == "local":
             load = functools.partial(_replica, loaded)
     return _Subject(facts, load)

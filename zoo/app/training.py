@@ -33,8 +33,9 @@ def train(
 ) -> None:
     """Train models by their recipes; the result is found by name at once.
 
-    Settings that are not given are the papers' own for the dataset. A finished model is left alone; one that was
-    stopped goes on where it left off. Several devices or machines: start it with torchrun or accelerate launch.
+    Settings are the papers' own for the dataset; with others the model needs a name of its own (--as). A finished model
+    is left alone; one that was stopped goes on where it left off. Several devices or machines: start it with torchrun or
+    accelerate launch.
 
     [dim]zoo train 'resnet8-*' --data digits --seeds 2[/dim]
 

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from zoo import names, settings
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.names import near
 from zoo.outputs import Runs
@@ -58,7 +59,8 @@ def _answers(run: RunFolder, pattern: str) -> bool:
     name, at, digest = pattern.partition("@")
     if at and digest:
         return run.identity.name == name and run.identity.digest().startswith(digest)
-    return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
+    full = names.full(pattern, settings.default_dataset())
+    return run.identity.name in (pattern, full) or fnmatch.fnmatchcase(run.identity.name, pattern)
 
 
 def _on_dataset(runs: list[RunFolder], data: str) -> list[RunFolder]:
