@@ -175,6 +175,7 @@ class Card:
             yield dataclasses.replace(
                 self, name=member.name, title=member.name, training=training, link=member.link or self.link,
                 reference=member.reference, sha256=member.sha256, sweep=[],
+                body=self.body.replace(f"# {self.title}", f"# {member.name}", 1),
             )  # fmt: skip
 
     def matches(self, **fields: Any) -> bool:

@@ -31,6 +31,7 @@ def card(parts: RecipeName) -> Card:
             name=name,
             training=dataclasses.replace(first.training, seed=parts.seed),
             sha256=None,
+            title=first.title.replace(first.name, name),
             body=first.body.replace(first.name, name),
             path=None,
         )

@@ -253,6 +253,8 @@ def _of_library(name: str) -> Card:
     if prefix not in known:
         expected = ", ".join(known)
         raise UnknownName(f"unknown model {name!r}: before the colon expected one of {expected}{near(prefix, known)}")
+    if not id:
+        raise InputError(f"name {name!r}: expected a model after {prefix}:")
     return known[prefix].describe(id, name)
 
 

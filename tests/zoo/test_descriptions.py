@@ -17,10 +17,12 @@ from PIL import Image
 from timm.data import create_transform, resolve_data_config
 from torchvision import transforms
 
+from zoo import hub
 from zoo.cards import Transform, parse, write
-from zoo.catalogue import describe, hub, tags
-from zoo.catalogue import transformers as from_transformers
 from zoo.errors import InputError, MissingWeights, UnknownName
+from zoo.registry import card as describe
+from zoo.sources import tags
+from zoo.sources import transformers as from_transformers
 
 
 def steps(pipeline: transforms.Compose) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def test_no_network_is_built_to_describe_a_model() -> None:
         ("open_clip:ViT-B-32/zzz", "it has openai, laion400m_e31"),
         ("timm:dpn68.zzz", "dpn68.mx_in1k"),
         ("tim:resnet50", "did you mean timm"),
-        ("resnet50", "a name without a card starts with timm:"),
+        ("resnet50", "unknown model"),
     ],
 )
 def test_an_unknown_name_offers_near_ones(name: str, near: str) -> None:
