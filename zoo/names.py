@@ -104,6 +104,17 @@ def bare(name: str) -> str:
     return name if parts is None else str(replace(parts, dataset=None))
 
 
+def among(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that is meant: itself, or the only one that is `name` on some dataset.
+
+    >>> among("resnet8-cosine", ["resnet8-cosine.digits", "resnet8-softmax.digits"])
+    'resnet8-cosine.digits'
+    """
+    known = list(known)
+    alike = [name] if name in known else [other for other in known if bare(other) == name]
+    return alike[0] if len(alike) == 1 else None
+
+
 def canonical_dataset(name: str) -> str:
     """A dataset as names and specs call it.
 

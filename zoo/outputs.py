@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from zoo import arrays, names, settings
+from zoo import arrays, names
 from zoo.alignment import align as align
 from zoo.alignment import check_unique as check_unique
 from zoo.arrays import Array
@@ -213,8 +213,8 @@ class Runs(Mapping[str, Outputs]):
         self._outputs = {o.name: o for o in items}
 
     def __getitem__(self, name: str) -> Outputs:
-        full = name if name in self._outputs else names.full(name, settings.default_dataset())
-        if full not in self._outputs:
+        full = names.among(name, self._outputs)
+        if full is None:
             raise UnknownName(f"no outputs of {name!r} among these runs{names.near(name, self._outputs)}")
         return self._outputs[full]
 

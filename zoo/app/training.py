@@ -39,7 +39,7 @@ def train(
 
     [dim]zoo train 'resnet8-*' --data digits --seeds 2[/dim]
 
-    [dim]zoo train resnet50-cosine --data in1k --set tau=0.07 --as r50-cos07[/dim]
+    [dim]zoo train resnet50-cosine.in1k --set tau=0.07 --as r50-cos07[/dim]
     """
     from zoo import training
 
