@@ -19,6 +19,7 @@ from zoo.errors import ZooError, ZooWarning
 
 _SCHEMA = 1
 _read: dict[str, tuple[list[int], Card | None]] = {}  # by path: size and time of change, the card or None for a bad one
+_expanded: list[Any] = [[], {}]  # the shipped cards that were last taken apart, and their models
 
 
 def shipped_folder() -> Path:
@@ -29,7 +30,10 @@ def shipped_folder() -> Path:
 
 def shipped() -> dict[str, Card]:
     """Every shipped model by name, sweeps taken apart."""
-    return {member.name: member for card in read(shipped_folder()) for member in card.expand()}
+    found = read(shipped_folder())
+    if [id(card) for card in found] != [id(card) for card in _expanded[0]]:
+        _expanded[:] = found, {member.name: member for card in found for member in card.expand()}
+    return dict(_expanded[1])
 
 
 def read(folder: Path) -> list[Card]:

@@ -89,8 +89,9 @@ def test_saving_twice():
     path.to_model("twice")
     with pytest.raises(InputError, match=r"twice: .* exists already; .* overwrite=True"):
         path.to_model("twice")
+    named = path_of(["a", "b", "c"], [card(name, dataset="digits") for name in "abc"])
     with pytest.raises(InputError, match="cannot be called like one of its members"):
-        path.to_model(next(iter(path.weights)))
+        named.to_model(next(iter(named.weights)))
     assert path.to_model("twice", title="Again", overwrite=True).title == "Again"
 
 

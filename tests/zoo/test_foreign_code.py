@@ -17,9 +17,8 @@ SWITCHES = {
     "from_pretrained": ("trust_remote_code", False),
     "from_config": ("trust_remote_code", False),
     "pipeline": ("trust_remote_code", False),
-    "snapshot_module": ("trust_remote_code", False),
     "torch.load": ("weights_only", True),
-    "torch.hub.load": ("trust_repo", "never"),  # which is no value it takes: not to be used
+    "torch.hub.load": ("trust_repo", False),
     "np.load": ("allow_pickle", False),
     "numpy.load": ("allow_pickle", False),
     "open_clip.create_model": ("weights_only", True),
