@@ -6,12 +6,11 @@ names the card and the field.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-import yaml
 
 from zoo import sources, typed
 from zoo.errors import InputError
@@ -238,6 +237,8 @@ def read(path: Path) -> Card:
 
 def write(card: Card) -> str:
     """The card as Markdown text that `parse` reads back to an equal card; its title stands in for a body it lacks."""
+    import yaml
+
     fields = typed.plain(card)
     order = ["name", "source", "id", *fields]  # the library's own name belongs beside ours
     block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
@@ -261,12 +262,14 @@ _TASKS = {"zero-shot": "zero-shot-image-classification", "none": "image-feature-
 
 def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     """Front matter and the Markdown below it."""
+    import yaml  # takes longer to load than all cards do from their cache
+
     opening, _, rest = text.partition("\n")
     head, closing, body = f"\n{rest}\n".partition("\n---\n")
     if opening.rstrip() != "---" or not closing:
         raise InputError(f"{where}: expected YAML front matter between two lines of ---")
     try:
-        front = yaml.load(head, Loader=_Loader)
+        front = yaml.load(head, Loader=_loader())
     except yaml.YAMLError as error:
         raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(front, dict):
@@ -274,13 +277,18 @@ def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     return front, body.strip()
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+@functools.cache
+def _loader() -> Any:
     """YAML's safe loader, except that a key given twice is an error rather than a silent overwrite."""
+    import yaml
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(mapping) < len(node.value):
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.YAMLError(f"key {twice!r} is given twice")
-        return mapping
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            if len(mapping) < len(node.value):
+                keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+                twice = next(key for key in keys if keys.count(key) > 1)
+                raise yaml.YAMLError(f"key {twice!r} is given twice")
+            return mapping
+
+    return Loader

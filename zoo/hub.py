@@ -6,8 +6,6 @@ The caches are looked at first, the hub is asked once and briefly, and none of t
 import os
 import re
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
@@ -99,6 +97,9 @@ def linked(text: str) -> str | None:
 
 def answers(endpoint: str) -> bool:
     """Whether the hub can be reached right now. Asked in a thread: looking up a name obeys no time-out of ours."""
+    import urllib.error
+    import urllib.request
+
     answered = threading.Event()
 
     def ask() -> None:

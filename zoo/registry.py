@@ -37,8 +37,8 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     training (`objective="cosine"`), or a hyper-parameter (`tau=0.05`). For a number a pair means a range
     (`accuracy=(74, 78)`; None leaves a side open), and a list any of its values.
 
-    >>> list("resnet50-cosine"), list("resnet50-*", objective="sigmoid")
-    (['resnet50-cosine.in1k'], ['resnet50-sigmoid.in1k'])
+    >>> list("resnet50-cosine"), list("resnet8-*", tau=0.15)
+    (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
     """
     every = known_models()
     for field in fields:
@@ -52,7 +52,13 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a full name, or what it is without its dataset, matches a pattern."""
+    """Whether a full name, or what it is without its dataset, matches a pattern.
+
+    >>> matches("resnet50-cosine.in1k", "*-cosine.imagenet-1k"), matches("resnet50-cosine.in1k", "*-cosine")
+    (True, True)
+    """
+    parts = names.parse_recipe(pattern)
+    pattern = str(parts) if parts else pattern  # its dataset may go by another name
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(names.bare(name), pattern)
 
 
