@@ -7,6 +7,7 @@ from zoo.errors import InputError
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the least difference to the greatest
 _UNKNOWN = "unknown"
+_PRETRAINED = ("contrastive", "self-supervised")  # where the objective says which framework of its kind it is
 
 
 def category(a: Card, b: Card) -> Category | None:
@@ -17,6 +18,7 @@ def category(a: Card, b: Card) -> Category | None:
 
     As in the paper's tables, depth and width of one family are hyper-parameters (ResNet-101x0.5 against ResNet-50), and so
     is label smoothing: a supervised objective, its settings and the kind of head count as `hparam`, never as `fwork`.
+    Another objective of pre-training is another framework: DINO against MAE is `fwork`.
 
     >>> from zoo.cards import Training
     >>> def card(family, architecture, dataset="imagenet-1k", framework="supervised", **hyperparameters):
@@ -41,6 +43,8 @@ def category(a: Card, b: Card) -> Category | None:
         return None
     if a.framework != b.framework:
         return "fwork"
+    if a.framework in _PRETRAINED and a.objective != b.objective:
+        return None if _UNKNOWN in (a.objective, b.objective) else "fwork"
     if a.family != b.family:
         return "arch"
     return "reinit" if _settings(a) == _settings(b) else "hparam"

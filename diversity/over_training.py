@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoo import files, recipes
+from zoo import trained
 from zoo.errors import InputError
 from zoo.names import check_safe
+from zoo.registry import resolve
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LOG = "log.jsonl"  # beside the weights, a line an epoch
 SPLITS = {"train": "class_separation", "holdout": "holdout_class_separation"}
 
 
@@ -39,9 +39,10 @@ def separation_over_training(models: str | Sequence[str] | Mapping[str, Iterable
 
 
 def _read(name: str) -> list[Any]:
-    path = recipes.weights_path(check_safe(name)).with_name(LOG)
-    if not path.is_file():
-        raise InputError(f"{name}: there is no training log at {path}; it is kept of models trained here with `zoo train`")
-    return [
-        files.parse_json(line, f"{path}, line {number}") for number, line in enumerate(path.read_bytes().splitlines(), 1)
-    ]
+    folder = trained.path(check_safe(resolve(name))).parent
+    log = trained.log(folder)
+    if not log:
+        raise InputError(
+            f"{name}: there is no training log at {folder / trained.LOG}; it is kept of models trained here with `zoo train`"
+        )
+    return log

@@ -73,7 +73,7 @@ def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "
     if base is None:
         pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
     else:
-        pairs = [(names.index(runs[base].name), j) for j in range(len(names)) if names[j] != base]
+        pairs = [(names.index(runs[base].name), j) for j in range(len(names)) if names[j] != runs[base].name]
     counts = _counts(list(runs.values()), pairs, labels)
     table = from_split_cells(arrays.host(counts))
     columns: dict[str, Any] = {

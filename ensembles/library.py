@@ -62,8 +62,10 @@ class Library:
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and self.runs is None:
             name = int(name)
         if name not in self.names:
-            from zoo.names import near
+            from zoo.names import among, near
 
+            if isinstance(name, str) and (full := among(name, map(str, self.names))):
+                return self.names.index(full)
             known = [str(known) for known in self.names]
             hint = near(str(name), known) if isinstance(self.names[0], str) else f"; expected 0..{len(self) - 1}"
             raise InputError(f"{what} {name!r} is not among these {len(self)} models{hint}")

@@ -8,7 +8,7 @@ import numpy as np
 from zoo import files, settings
 from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
 from zoo.errors import InputError
-from zoo.names import check_safe
+from zoo.names import check_own
 from zoo.outputs import Outputs
 from zoo.registry import known_models
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def save_path(path: "Path", name: str, title: str = "", overwrite: bool = False) -> Card:
     """Write the best ensemble of a path to the user's cards, `<home>/cards/NAME.md`, and return its card."""
-    check_safe(name, "ensemble name")
+    check_own(name, "ensemble name")
     runs, weights = path.runs, path.weights
     if runs is None or isinstance(weights, np.ndarray):
         raise InputError(f"{name}: the members are arrays, not models; search Runs to save an ensemble that can be loaded")
@@ -27,8 +27,9 @@ def save_path(path: "Path", name: str, title: str = "", overwrite: bool = False)
     if name in weights:
         raise InputError(f"{name}: an ensemble cannot be called like one of its members")
     taken = {known.lower(): card for known, card in known_models().items()}.get(name.lower())
-    if taken is not None and (taken.source != "ensemble" or taken.name != name or not overwrite):
-        hint = ", or pass overwrite=True" if taken.source == "ensemble" and taken.name == name else ""
+    own = taken is not None and bool(taken.members) and taken.name == name
+    if taken is not None and not (own and overwrite):
+        hint = ", or pass overwrite=True" if own else ""
         raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
     card = Card(
         name=name,

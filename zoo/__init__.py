@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zoo.model import Model as Model
     from zoo.outputs import Outputs as Outputs
     from zoo.outputs import Runs as Runs
+    from zoo.registry import availability as availability
     from zoo.registry import card as card
     from zoo.registry import list as list
     from zoo.registry import load as load
@@ -32,6 +33,7 @@ _HOMES = {
     "Model": "model",
     "Outputs": "outputs",
     "Runs": "outputs",
+    "availability": "registry",
     "calibrate": "calibration",
     "card": "registry",
     "import_outputs": "importing",
@@ -46,8 +48,8 @@ _HOMES = {
 _SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives", "store", "training")
 
 __all__ = [
-    "Card", "Model", "Outputs", "Runs", "calibrate", "calibration", "card", "datasets", "import_outputs", "layers", "list",
-    "load", "objectives", "register", "run", "train", "verify",
+    "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "datasets", "import_outputs",
+    "layers", "list", "load", "objectives", "register", "run", "train", "verify",
 ]  # fmt: skip
 
 

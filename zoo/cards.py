@@ -6,18 +6,16 @@ names the card and the field.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from zoo import typed
+from zoo import sources, typed
 from zoo.errors import InputError
 from zoo.names import check_safe
 
-Source = Literal["timm", "open_clip", "transformers", "packaged", "local", "recipe", "ensemble", "reference"]
 Framework = Literal["supervised", "contrastive", "self-supervised", "distilled", "pseudo-label", "unknown"]
 Link = Literal["softmax", "sigmoid"]
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
@@ -90,6 +88,7 @@ class SweepMember:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     objective: str | None = None
     link: Link | None = None
+    sha256: str | None = None  # of its weights, where they are shipped beside the card
     reference: list[Reference] = field(default_factory=list)
 
 
@@ -113,7 +112,7 @@ class Card:
     """
 
     name: str
-    source: Source
+    source: str  # where its network comes from: one of `zoo.sources.NAMES`
     family: str  # architecture family: depth and width of one family count as hyper-parameters
     architecture: str
     labels: str  # the label set the head predicts: `imagenet-1k`, `digits`, ...; `none` for a bare encoder
@@ -174,7 +173,8 @@ class Card:
             )
             yield dataclasses.replace(
                 self, name=member.name, title=member.name, training=training, link=member.link or self.link,
-                reference=member.reference, sweep=[],
+                reference=member.reference, sha256=member.sha256, sweep=[],
+                body=self.body.replace(f"# {self.title}", f"# {member.name}", 1),
             )  # fmt: skip
 
     def matches(self, **fields: Any) -> bool:
@@ -192,7 +192,6 @@ FIELD_NAMES = {f.name for f in dataclasses.fields(Card)} | {
     "objective", "dataset", "framework", "hyperparameters", "seed", "input_size", "accuracy",
 }  # fmt: skip
 _NOT_IN_BLOCK = {"license", "title", "body", "path"}
-_FROM_ELSEWHERE = {"timm", "open_clip", "transformers", "packaged"}  # sources that bring weights and a transform along
 
 
 def parse(text: str, where: str) -> Card:
@@ -216,8 +215,10 @@ def parse(text: str, where: str) -> Card:
     card = typed.build(Card, block | {"license": front["license"], "title": title, "body": body}, where, "zoo")
     for name in (card.name, *(member.name for member in card.sweep)):
         check_safe(name, f"{where}: name")
-    for name in ("id", "transform"):
-        if card.source in _FROM_ELSEWHERE and getattr(card, name) is None:
+    if card.source not in sources.NAMES:
+        raise InputError(f"{where}: field 'zoo.source' is {card.source!r}, expected one of {', '.join(sources.NAMES)}")
+    for name in sources.get(card.source).needs:
+        if getattr(card, name) is None:
             raise InputError(f"{where}: field 'zoo.{name}' is missing, which a model from {card.source} needs")
     return card
 
@@ -236,12 +237,14 @@ def read(path: Path) -> Card:
 
 def write(card: Card) -> str:
     """The card as Markdown text that `parse` reads back to an equal card; its title stands in for a body it lacks."""
+    import yaml
+
     fields = typed.plain(card)
     order = ["name", "source", "id", *fields]  # the library's own name belongs beside ours
     block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
     front: dict[str, Any] = {"license": card.license}
-    if card.source in ("timm", "open_clip", "transformers"):
-        front["library_name"] = card.source
+    if library := sources.get(card.source).library:
+        front["library_name"] = library
     task = _TASKS.get(card.head, "image-classification")
     front |= {
         "pipeline_tag": task,
@@ -259,12 +262,14 @@ _TASKS = {"zero-shot": "zero-shot-image-classification", "none": "image-feature-
 
 def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     """Front matter and the Markdown below it."""
+    import yaml  # takes longer to load than all cards do from their cache
+
     opening, _, rest = text.partition("\n")
     head, closing, body = f"\n{rest}\n".partition("\n---\n")
     if opening.rstrip() != "---" or not closing:
         raise InputError(f"{where}: expected YAML front matter between two lines of ---")
     try:
-        front = yaml.load(head, Loader=_Loader)
+        front = yaml.load(head, Loader=_loader())
     except yaml.YAMLError as error:
         raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(front, dict):
@@ -272,13 +277,18 @@ def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     return front, body.strip()
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+@functools.cache
+def _loader() -> Any:
     """YAML's safe loader, except that a key given twice is an error rather than a silent overwrite."""
+    import yaml
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(mapping) < len(node.value):
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.YAMLError(f"key {twice!r} is given twice")
-        return mapping
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            if len(mapping) < len(node.value):
+                keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+                twice = next(key for key in keys if keys.count(key) > 1)
+                raise yaml.YAMLError(f"key {twice!r} is given twice")
+            return mapping
+
+    return Loader

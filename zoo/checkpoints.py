@@ -3,9 +3,11 @@
 import pickle
 import warnings
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,11 +25,16 @@ def read(path: Path, name: str) -> dict[str, Tensor]:
     """
     path = path.resolve()  # the hub's cache is made of links
     if path.suffix == ".safetensors":
-        with warnings.catch_warnings():
-            # The map is read-only, and so are we: loading a state dictionary copies.
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            return {key: torch.from_numpy(values) for key, values in tensorfile.read(path).tensors.items()}
+        return as_torch(tensorfile.read(path).tensors)
     return unwrap(_read_torch(path, name), f"{name}: {path}")
+
+
+def as_torch(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """The arrays of a memory-mapped file as tensors that share its memory."""
+    with warnings.catch_warnings():
+        # The map is read-only, and so are we: loading a state dictionary copies.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return {key: torch.from_numpy(values) for key, values in arrays.items()}
 
 
 def unwrap(value: Any, where: str) -> dict[str, Tensor]:

@@ -44,7 +44,7 @@ class Model:
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
     >>> model
-    <Model resnet8-cosine: 10 classes, 0.1 M parameters, on cpu>
+    <Model resnet8-cosine.digits: 10 classes, 0.1 M parameters, on cpu>
     >>> pictures = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     >>> model.embed(pictures).shape, model.predict(pictures).shape
     (torch.Size([2, 64]), torch.Size([2, 10]))

@@ -1,8 +1,8 @@
 """What must be known of a model before its outputs can be looked up, remembered so that finding them takes no model.
 
 Weights are hashed when a model is loaded. The hash is then kept under all that could change it without being noticed: the
-card, the versions of the libraries, and the size and times of every file of weights in the zoo's home. When any of these
-differs the model is loaded again and hashed again; its outputs are computed again only if the hash is another one.
+card, the versions of the libraries, and the size and times of the model's own files. When any of these differs the model is
+loaded again and hashed again; its outputs are computed again only if the hash is another one.
 """
 
 import importlib.metadata
@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo import cards, files, settings
+from zoo import cards, files, registry, settings, sources
+from zoo import weights as weights_register
 from zoo.cards import Card, Link
 from zoo.errors import ZooError
+from zoo.sources.base import head_file
 from zoo.store.layout import card_text
 
 if TYPE_CHECKING:
@@ -79,19 +81,16 @@ def _versions() -> list[str]:
 
 
 def _stamps(card: Card) -> list[str]:
-    """Size and times of every file that could hold this model's weights or the hash they must have."""
-    home = settings.home()
-    places = [home / "hashes.json", *sorted((home / "weights").rglob("*")), *sorted((home / "cards").rglob("*"))]
-    local = [card.id] if card.source == "local" and card.id else []
-    local += [member.name.removeprefix("file:") for member in card.members if member.name.startswith("file:")]
-    for path in (Path(place).expanduser() for place in local):
-        places += sorted(path.rglob("*")) if path.is_dir() else [path]
-    stamps = []
-    for path in places:
-        name = path.relative_to(home) if path.is_relative_to(home) else path
-        try:
-            stat = path.stat()
-            stamps.append(f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
-        except OSError:
-            stamps.append(f"{name} absent")
+    """What shows whether the weights are still the same: recorded hashes, size and times of the model's own files."""
+    home, stamps = settings.home(), []
+    for own in registry.made_of(card):
+        stamps += [f"{own.name} {name} {value}" for name, value in weights_register.recorded(own).items()]
+        places = [*sources.get(own.source).files(own), *([head_file(own)] if own.head == "linear" else [])]
+        for path in places:
+            name = path.relative_to(home) if path.is_relative_to(home) else path
+            try:
+                stat = path.stat()
+                stamps.append(f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+            except OSError:
+                stamps.append(f"{name} absent")
     return stamps

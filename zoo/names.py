@@ -1,15 +1,24 @@
-"""Names: what is allowed in one, which known names are near a mistaken one, and the grammar of recipe names."""
+"""Names: what is allowed in one, which known names are near a mistaken one, and the grammar of recipe names.
+
+A recipe's full name is `arch-objective[-sSEED].dataset`. What a person types may leave the dataset out or call it
+otherwise; `full` turns it into the full name, everywhere the same way and without looking at a file. Every name of this
+form is a recipe's, so a card of one's own cannot have it.
+"""
 
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoo.errors import InputError
+from zoo.objectives import names as objectives
 
 MAX_BYTES = 120
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNORECASE)
+_DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in1k"}
+_LABEL_SETS = {"in1k": "imagenet-1k"}  # what cards call data that names call otherwise
+_ROWS = re.compile(r"\[\d*:\d*\]\Z")
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -34,6 +43,13 @@ def check_safe(name: str, what: str = "name") -> str:
     return name
 
 
+def check_own(name: str, what: str = "name") -> str:
+    """`name` if a user may give it to a model of their own: safe, and not of the form that means a recipe."""
+    if parse_recipe(check_safe(name, what)) is not None:
+        raise InputError(f"{what} {name!r} has the form ARCHITECTURE-OBJECTIVE, which always means a recipe; choose another")
+    return name
+
+
 @dataclass(frozen=True)
 class RecipeName:
     """`arch-objective[-sSEED][.dataset]`, e.g. `resnet50-cosine-s2.in1k`."""
@@ -48,20 +64,80 @@ class RecipeName:
         return f"{self.architecture}-{self.objective}{seed}{'.' + self.dataset if self.dataset else ''}"
 
 
-def parse_recipe(name: str, architectures: Iterable[str] | None, objectives: Iterable[str]) -> RecipeName | None:
-    """The parts of a recipe name, or None where it is not of that form; any architecture will do where none are given.
+def parse_recipe(name: str) -> RecipeName | None:
+    """The parts of a recipe name, its dataset by its canonical name; None where the name is not of that form.
 
     Both parts may contain hyphens (`wrn-16-8-label-smoothing`), so the known objectives decide where to cut. `.` may stand
     in an architecture too, so the dataset is what follows the last one after the objective.
 
-    >>> str(parse_recipe("wrn-16-8-label-smoothing-s3.cifar10", None, ["label-smoothing"]).architecture)
-    'wrn-16-8'
+    >>> parse_recipe("wrn-16-8-label-smoothing-s3.cifar10")
+    RecipeName(architecture='wrn-16-8', objective='label-smoothing', seed=3, dataset='cifar10')
+    >>> str(parse_recipe("resnet50-cosine-s0.imagenet-1k"))
+    'resnet50-cosine.in1k'
     """
-    objective = "|".join(re.escape(o) for o in sorted(objectives, key=len, reverse=True))
-    form = re.compile(
-        rf"(?P<arch>.+?)-(?P<objective>(?:{objective})(?:\+(?:{objective}))*)(?:-s(?P<seed>\d+))?(?:\.(?P<data>[a-z0-9-]+))?\Z"
-    )
-    match = form.match(name)
-    if not match or (architectures is not None and match["arch"] not in set(architectures)):
+    objective = "|".join(re.escape(known) for known in sorted(objectives.known(), key=len, reverse=True))
+    form = rf"(.+?)-((?:{objective})(?:\+(?:{objective}))*)(?:-s(\d{{1,10}}))?(?:\.([a-z0-9-]+))?\Z"
+    match = re.match(form, name)
+    if match is None:
         return None
-    return RecipeName(match["arch"], match["objective"], int(match["seed"] or 0), match["data"])
+    architecture, objective, seed, dataset = match.groups()
+    return RecipeName(architecture, objective, int(seed or 0), dataset and canonical_dataset(dataset))
+
+
+def full(name: str, default_dataset: str) -> str:
+    """The full name of what was typed; a name that is not a recipe's is itself.
+
+    >>> full("resnet50-cosine", "digits"), full("resnet50-cosine-s0.imagenet-1k", "digits"), full("clip-vit-b32", "digits")
+    ('resnet50-cosine.digits', 'resnet50-cosine.in1k', 'clip-vit-b32')
+    """
+    parts = None if ":" in name else parse_recipe(name)
+    return name if parts is None else str(replace(parts, dataset=parts.dataset or dataset_name(default_dataset)))
+
+
+def bare(name: str) -> str:
+    """A recipe's name without its dataset; any other name as it is.
+
+    >>> bare("resnet50-cosine-s2.in1k"), bare("resnet50-ra-wd-0.001")
+    ('resnet50-cosine-s2', 'resnet50-ra-wd-0.001')
+    """
+    parts = None if ":" in name else parse_recipe(name)
+    return name if parts is None else str(replace(parts, dataset=None))
+
+
+def among(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that is meant: itself, or the only one that is `name` on some dataset.
+
+    >>> among("resnet8-cosine", ["resnet8-cosine.digits", "resnet8-softmax.digits"])
+    'resnet8-cosine.digits'
+    """
+    known = list(known)
+    alike = [name] if name in known else [other for other in known if bare(other) == name]
+    return alike[0] if len(alike) == 1 else None
+
+
+def canonical_dataset(name: str) -> str:
+    """A dataset as names and specs call it.
+
+    >>> canonical_dataset("imagenet-1k"), canonical_dataset("cifar10")
+    ('in1k', 'cifar10')
+    """
+    return _DATASET_ALIASES.get(name, name)
+
+
+def dataset_name(spec: str) -> str:
+    """The dataset of a spec, as it can stand in a model's name: what a path or a repository ends in, where it is one.
+
+    >>> dataset_name("cifar10:train[:100]"), dataset_name("folder:/data/My Birds"), dataset_name("hf:me/cats:train")
+    ('cifar10', 'my-birds', 'cats')
+    """
+    kind, _, place = _ROWS.sub("", spec).partition(":")
+    if kind not in ("folder", "parquet", "hf"):
+        return canonical_dataset(kind)
+    place = place.partition(":")[0] if kind == "hf" else place
+    last = place.rstrip("/").rpartition("/")[2].removesuffix(".parquet")
+    return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-") or kind
+
+
+def label_set(dataset: str) -> str:
+    """What cards call the data and the classes of a dataset: `imagenet-1k` for `in1k`."""
+    return _LABEL_SETS.get(dataset, dataset)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from zoo import arrays
+from zoo import arrays, names
 from zoo.alignment import align as align
 from zoo.alignment import check_unique as check_unique
 from zoo.arrays import Array
@@ -221,11 +221,10 @@ class Runs(Mapping[str, Outputs]):
         self._outputs = {o.name: o for o in items}
 
     def __getitem__(self, name: str) -> Outputs:
-        if name not in self._outputs:
-            from zoo.names import near
-
-            raise UnknownName(f"no outputs of {name!r} among these runs{near(name, self._outputs)}")
-        return self._outputs[name]
+        full = names.among(name, self._outputs)
+        if full is None:
+            raise UnknownName(f"no outputs of {name!r} among these runs{names.near(name, self._outputs)}")
+        return self._outputs[full]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._outputs)

@@ -1,95 +1,127 @@
-"""Models trained by our own recipes, by name alone: `arch-objective[-sSEED][.dataset]`.
+"""The card of a recipe, from its full name alone: `arch-objective[-sSEED].dataset`.
 
-A shipped card is the recipe as its paper gives it. A name without a dataset means the default dataset, and what was trained
-on this machine has a card of its own that goes before the shipped one. None of this loads torch.
+A shipped card is the recipe as its paper gives it, from seed 0. Another seed is the same card with another seed; anything
+else (a combination of objectives, another dataset, any architecture of timm's) has the settings that `zoo train` uses.
+Nothing that was trained, loaded or saved here plays a part. None of this loads torch where a paper's architecture and one
+of the known datasets are named.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from pathlib import Path
 
-from zoo import settings
-from zoo.cards import Card, Training
-from zoo.errors import MissingWeights
-from zoo.names import RecipeName, parse_recipe
-from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
+from zoo import card_index
+from zoo.cards import Card, Link, Training, Transform
+from zoo.errors import UnknownName
+from zoo.names import RecipeName, label_set, near
+from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.objectives.tuned import defaults
+from zoo.training.published import recipe as published_recipe
 
 EMBEDDED_DATASET = "digits"  # ships inside scikit-learn
-_SHORT = {"imagenet-1k": "in1k"}
 
 
-def parse(name: str, known: Mapping[str, Card]) -> RecipeName | None:
-    """The parts of a recipe's name, or None where it is not one. Any architecture of timm's will do."""
-    found = parse_recipe(name, None, OBJECTIVES)
-    trained_here = {card.architecture for card in known.values() if card.source == "recipe"}
-    if found is None or found.architecture in {*SMALL_ARCHITECTURES, *trained_here}:
-        return found
+def card(parts: RecipeName) -> Card:
+    """The card of a full name; an error where its architecture or its dataset is not known."""
+    name, shipped = str(parts), card_index.shipped()
+    if name in shipped:
+        return shipped[name]
+    first = shipped.get(str(dataclasses.replace(parts, seed=0)))
+    if first is not None:
+        return dataclasses.replace(
+            first,
+            name=name,
+            training=dataclasses.replace(first.training, seed=parts.seed),
+            sha256=None,
+            title=first.title.replace(first.name, name),
+            body=first.body.replace(first.name, name),
+            path=None,
+        )
+    return made(parts)
+
+
+def made(parts: RecipeName) -> Card:
+    """The card of a full name from the settings of its recipe, as if none were shipped."""
+    dataset = parts.dataset or ""
+    check_dataset(dataset, str(parts))
+    check_architecture(parts.architecture, str(parts))
+    recipe = published_recipe(parts.architecture, parts.objective, dataset)
+    settings = objective_settings(parts.objective, dataset) | recipe.settings
+    return describe(parts, settings, recipe.transform)
+
+
+def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: Transform, command: str = "") -> Card:
+    """The card of a model trained by such settings."""
+    title = f"{parts.architecture} trained with {parts.objective} on {parts.dataset}"
+    return Card(
+        name=str(parts),
+        source="recipe",
+        family=_family(parts.architecture),
+        architecture=parts.architecture,
+        labels=label_set(parts.dataset or ""),
+        link=_link(parts.objective),
+        head="trained",
+        training=Training(label_set(parts.dataset or ""), "supervised", parts.objective, hyperparameters, parts.seed),
+        transform=transform,
+        license="apache-2.0",
+        title=title,
+        body=f"# {title}\n\n```\n{command or f'zoo train {parts}'}\n```",
+    )
+
+
+def objective_settings(objective: str, dataset: str) -> dict[str, object]:
+    """The hyper-parameters of an objective on a dataset: the tuned ones, else those of a user's own objective."""
+    tuned: dict[str, object] = {**defaults(objective, dataset)}
+    if all(part in OBJECTIVES for part in objective.split("+")):
+        return tuned
+    from zoo.objectives import get
+
+    return {**get(objective, **tuned).hyperparameters}
+
+
+def check_architecture(architecture: str, name: str) -> None:
+    """An error that offers the near ones, unless it is an architecture of ours or of timm's."""
+    if architecture in SMALL_ARCHITECTURES or _relative(architecture) is not None:
+        return
     import timm  # takes seconds, so only for an architecture that no card mentions
 
-    return found if timm.is_model(found.architecture) else None
+    if not timm.is_model(architecture):
+        close = near(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()])
+        raise UnknownName(
+            f"unknown model {name!r}: {architecture!r} is no architecture, expected {', '.join(SMALL_ARCHITECTURES)} or a "
+            f"name of timm's{close}"
+        )
 
 
-def card(name: str, known: Mapping[str, Card]) -> Card | None:
-    """The card of a recipe that has no file: the shipped one of the same dataset under this name, else one made here."""
-    found = parse(name, known)
-    if found is None:
-        return None
-    dataset = found.dataset or settings.default_dataset()
-    published = known.get(f"{found.architecture}-{found.objective}")
-    if published is not None and short_name(published.dataset) == short_name(dataset):
-        training = dataclasses.replace(published.training, seed=found.seed or published.seed)
-        return dataclasses.replace(published, name=name, training=training)
-    relative = next((other for other in known.values() if other.architecture == found.architecture), None)
-    return Card(
-        name=name,
-        source="recipe",
-        family=relative.family if relative else _family(found.architecture),
-        architecture=found.architecture,
-        labels="imagenet-1k" if short_name(dataset) == "in1k" else dataset,
-        link="sigmoid" if "sigmoid" in found.objective.split("+") else "softmax",
-        head="trained",
-        training=Training(
-            dataset=dataset,
-            framework="supervised",
-            objective=found.objective,
-            hyperparameters=dict(defaults(found.objective, short_name(dataset))),
-            seed=found.seed,
-        ),
-        license="apache-2.0",
-        title=name,
-    )
+def check_dataset(dataset: str, name: str) -> None:
+    """An error that offers the near ones, unless it is a dataset known by name that has images to learn from."""
+    if dataset in DATASETS:
+        return
+    from zoo.datasets.known import KNOWN
+
+    trained = [*DATASETS, *(known for known, about in KNOWN.items() if "train" in about.splits and known not in DATASETS)]
+    if dataset not in trained:
+        raise UnknownName(
+            f"unknown model {name!r}: {dataset!r} is no dataset to train on, expected {', '.join(trained)}"
+            f"{near(dataset, trained)}; for images of your own: `zoo train ARCHITECTURE-OBJECTIVE --data SPEC --as NAME`"
+        )
 
 
-def weights_path(name: str) -> Path:
-    """Where the weights of a model trained here are."""
-    return settings.home() / "weights" / name / "model.safetensors"
-
-
-def make(card: Card) -> None:
-    """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
-    found = parse_recipe(card.name, None, OBJECTIVES)
-    if found is None:  # saved under a name of its own
-        command = card.details.get("command", f"zoo train NAME --data {short_name(card.dataset)} --as {card.name}")
-    else:
-        dataset = short_name(found.dataset or settings.default_dataset())
-        if dataset == EMBEDDED_DATASET and settings.autotrain():
-            from zoo.training import build
-
-            return build(card.name)
-        command = f"zoo train {dataclasses.replace(found, dataset=None)} --data {dataset}"
-    raise MissingWeights(
-        f"{card.name}: there are no trained weights at {weights_path(card.name)}; make them with `{command}`, "
-        "or pass weights=False for random ones"
-    )
-
-
-def short_name(dataset: str) -> str:
-    """A dataset as specs call it: `in1k` for `imagenet-1k`."""
-    return _SHORT.get(dataset, dataset)
+def _relative(architecture: str) -> Card | None:
+    """A shipped recipe of the same architecture."""
+    return next((c for c in card_index.shipped().values() if c.source == "recipe" and c.architecture == architecture), None)
 
 
 def _family(architecture: str) -> str:
-    from zoo.catalogue.tags import family
+    relative = _relative(architecture)
+    if relative is not None:
+        return relative.family
+    from zoo.sources.tags import family
 
     return family(architecture)
+
+
+def _link(objective: str) -> Link:
+    if all(part in OBJECTIVES for part in objective.split("+")):
+        return "sigmoid" if "sigmoid" in objective.split("+") else "softmax"
+    from zoo.objectives import get
+
+    return get(objective).link

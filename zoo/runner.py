@@ -139,8 +139,7 @@ def _subject(model: "str | Model", weights: bool, dataset: Dataset, options: _Op
     if facts is None:
         loaded = load("cpu")
         facts = model_facts.of_model(loaded, weights)
-        # loading may have trained the model, which gives it another card
-        model_facts.remember(facts, registry.card(model), weights, classes, options.home)
+        model_facts.remember(facts, card, weights, classes, options.home)
         if options.engine == "local":
             load = functools.partial(_replica, loaded)
     return _Subject(facts, load)

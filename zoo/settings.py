@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from zoo.errors import InputError
+from zoo.names import canonical_dataset
 
 
 def home() -> Path:
@@ -13,7 +14,7 @@ def home() -> Path:
 
 def default_dataset() -> str:
     """`ZOO_DATASET`: what a recipe name without `.dataset` was trained on. Default: `digits`."""
-    return os.environ.get("ZOO_DATASET") or "digits"
+    return canonical_dataset(os.environ.get("ZOO_DATASET") or "digits")
 
 
 def data_folders() -> list[Path]:

@@ -23,7 +23,7 @@ def test_list_fits_the_terminal_and_names_stay_whole() -> None:
     lines = result.stdout.splitlines()
     assert result.returncode == 0
     assert max(map(len, lines)) <= 80
-    names = [line.split()[0].rstrip("*") for line in lines[1:]]
+    names = [line.split()[0] for line in lines[1:]]
     assert names == zoo.list()
     assert lines[0].split()[:3] == ["name", "family", "trained"]
     assert f"{len(names)} models" in result.stderr
@@ -34,20 +34,26 @@ def test_list_a_pattern() -> None:
     assert [line.split()[0] for line in lines[1:]] == zoo.list("clip-*")
 
 
-def test_weights_that_are_here_are_marked() -> None:
-    lines = command("list", "efficientnet-lite*").stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["efficientnet-lite0*", "efficientnet-lite1*", "efficientnet-lite2*"]
+def test_every_line_says_where_the_weights_are() -> None:
+    result = command("list")
+    words = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
+    assert "here" in words["efficientnet-lite0"]
+    assert "download" in words["clip-vit-b32"]
+    assert "train" in words["resnet50-cosine.in1k"]
+    assert "never" in words["simclr-resnet50"]
+    assert "3 with weights on this machine" in result.stderr
 
 
 def test_list_by_fields() -> None:
     rows = json.loads(command("list", "-f", "objective=cosine", "--json").stdout)
     assert [row["name"] for row in rows] == zoo.list(objective="cosine")
-    assert set(rows[0]) >= {"name", "family", "dataset", "framework", "objective", "license", "accuracy", "weights_here"}
+    assert set(rows[0]) >= {"name", "family", "dataset", "framework", "objective", "license", "accuracy", "weights"}
+    assert {row["weights"] for row in rows} <= {"shipped", "here", "to download", "to train", "never published"}
     rows = json.loads(command("list", "--field", "accuracy=74..78", "--field", "source=timm", "--json").stdout)
     assert rows
     assert all(74 <= row["accuracy"] <= 78 and row["source"] == "timm" for row in rows)
     rows = json.loads(command("list", "-f", "tau=0.05", "--json").stdout)
-    assert "resnet50-cosine" in [row["name"] for row in rows]
+    assert "resnet50-cosine.in1k" in [row["name"] for row in rows]
     rows = json.loads(command("list", "-f", "input_size=[3, 299, 299]", "--json").stdout)
     assert "inception-v3" in [row["name"] for row in rows]
 
@@ -103,11 +109,14 @@ def test_help_shows_tasks_and_examples() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", ["resnet50-cosine", "clip-vit-b32", "resnet8", "mpl-efficientnet-l2", "resnet8-cosine-s3"])
+@pytest.mark.parametrize(
+    "name", ["resnet50-cosine.in1k", "clip-vit-b32", "resnet8", "mpl-efficientnet-l2", "resnet8-cosine-s3"]
+)
 def test_show(name: str) -> None:
     result = command("show", name)
     assert result.returncode == 0
     card = zoo.card(name)
+    assert zoo.availability(name) in result.stdout
     for said in (name, card.license, card.architecture, card.training.dataset, card.training.objective):
         assert said in result.stdout
     # Addresses are left in one piece, however long.
@@ -115,11 +124,14 @@ def test_show(name: str) -> None:
 
 
 def test_show_json_and_the_card_itself() -> None:
-    shown = json.loads(command("show", "resnet50-cosine", "--json").stdout)
+    shown = json.loads(command("show", "resnet50-cosine.imagenet-1k", "--json").stdout)
     assert shown["training"]["objective"] == "cosine"
     assert shown["accuracy"] == 77.9
-    assert shown["weights_here"] is False
-    assert command("show", "resnet50-cosine", "--card").stdout == zoo.card("resnet50-cosine").path.read_text()
+    assert (shown["name"], shown["weights"], shown["trained_here"]) == ("resnet50-cosine.in1k", "to train", None)
+    assert command("show", "resnet50-cosine.in1k", "--card").stdout == zoo.card("resnet50-cosine.in1k").path.read_text()
+    member = command("show", "resnet8-cosine", "--card")
+    assert cards.parse(member.stdout, "member") == zoo.card("resnet8-cosine.digits")
+    assert member.stderr.startswith("zoo: resnet8-cosine is short for resnet8-cosine.digits; the one of ImageNet is ")
     made = command("show", "wrn-16-8-softmax.cifar10", "--card").stdout
     assert cards.parse(made, "made").architecture == "wrn-16-8"
 
@@ -153,4 +165,4 @@ def test_list_takes_less_than_half_a_second() -> None:
 
 def test_help_has_an_example() -> None:
     assert "zoo list 'clip-*'" in command("list", "--help").stdout
-    assert "zoo show resnet50-cosine" in command("show", "--help").stdout
+    assert "zoo show resnet50-cosine.in1k" in command("show", "--help").stdout

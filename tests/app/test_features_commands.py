@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from diversity.layerwise import cka
 from diversity.separation import class_separation
-from zoo import recipes
+from zoo import trained
 from zoo.app.main import app
 from zoo.app.printing import warnings_as_notes
 from zoo.errors import InputError, ZooWarning
@@ -74,7 +74,7 @@ def test_separation_of_layers_and_over_training(tmp_path: Path) -> None:
     )
     assert [row["layer"] for row in layers][-1] == "embedding"
     assert all(0 <= row["r2"] <= 1 for row in layers)
-    log = recipes.weights_path("resnet8-softmax").with_name("log.jsonl")
+    log = trained.path("resnet8-softmax.digits").with_name("log.jsonl")
     log.parent.mkdir(parents=True)
     log.write_text('{"epoch": 1, "class_separation": 0.25}\n{"epoch": 2, "class_separation": 0.5}\n')
     chart = tmp_path / "training.png"

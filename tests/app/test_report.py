@@ -105,9 +105,9 @@ def test_own_predictions_in_one_command(tmp_path):
 
 
 def test_numbers_on_features_are_those_of_the_api(zoo_home):
-    names = ["resnet8-softmax", "resnet8-cosine"]
-    for name in names:
-        zoo.train(name, data="digits[:96]", epochs=1, progress=False)
+    names = ["one", "two"]
+    for name, recipe in zip(names, ["resnet8-softmax", "resnet8-cosine"], strict=True):
+        zoo.train(recipe, data="digits[:96]", epochs=1, progress=False, save_as=name)
     material = feature_material(names, "digits:test", "digits-rotated", progress=False)
     runs = zoo.run(names, data="digits:test", progress=False)
     with warnings.catch_warnings():
@@ -150,9 +150,9 @@ def test_demo_on_pictures_without_a_training_split(zoo_home, tmp_path):
         place = tmp_path / "pictures" / test.classes[int(test.labels[row])]
         place.mkdir(parents=True, exist_ok=True)
         test[row].save(place / f"{row}.png")
-    for name in ("resnet8-softmax", "resnet8-cosine"):
-        zoo.train(name, data="digits[:96]", epochs=1, progress=False)
-    arguments = ["demo", "--data", f"folder:{tmp_path / 'pictures'}", "--models", "resnet8-softmax,resnet8-cosine"]
+    for name, recipe in (("one", "resnet8-softmax"), ("two", "resnet8-cosine")):
+        zoo.train(recipe, data="digits[:96]", epochs=1, progress=False, save_as=name)
+    arguments = ["demo", "--data", f"folder:{tmp_path / 'pictures'}", "--models", "one,two"]
     done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
     assert done.exit_code == 0
     assert "features are left out" in done.stderr

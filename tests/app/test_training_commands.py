@@ -15,17 +15,28 @@ def run(*arguments: str):
 
 
 def test_seeds_settings_and_skipping(zoo_home):
-    command = ["resnet8-cosine", "--data", "digits[:64]", "--epochs", "1", "--seeds", "2", "--set", "tau=0.2"]
+    command = ["resnet8-cosine", "--seeds", "2"]
     first = run(*command, "--json")
     assert first.exit_code == 0, first.output
     printed = json.loads(first.stdout)
-    assert [(line["name"], line["trained"]) for line in printed] == [("resnet8-cosine", True), ("resnet8-cosine-s1", True)]
+    assert [(line["name"], line["trained"]) for line in printed] == [
+        ("resnet8-cosine.digits", True), ("resnet8-cosine-s1.digits", True)
+    ]  # fmt: skip
     assert 0 <= printed[0]["results"]["test_accuracy"] <= 1
     second = run(*command)
-    assert "resnet8-cosine-s1: is there already, left alone" in second.stderr
+    assert "resnet8-cosine-s1.digits: is there already, left alone" in second.stderr
     assert "test acc." in second.stdout
     assert max(len(line) for line in second.stdout.splitlines()) <= 80
-    assert "--set tau=0.2" in (zoo_home / "cards" / "resnet8-cosine-s1.md").read_text()
+
+
+def test_a_name_of_its_own_for_settings_of_its_own():
+    result = run("resnet8-cosine", "--data", "digits[:64]", "--epochs", "1", "--set", "tau=0.2", "--as", "mine", "--json")
+    assert result.exit_code == 0, result.output
+    assert [line["name"] for line in json.loads(result.stdout)] == ["mine"]
+    shown = CliRunner().invoke(app, ["show", "mine"]).stdout
+    assert "weights      here" in shown
+    assert "trained here" in shown
+    assert "--set tau=0.2 --set epochs=1 --as mine" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(
@@ -39,6 +50,7 @@ def test_seeds_settings_and_skipping(zoo_home):
         (["resnet8-*", "--as", "one"], "one name for 9 models"),
         (["resnet8-*z"], "matches no recipe"),
         (["resnet8-cosine", "--data", "nowhere"], "unknown dataset"),
+        (["resnet8-cosine", "--set", "tau=0.3"], "resnet8-cosine.digits: is one recipe, and tau=0.3 is another"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_trained(zoo_home, arguments, message):

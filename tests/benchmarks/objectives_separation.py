@@ -39,11 +39,11 @@ def main() -> None:
     means = {}
     for objective in OBJECTIVES:
         began = time.process_time()
-        changes: dict[str, Any] = {} if options.epochs is None else {"epochs": options.epochs}
-        made = [
-            train(f"{options.architecture}-{objective}", options.data, seed, progress=False, **changes).results
-            for seed in range(options.seeds)
-        ]
+        made = []
+        for seed in range(options.seeds):
+            own = f"{options.architecture}-{objective}-{options.epochs}-epochs-{seed}"  # not the recipe's number of them
+            changes: dict[str, Any] = {} if options.epochs is None else {"epochs": options.epochs, "save_as": own}
+            made.append(train(f"{options.architecture}-{objective}", options.data, seed, progress=False, **changes).results)
         values = np.array([result["train_class_separation"] for result in made])
         accuracy = np.mean([result["test_accuracy"] for result in made])
         means[objective] = values.mean()

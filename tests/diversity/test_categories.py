@@ -66,6 +66,6 @@ def test_the_order_does_not_matter_and_a_model_is_a_reinit_of_itself() -> None:
 
 
 def test_a_sweep_is_not_a_model() -> None:
-    sweep = read(FOLDER / "resnet50-ra-dropout.md")
-    with pytest.raises(InputError, match="resnet50-ra-dropout is a sweep of 9 models"):
+    sweep = read(FOLDER / "resnet50-ra-dropout-rates.md")
+    with pytest.raises(InputError, match="resnet50-ra-dropout-rates is a sweep of 9 models"):
         category(BASE, sweep)

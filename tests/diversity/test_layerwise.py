@@ -10,7 +10,7 @@ from diversity.layerwise import cka, layer_separation, layer_sparsity
 from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
-from zoo import datasets, recipes
+from zoo import datasets, trained
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 from zoo.model import Model, Network
 from zoo.outputs import Outputs
@@ -181,7 +181,7 @@ def test_bad_input(resnet: Model) -> None:
 
 def test_separation_over_training() -> None:
     name = "resnet8-softmax"
-    path = recipes.weights_path(name).with_name("log.jsonl")
+    path = trained.path(f"{name}.digits").with_name("log.jsonl")
     with pytest.raises(InputError, match=f"{name}: there is no training log"):
         separation_over_training(name)
     path.parent.mkdir(parents=True)

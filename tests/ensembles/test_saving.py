@@ -59,7 +59,7 @@ def test_an_ensemble_is_run_compared_and_searched_like_any_model():
     path_of().to_model("my-ensemble")
     runs = zoo.run(["my-ensemble", "resnet8-softmax"], data="digits:test[:60]", weights=False, progress=False)
     again = ensembles.greedy(runs, base="my-ensemble", steps=1)
-    assert again.members == ["my-ensemble", "resnet8-softmax"]
+    assert again.members == ["my-ensemble", "resnet8-softmax.digits"]
     assert again.to_model("of-ensembles").members[0].name == "my-ensemble"
 
 
@@ -73,8 +73,10 @@ def test_what_cannot_be_saved(zoo_home):
     for name in ("../x", "a/b", "", "CON", "x" * 300):
         with pytest.raises(InputError, match="ensemble name"):
             path.to_model(name)
-    with pytest.raises(InputError, match="a model called resnet50-cosine exists already"):
-        path.to_model("ResNet50-cosine")
+    with pytest.raises(InputError, match="a model called clip-vit-b32 exists already"):
+        path.to_model("CLIP-ViT-b32")
+    with pytest.raises(InputError, match="always means a recipe"):
+        path.to_model("mine-cosine")
     others = [card("a", dataset="digits"), card("b", dataset="digits"), card("c", dataset="in1k")]
     mixed = path_of(["a", "b", "c"], others, base=["a", "b", "c"])
     with pytest.raises(InputError, match="label sets, digits and in1k"):
@@ -87,8 +89,9 @@ def test_saving_twice():
     path.to_model("twice")
     with pytest.raises(InputError, match=r"twice: .* exists already; .* overwrite=True"):
         path.to_model("twice")
+    named = path_of(["a", "b", "c"], [card(name, dataset="digits") for name in "abc"])
     with pytest.raises(InputError, match="cannot be called like one of its members"):
-        path.to_model(next(iter(path.weights)))
+        named.to_model(next(iter(named.weights)))
     assert path.to_model("twice", title="Again", overwrite=True).title == "Again"
 
 

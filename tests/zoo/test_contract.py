@@ -24,7 +24,7 @@ REPRESENTATIVES = [
     "clip-vit-b32", "deit-tiny-distilled", "densenet121", "dino-vit-s16", "dpn68", "efficientnet-lite0", "mobileclip2-s0",
     "mobilenetv4-conv-small", "resnet18-a1", "vit-ti16-augreg",
     *(name for name in RECIPES if zoo.card(name).architecture in ("resnet8", "resnet20", "all-cnn-c")),
-    "wrn-16-8-cosine", "resnet50-cosine", "inception_v3-squared-error",
+    "wrn-16-8-cosine.cifar100", "resnet50-cosine.in1k", "inception_v3-squared-error.in1k",
 ]  # fmt: skip
 
 
@@ -39,13 +39,14 @@ def check_surroundings(model: Model, name: str) -> None:
     """What holds without running the network."""
     card = zoo.card(name)
     assert model.name == name
+    assert model.card == card
     assert not any(module.training for module in model.network.modules())
     assert not any(parameter.requires_grad for parameter in model.network.parameters())
     assert (model.head is None) == (card.head == "none") == (not model.classes)
     assert len(set(model.classes)) == len(model.classes)
     if card.labels != "none":
         assert model.classes == labels.classes(card.labels)
-    assert card.transform is None or model.transform.size == card.transform.size
+    assert model.transform.size == card.transform.size
     assert model.layer_names
     assert model.num_parameters > 0
 

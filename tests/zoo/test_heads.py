@@ -61,7 +61,7 @@ class TestLinear:
         fitted = heads.fit_linear(encoder, x, np.arange(4), ["a", "b", "c", "d"])
         assert fitted.predict(pictures).argmax(1).tolist() == [0, 1, 2, 3]
         assert fitted.classes == ("a", "b", "c", "d")
-        assert (fitted.card.head, fitted.name) == ("linear", "timm:test_vit-linear")
+        assert (fitted.card.head, fitted.name) == ("linear", "timm:test_vit+linear")
         assert fitted.weights_hash != encoder.weights_hash
         assert len(encoder.classes) == 1000  # the model it was made from is as it was
 
@@ -83,8 +83,8 @@ class TestLinear:
             linear.stored(zoo.card("mine"), 5, loaded.classes, True)
 
     def test_on_a_model_trained_here(self, pictures: torch.Tensor) -> None:
-        zoo.train("resnet8-softmax", epochs=1, progress=False)
-        body = zoo.load("resnet8-softmax")
+        zoo.train("resnet8-softmax", epochs=1, progress=False, save_as="body")
+        body = zoo.load("body")
         x = body.embed(pictures.repeat(10, 1, 1, 1))
         fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
         heads.save_linear(fitted)

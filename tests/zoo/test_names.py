@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.errors import InputError
-from zoo.names import RecipeName, check_safe, near, parse_recipe
+from zoo.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
 from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 
 UNSAFE = [
@@ -58,11 +58,50 @@ def test_recipe_names_come_apart_as_they_were_put_together(
     architecture: str, objectives: list[str], seed: int, dataset: str | None
 ) -> None:
     recipe = RecipeName(architecture, "+".join(objectives), seed, dataset)
-    assert parse_recipe(str(recipe), None, OBJECTIVES) == recipe
-    assert parse_recipe(str(recipe), [architecture], OBJECTIVES) == recipe
-    assert parse_recipe(str(recipe), ["vgg19"], OBJECTIVES) is None
+    assert parse_recipe(str(recipe)) == recipe
+    whole = full(str(recipe), "digits")
+    assert parse_recipe(whole) == RecipeName(architecture, recipe.objective, seed, dataset or "digits")
+    assert full(whole, "cifar100") == whole  # a full name is itself, whatever is assumed
+    assert bare(whole) == bare(str(recipe)) == str(RecipeName(architecture, recipe.objective, seed))
 
 
 @pytest.mark.parametrize("name", ["resnet50", "resnet50-a1", "cosine", "-cosine", "resnet8-cosine-s", "resnet8-cosine-x"])
 def test_other_names_are_no_recipes(name: str) -> None:
-    assert parse_recipe(name, None, OBJECTIVES) is None
+    assert parse_recipe(name) is None
+    assert (full(name, "digits"), bare(name)) == (name, name)
+
+
+@pytest.mark.parametrize(
+    ("typed", "default", "meant"),
+    [
+        ("resnet50-cosine", "digits", "resnet50-cosine.digits"),
+        ("resnet50-cosine", "in1k", "resnet50-cosine.in1k"),
+        ("resnet50-cosine", "imagenet-1k", "resnet50-cosine.in1k"),
+        ("resnet50-cosine.imagenet", "digits", "resnet50-cosine.in1k"),
+        ("resnet50-cosine-s0", "digits", "resnet50-cosine.digits"),
+        ("resnet50-cosine-s03.imagenet-1k", "digits", "resnet50-cosine-s3.in1k"),
+        ("wrn-16-8-sigmoid+dropout", "cifar10:test[:100]", "wrn-16-8-sigmoid+dropout.cifar10"),
+        ("resnet8-cosine", "folder:/data/My Birds/", "resnet8-cosine.my-birds"),
+        ("clip-vit-b32", "digits", "clip-vit-b32"),
+        ("timm:resnet50-cosine", "digits", "timm:resnet50-cosine"),
+        ("file:/tmp/resnet8-cosine", "digits", "file:/tmp/resnet8-cosine"),
+    ],
+)
+def test_one_resolver_gives_the_full_name(typed: str, default: str, meant: str) -> None:
+    assert full(typed, default) == meant
+    assert full(meant, "fashion-mnist") == meant
+
+
+@pytest.mark.parametrize("name", ["resnet50-cosine", "my-own-dropout", "mine-softmax-s3.lamps"])
+def test_a_recipes_name_is_nobodys_own(name: str) -> None:
+    with pytest.raises(InputError, match="always means a recipe"):
+        check_own(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [("digits", "digits"), ("in1k:val", "in1k"), ("parquet:/a/b.parquet[3:9]", "b"), ("hf:me/Cats:train[:5]", "cats"),
+     ("folder:/", "folder")],
+)  # fmt: skip
+def test_a_spec_has_a_name(spec: str, name: str) -> None:
+    assert dataset_name(spec) == name

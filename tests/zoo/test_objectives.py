@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import zoo.objectives as objectives
 from zoo.errors import InputError, UnknownName
-from zoo.objectives import catalogue
+from zoo.objectives import catalogue, names
 from zoo.objectives.names import OBJECTIVES
 
 SETTINGS = {
@@ -284,6 +284,7 @@ def test_wrong_shapes_and_targets_are_named(change, message):
 
 def test_a_user_adds_an_objective_in_a_few_lines(monkeypatch):
     monkeypatch.setattr(catalogue, "_KINDS", dict(catalogue._KINDS))
+    monkeypatch.setattr(names, "_registered", [])
 
     @objectives.register("focal")
     @dataclasses.dataclass(frozen=True)

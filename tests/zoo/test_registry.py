@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo import card_index, cards, registry
+from zoo import card_index, cards, registry, sources
 from zoo.cards import Card, Training
-from zoo.errors import InputError, MissingWeights, UnknownName
+from zoo.errors import InputError, MissingWeights, UnknownName, ZooWarning
 
 TRAINING = Training("digits", "supervised", "softmax")
 
@@ -36,6 +36,7 @@ def put(home: Path, card: Card) -> Path:
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "_told", set())
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -62,14 +63,16 @@ def test_list_is_sorted_and_takes_sweeps_apart() -> None:
     names = zoo.list()
     assert names == sorted(names)
     assert len(names) == len({name.lower() for name in names})
-    assert "resnet8-cosine" in names
+    assert "resnet8-cosine.digits" in names
     assert "resnet8" not in names
 
 
 def test_list_by_pattern_and_fields() -> None:
-    assert zoo.list("resnet50-*", objective="cosine") == ["resnet50-cosine"]
-    assert zoo.list("resnet50-cosine", tau=0.05) == ["resnet50-cosine"]
-    assert zoo.list("resnet50-cosine", tau=0.06) == []
+    assert zoo.list("resnet50-*", objective="cosine") == ["resnet50-cosine.in1k"]
+    assert zoo.list("resnet50-cosine.in1k", tau=0.05) == ["resnet50-cosine.in1k"]
+    assert zoo.list("resnet50-cosine.in1k", tau=0.06) == []
+    assert zoo.list("resnet50-cosine") == ["resnet50-cosine.in1k"]  # without a dataset, on any
+    assert zoo.list("*-cosine") == [name for name in zoo.list() if "-cosine." in name]
     band = zoo.list(accuracy=(74, 78), source="timm")
     assert band == [name for name in zoo.list(source="timm") if 74 <= (zoo.card(name).accuracy or 0) <= 78]
     assert band
@@ -104,32 +107,70 @@ def test_names_that_are_no_names(name: str) -> None:
         zoo.load(name, weights=False)
 
 
-def test_the_users_card_goes_before_the_shipped_one(zoo_home: Path) -> None:
-    assert zoo.card("resnet50-cosine").dataset == "imagenet-1k"
-    path = put(zoo_home, a_card("resnet50-cosine", title="Mine"))
-    assert zoo.card("resnet50-cosine").dataset == "digits"
-    assert zoo.card("resnet50-cosine").path == path
-    assert zoo.list("resnet50-cosine", dataset="digits") == ["resnet50-cosine"]
-    path.write_text(cards.write(a_card("resnet50-cosine", family="changed since")))
+def test_the_users_card_is_read_again_when_it_changes(zoo_home: Path) -> None:
+    path = put(zoo_home, a_card("mine", title="Mine"))
+    assert zoo.card("mine").path == path
+    assert zoo.list("mine", dataset="digits") == ["mine"]
+    path.write_text(cards.write(a_card("mine", family="changed since")))
     os.utime(path, ns=(1, 1))
-    assert zoo.card("resnet50-cosine").family == "changed since"
+    assert zoo.card("mine").family == "changed since"
     path.unlink()
-    assert zoo.card("resnet50-cosine").dataset == "imagenet-1k"
+    with pytest.raises(UnknownName):
+        zoo.card("mine")
 
 
-def test_a_broken_card_is_named(zoo_home: Path) -> None:
-    (zoo_home / "cards").mkdir()
-    (zoo_home / "cards" / "mine.md").write_text("no front matter")
-    with pytest.raises(InputError, match=r"mine\.md: expected YAML front matter"):
-        zoo.list()
+@pytest.mark.parametrize(
+    "name",
+    ["resnet50-cosine.in1k", "resnet8-cosine.digits", "clip-vit-b32", "resnet8", "resnet50-cosine", "CLIP-ViT-B32",
+     "resnet8-sigmoid-s4.in1k", "ResNet50-cosine.in1k"],
+)  # fmt: skip
+def test_nothing_in_the_home_changes_what_a_shipped_name_means(zoo_home: Path, name: str) -> None:
+    before, names = {other: zoo.card(other) for other in [*zoo.list(), "resnet50-cosine", "resnet8"]}, zoo.list()
+    path = put(zoo_home, a_card(name, family="an impostor"))
+    with pytest.warns(ZooWarning) as caught:
+        assert zoo.list() == names
+    (said,) = (str(warning.message) for warning in caught)
+    assert said.startswith(f"{path}: its name {name!r} ")
+    assert "it is left out, rename it" in said
+    assert {other: zoo.card(other) for other in before} == before  # and it is not said again
 
 
-def test_names_that_differ_only_by_case_are_refused(zoo_home: Path) -> None:
-    with pytest.raises(InputError, match="'resnet50-cosine' is registered already"):
-        zoo.register(a_card("ResNet50-Cosine"))
-    put(zoo_home, a_card("ResNet50-Cosine"))
-    with pytest.raises(InputError, match="differ only by case"):
-        zoo.list()
+@pytest.mark.parametrize("text", ["no front matter", "---\nzoo: [\n---\n", "\0\0"])
+def test_a_broken_card_is_named_and_left_out(zoo_home: Path, text: str) -> None:
+    put(zoo_home, a_card("mine"))
+    (zoo_home / "cards" / "broken.md").write_text(text)
+    with pytest.warns(ZooWarning, match=r"broken\.md: .*; this card is left out"):
+        assert "mine" in zoo.list()
+    assert zoo.card("mine").family == "resnet"
+
+
+def test_names_that_differ_only_by_case_are_refused() -> None:
+    with pytest.raises(InputError, match="'clip-vit-b32' is registered already"):
+        zoo.register(a_card("CLIP-ViT-B32"))
+
+
+@pytest.mark.parametrize("name", ["resnet50-cosine.in1k", "resnet50-cosine", "mine-softmax"])
+def test_a_recipes_name_cannot_be_registered(name: str) -> None:
+    with pytest.raises(InputError, match=r"registered already|always means a recipe"):
+        zoo.register(a_card(name))
+
+
+def test_the_first_shorthand_of_a_process_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.card("resnet50-cosine.in1k")
+    zoo.card("clip-vit-b32")
+    assert capsys.readouterr().err == ""
+    assert zoo.card("resnet50-cosine").name == "resnet50-cosine.digits"
+    said = capsys.readouterr().err
+    assert said == "zoo: resnet50-cosine is short for resnet50-cosine.digits; the one of ImageNet is resnet50-cosine.in1k\n"
+    zoo.card("resnet8-cosine")
+    assert capsys.readouterr().err == ""
+
+
+def test_the_default_dataset_is_what_shorthand_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_DATASET", "imagenet-1k")
+    assert zoo.card("resnet50-cosine") == zoo.card("resnet50-cosine.in1k")
+    monkeypatch.setenv("ZOO_DATASET", "cifar100")
+    assert zoo.load("resnet8-cosine", weights=False).name == "resnet8-cosine.cifar100"
 
 
 def test_register_a_card_or_a_file(tmp_path: Path) -> None:
@@ -158,22 +199,29 @@ def test_register_a_card_or_a_file(tmp_path: Path) -> None:
 )
 def test_recipes_need_no_card(name: str, architecture: str, objective: str, seed: int, dataset: str) -> None:
     card = zoo.card(name)
-    assert (card.name, card.source, card.architecture, card.objective) == (name, "recipe", architecture, objective)
-    assert (card.seed or 0, card.dataset) == (seed, dataset)
+    full = name if "." in name else f"{name}.digits"
+    assert (card.name, card.source, card.architecture, card.objective) == (full, "recipe", architecture, objective)
+    assert (card.seed, card.dataset) == (seed, dataset)
     assert card.link == ("sigmoid" if "sigmoid" in objective else "softmax")
-    assert cards.parse(cards.write(card), name).training == card.training
+    assert cards.parse(cards.write(card), name) == card
 
 
 def test_the_papers_dataset_gives_the_papers_card() -> None:
-    assert zoo.card("resnet50-cosine.in1k").reference == zoo.card("resnet50-cosine").reference
+    assert zoo.card("resnet50-cosine-s3.in1k").reference == zoo.card("resnet50-cosine.in1k").reference
     assert zoo.card("resnet50-cosine.in1k").hyperparameters["tau"] == 0.05
     assert not zoo.card("resnet50-cosine.cifar10").reference
     assert zoo.card("resnet50-cosine.cifar10").labels == "cifar10"
 
 
 def test_no_recipe_for_an_architecture_nobody_has() -> None:
-    with pytest.raises(UnknownName, match="unknown model 'resnet8000-cosine'"):
+    with pytest.raises(UnknownName, match=r"unknown model 'resnet8000-cosine\.digits': 'resnet8000' is no architecture"):
         zoo.card("resnet8000-cosine")
+
+
+def test_no_recipe_for_data_nobody_knows() -> None:
+    with pytest.raises(UnknownName, match=r"'cifar11' is no dataset to train on, .*did you mean cifar1"):
+        zoo.card("resnet8-cosine.cifar11")
+    assert zoo.card("resnet8-cosine.food101").dataset == "food101"
 
 
 def test_loading_what_was_never_published() -> None:
@@ -187,23 +235,23 @@ def test_loading_what_was_never_published() -> None:
 
 def test_a_sweep_is_shown_and_its_members_are_loaded() -> None:
     assert len(zoo.card("resnet8").sweep) == 9
-    with pytest.raises(InputError, match="resnet8 stands for several models; load one of them: resnet8-softmax"):
+    with pytest.raises(InputError, match=r"resnet8 stands for several models; load one of them: resnet8-softmax\.digits"):
         zoo.load("resnet8", weights=False)
 
 
 def test_missing_trained_weights_name_the_command(monkeypatch: pytest.MonkeyPatch, zoo_home: Path) -> None:
-    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-cosine --data in1k`"):
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-cosine\.in1k`"):
         zoo.load("resnet50-cosine.in1k")
-    with pytest.raises(MissingWeights, match=r"`zoo train resnet8-cosine-s3 --data cifar10`"):
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet8-cosine-s3\.cifar10`"):
         zoo.load("resnet8-cosine-s3.cifar10")
     monkeypatch.setenv("ZOO_AUTOTRAIN", "0")
     with pytest.raises(
         MissingWeights,
-        match=rf"{zoo_home}/weights/resnet8-cosine/model.safetensors.*`zoo train resnet8-cosine --data digits`",
+        match=rf"{zoo_home}/weights/resnet8-cosine\.digits/model\.safetensors.*`zoo train resnet8-cosine\.digits`",
     ):
         zoo.load("resnet8-cosine")
     monkeypatch.setenv("ZOO_DATASET", "cifar100")
-    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-softmax --data cifar100`"):
+    with pytest.raises(MissingWeights, match=r"`zoo train resnet50-softmax\.cifar100`"):
         zoo.load("resnet50-softmax")
 
 
@@ -264,7 +312,7 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatch:
     blocked.write_text("")
     monkeypatch.setenv("ZOO_HOME", str(blocked / "home"))
     monkeypatch.setattr(card_index, "_read", {})
-    assert "resnet50-cosine" in zoo.list()
+    assert "resnet50-cosine.in1k" in zoo.list()
 
 
 def test_a_card_is_found_in_no_time() -> None:
@@ -279,20 +327,17 @@ def test_cards_link_the_repository_the_library_downloads_from() -> None:
     import open_clip
     import timm
 
-    from zoo.weights import linked_repository
-
     for name in zoo.list():
         card = zoo.card(name)
         if card.source == "timm":
-            assert linked_repository(card) == timm.get_pretrained_cfg(card.id).hf_hub_id, name
+            assert sources.get("timm").repository(card) == timm.get_pretrained_cfg(card.id).hf_hub_id, name
         elif card.source == "open_clip":
             architecture, _, tag = card.id.rpartition("/")
-            assert linked_repository(card) == open_clip.get_pretrained_cfg(architecture, tag)["hf_hub"].rpartition("/")[0], (
-                name
-            )
+            repository = open_clip.get_pretrained_cfg(architecture, tag)["hf_hub"].rpartition("/")[0]
+            assert sources.get("open_clip").repository(card) == repository, name
 
 
-def test_a_card_made_here_can_be_written_and_read(zoo_home: Path) -> None:
-    made = zoo.card("resnet8-cosine-s3.cifar10")
-    path = put(zoo_home, made)
-    assert zoo.card("resnet8-cosine-s3.cifar10") == dataclasses.replace(made, body=f"# {made.name}", path=path)
+def test_a_card_made_here_can_be_written_and_read_under_a_name_of_ones_own(zoo_home: Path) -> None:
+    made = dataclasses.replace(zoo.card("resnet8-cosine-s3.cifar10"), name="mine")
+    put(zoo_home, made)
+    assert zoo.card("mine") == made

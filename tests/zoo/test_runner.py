@@ -1,6 +1,7 @@
 """`zoo.run`: the right numbers in the right rows, kept, resumed, never mistaken for another run's."""
 
 import dataclasses
+import json
 import shutil
 import signal
 import warnings
@@ -338,7 +339,9 @@ def test_zero_shot_heads_are_made_for_the_datasets_classes(monkeypatch):
 
 
 def test_names_patterns_and_models_mix_and_each_counts_once():
-    assert runner.resolve(["resnet50-cos*", "resnet50-cosine"]) == ["resnet50-cosine"]
+    assert runner.resolve(["resnet50-cos*", "resnet50-cosine", "resnet50-cosine.imagenet"]) == [
+        "resnet50-cosine.in1k", "resnet50-cosine.digits"
+    ]  # fmt: skip
     with pytest.raises(UnknownName, match="no model matches 'nothing-"):
         runner.resolve("nothing-*")
     with pytest.raises(InputError, match="at least one model"):
@@ -425,8 +428,8 @@ def test_a_model_is_looked_at_again_when_anything_it_rests_on_was_touched(change
     if change == "library":
         monkeypatch.setattr(model_facts, "_versions", lambda: ["torch 99"])
     elif change == "weights":
-        (zoo_home / "weights/timm").mkdir(parents=True)
-        (zoo_home / "weights/timm/model.safetensors").write_bytes(b"new")
+        key = f"timm:{registry.card('timm:test_vit').id}@latest/model.safetensors"
+        (zoo_home / "hashes.json").write_text(json.dumps({"schema": 1, "hashes": {key: "0" * 64}}))
     else:
         card = registry.card
         monkeypatch.setattr(registry, "card", lambda name: dataclasses.replace(card(name), license="other"))

@@ -87,10 +87,12 @@ def test_timms_form_without_class_names(tmp_path: Path) -> None:
         zoo.load(f"file:{tmp_path}")
 
 
-@pytest.mark.parametrize("where", ["absent.pth", "", "a\0b"])
+@pytest.mark.parametrize("where", ["absent.pth", "a\0b"])
 def test_nothing_there(tmp_path: Path, where: str) -> None:
     with pytest.raises(InputError, match="there is no such file or folder"):
         zoo.load(f"file:{tmp_path / where if where == 'absent.pth' else where}")
+    with pytest.raises(InputError, match="expected a model after file:"):
+        zoo.load("file:")
 
 
 def test_nothing_says_what_it_is(tmp_path: Path) -> None:

@@ -9,27 +9,32 @@ import torch
 from PIL import Image
 
 import zoo
-from zoo import cards, files, settings
+from zoo import files, trained
 from zoo.errors import InputError, MissingWeights, ZooError
 from zoo.training import default_jobs, fitting, making, train, train_each
 
 
 def quick(name: str = "resnet8-cosine", **arguments) -> making.Trained:
-    return train(name, **{"data": "digits[:100]", "epochs": 1} | arguments)
+    return train(name, **{"data": "digits[:100]", "epochs": 1, "save_as": "quick"} | arguments)
 
 
 def test_a_trained_model_is_found_by_name_with_all_that_made_it(zoo_home):
     made = quick(seed=3, tau=0.2)
-    assert made.name == "resnet8-cosine-s3"
-    assert made.name in zoo.list("resnet8-cosine-s*")
+    assert made.name == "quick"
+    assert made.name in zoo.list("qui*")
     card = zoo.card(made.name)
     assert card.training.hyperparameters.items() >= {"tau": 0.2, "epochs": 1, "batch_size": 32}.items()
     assert (card.seed, card.dataset, card.objective, card.labels) == (3, "digits", "cosine", "digits")
-    assert card.details["command"] == "zoo train resnet8-cosine-s3 --data 'digits:train[:100]' --set tau=0.2 --set epochs=1"
+    command = "zoo train resnet8-cosine-s3 --data 'digits:train[:100]' --set tau=0.2 --set epochs=1 --as quick"
+    assert made.record.command == command
+    assert command in card.body
     assert set(made.results) == {
         f"{part}_{measure}" for part in ("train", "test") for measure in ("accuracy", "nll", "class_separation")
     }
-    assert card.sha256 == files.sha256(zoo_home / "weights" / made.name / "model.safetensors")
+    assert made.record == trained.describe(zoo_home / "weights" / made.name / "model.safetensors")
+    assert (made.record.data, made.record.steps) == ("digits:train[:100]", 3)
+    assert made.record.fingerprint == zoo.datasets.load("digits:train[:100]").fingerprint
+    assert not (zoo_home / "cards").exists()
     assert sorted(path.name for path in made.folder.iterdir()) == ["log.jsonl", "model.safetensors"]
     assert len(made.log) == 1
 
@@ -57,24 +62,31 @@ def test_another_recipe_does_not_take_a_finished_models_name():
     quick()
     with pytest.raises(InputError, match=r"another recipe \(hyperparameters.tau: 0.15 -> 0.3\).*--as"):
         quick(tau=0.3)
-    with pytest.raises(InputError, match="pictures of digits:train"):
+    with pytest.raises(InputError, match="images of digits:train"):
         quick(data="digits[:120]")
     other = quick(tau=0.3, save_as="warmer")
     assert zoo.load("warmer").head.objective.hyperparameters == {"tau": 0.3}
-    assert other.card.details["command"].endswith("--as warmer")
+    assert other.record.command.endswith("--as warmer")
+
+
+def test_a_recipes_name_is_trained_by_that_recipe_only(zoo_home):
+    for changes in ({"tau": 0.3}, {"epochs": 1}, {"data": "digits[:100]"}, {"data": "digits:test"}):
+        with pytest.raises(InputError, match=r"resnet8-cosine\.digits: is .*--as NAME"):
+            train("resnet8-cosine", **changes)
+    assert not (zoo_home / "weights").exists()
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
     one, two = quick(home=tmp_path / "a"), quick(home=tmp_path / "b")
     assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
-    other = quick(home=tmp_path / "b", seed=1)
-    assert (one.folder / "model.safetensors").read_bytes() != (other.folder / "model.safetensors").read_bytes()
+    other = quick(home=tmp_path / "c", seed=1)
+    weights = [trained.read(made.folder / "model.safetensors")[1]["head.weight"] for made in (one, other)]
+    assert not np.array_equal(*weights)
 
 
 def test_killed_between_training_and_the_last_file(zoo_home, monkeypatch):
-    """The card is there and the weights are not: the next call writes them, to the same bytes, without training again."""
-    whole = quick()
-    expected = (whole.folder / "model.safetensors").read_bytes()
+    """The model is not there yet: the next call writes it, to the same bytes, without training again."""
+    expected = (quick(save_as="again", home=zoo_home / "whole").folder / "model.safetensors").read_bytes()
     original = files.write
 
     def dying(path, data):
@@ -86,10 +98,32 @@ def test_killed_between_training_and_the_last_file(zoo_home, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         quick(save_as="again")
     monkeypatch.setattr(files, "write", original)
-    assert "again" in zoo.list("again")
+    assert zoo.list("again") == []
     monkeypatch.setattr(fitting, "shift_and_flip", None)  # no step may be taken
     assert quick(save_as="again").fresh
     assert (zoo_home / "weights" / "again" / "model.safetensors").read_bytes() == expected
+
+
+def test_killed_while_a_model_is_replaced(zoo_home, monkeypatch):
+    """Until the last moment of `restart` the old model is whole, description and weights, and found by every call."""
+    old = quick()
+    before = trained.path("quick").read_bytes()
+    original = files.write
+
+    def dying(path, data):
+        if path.name == "model.safetensors":
+            raise KeyboardInterrupt
+        original(path, data)
+
+    monkeypatch.setattr(files, "write", dying)
+    with pytest.raises(KeyboardInterrupt):
+        quick(tau=0.4, restart=True)
+    monkeypatch.setattr(files, "write", original)
+    assert trained.path("quick").read_bytes() == before
+    assert zoo.load("quick").card == zoo.card("quick") == old.card
+    assert quick().record == old.record
+    new = quick(tau=0.4, restart=True)
+    assert (new.fresh, zoo.load("quick").head.objective.hyperparameters) == (True, {"tau": 0.4})
 
 
 def test_two_at_once_make_one(zoo_home, capsys):
@@ -100,7 +134,7 @@ def test_two_at_once_make_one(zoo_home, capsys):
     for thread in threads:
         thread.join()
     assert sorted(one.fresh for one in made) == [False, True]
-    assert "another process is training resnet8-cosine" in capsys.readouterr().err
+    assert "another process is training quick" in capsys.readouterr().err
 
 
 def test_pictures_of_mixed_size_and_classes_of_ones_own(tmp_path):
@@ -111,9 +145,11 @@ def test_pictures_of_mixed_size_and_classes_of_ones_own(tmp_path):
             folder.mkdir(parents=True, exist_ok=True)
             size = tuple(rng.integers(6, 60, 2))
             Image.fromarray(rng.integers(brightness, brightness + 128, (*size, 3), np.uint8)).save(folder / f"{number}.png")
-    made = train("resnet8-softmax", data=f"folder:{tmp_path / 'lamps'}", epochs=3, batch_size=20)
-    assert made.name == "resnet8-softmax.lamps"
-    model = zoo.load(made.name)
+    with pytest.raises(InputError, match=r"resnet8-softmax\.lamps: is .*--as NAME"):
+        train("resnet8-softmax", data=f"folder:{tmp_path / 'lamps'}")
+    made = train("resnet8-softmax", data=f"folder:{tmp_path / 'lamps'}", epochs=3, batch_size=20, save_as="lamps")
+    model = zoo.load("lamps")
+    assert model.card == zoo.card("lamps")
     assert model.classes == ("dark", "light")
     assert made.results["train_accuracy"] == 1.0
     black = Image.new("RGB", (30, 20))
@@ -125,7 +161,7 @@ def test_data_with_one_class_only(tmp_path):
         (tmp_path / "one" / "cat").mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8)).save(tmp_path / "one" / "cat" / f"{number}.png")
     with pytest.raises(InputError, match="at least two classes, found only 'cat'"):
-        train("resnet8-softmax", data=f"folder:{tmp_path / 'one'}", batch_size=2)
+        train("resnet8-softmax", data=f"folder:{tmp_path / 'one'}", batch_size=2, save_as="one")
 
 
 def test_a_data_set_that_is_not_here():
@@ -136,9 +172,8 @@ def test_a_data_set_that_is_not_here():
 @pytest.mark.slow
 def test_loading_builds_once_and_says_so(zoo_home, capsys, monkeypatch):
     model = zoo.load("resnet8-cosine")
-    said = capsys.readouterr().err
-    assert said.startswith("zoo: building resnet8-cosine once")
-    assert "zoo train resnet8-cosine --data in1k" in said
+    assert "zoo: building resnet8-cosine.digits once" in capsys.readouterr().err
+    assert model.name == "resnet8-cosine.digits"
     test = zoo.datasets.load("digits:test")
     assert (model.predict(list(test)).argmax(1).numpy() == test.labels).mean() >= 0.93
     monkeypatch.setattr(making, "train", None)
@@ -149,7 +184,7 @@ def test_loading_builds_once_and_says_so(zoo_home, capsys, monkeypatch):
 
 def test_loading_can_be_told_not_to_build(monkeypatch):
     monkeypatch.setenv("ZOO_AUTOTRAIN", "0")
-    with pytest.raises(MissingWeights, match="zoo train resnet8-cosine --data digits"):
+    with pytest.raises(MissingWeights, match=r"zoo train resnet8-cosine\.digits"):
         zoo.load("resnet8-cosine")
 
 
@@ -162,29 +197,29 @@ def test_every_objective_learns_the_digits(objective):
 
 def test_the_card_survives_its_file(zoo_home):
     made = quick("resnet8-sigmoid+dropout", rho=0.9)
-    assert cards.read(settings.home() / "cards" / f"{made.name}.md") == made.card
+    assert zoo.card(made.name) == trained.read(trained.path(made.name))[0].card == made.card
     assert made.card.link == "sigmoid"
     assert zoo.load(made.name).head.objective.name == "sigmoid+dropout"
 
 
 def test_several_at_once_are_what_one_after_the_other_are(zoo_home):
-    calls = [{"name": name, "data": "digits[:64]", "epochs": 1} for name in ("resnet8-cosine", "resnet8-softmax")]
+    calls = [{"name": f"resnet8-{o}", "data": "digits[:64]", "epochs": 1, "save_as": o[:3]} for o in ("cosine", "softmax")]
     together = {made.name: made for made in train_each(calls, jobs=2)}
-    assert sorted(together) == ["resnet8-cosine", "resnet8-softmax"]
+    assert sorted(together) == ["cos", "sof"]
     assert all(made.fresh for made in together.values())
     apart = train("resnet8-cosine", data="digits[:64]", epochs=1, save_as="alone")
-    assert apart.results["train_nll"] == pytest.approx(together["resnet8-cosine"].results["train_nll"], rel=1e-3)
+    assert apart.results["train_nll"] == pytest.approx(together["cos"].results["train_nll"], rel=1e-3)
     assert not any(made.fresh for made in train_each(calls, jobs=1))
 
 
 def test_an_error_in_one_of_several_reaches_the_caller(zoo_home):
-    calls = [{"name": "resnet8-cosine", "data": "digits[:64]", "epochs": 1, "tau": tau} for tau in (-1.0, -2.0)]
+    calls = [{"name": "resnet8-cosine", "data": "digits[:64]", "save_as": "x", "tau": tau} for tau in (-1.0, -2.0)]
     with pytest.raises(InputError, match="tau"):
         list(train_each(calls, jobs=2))
 
 
 def test_a_killed_process_is_an_error_and_not_a_wait(zoo_home):
-    calls = [{"name": name, "data": "digits", "epochs": 500} for name in ("resnet8-cosine", "resnet8-softmax")]
+    calls = [{"name": f"resnet8-{name}", "epochs": 500, "save_as": name[:3]} for name in ("cosine", "softmax")]
     killer = threading.Timer(3, lambda: [process.kill() for process in multiprocessing.active_children()])
     killer.start()
     with pytest.raises(ZooError, match="process was killed"):

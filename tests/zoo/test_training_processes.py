@@ -62,12 +62,12 @@ def log_of(home: Path, name: str) -> list[dict]:
 @pytest.mark.slow
 def test_two_processes_train_what_one_does(tmp_path):
     """The losses of the first epoch agree within 1e-4 at the same global batch, and only one process talks."""
-    arguments = ["train", "resnet8-sigmoid", "--data", "digits", "--epochs", "4"]  # warms up for three, as the recipe does
+    arguments = ["train", "resnet8-sigmoid", "--epochs", "4", "--as", "short"]  # warms up for three, as the recipe does
     one, two = zoo(tmp_path / "one", *arguments), zoo(tmp_path / "two", *arguments, launcher=TWO_PROCESSES)
     assert one.returncode == 0, one.stderr
     assert two.returncode == 0, two.stderr
-    assert two.stdout.count("resnet8-sigmoid") == 1
-    alone, together = log_of(tmp_path / "one", "resnet8-sigmoid"), log_of(tmp_path / "two", "resnet8-sigmoid")
+    assert two.stdout.count("short") == 1
+    alone, together = log_of(tmp_path / "one", "short"), log_of(tmp_path / "two", "short")
     assert together[0]["loss"] == pytest.approx(alone[0]["loss"], abs=1e-4)
     assert together[0]["accuracy"] == pytest.approx(alone[0]["accuracy"], abs=5e-3)
     assert together[0]["loss"] != alone[0]["loss"]  # sums in another order: there really were two
@@ -75,20 +75,20 @@ def test_two_processes_train_what_one_does(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_resume(tmp_path):
-    arguments = ["train", "resnet8-softmax", "--data", "digits[:200]", "--epochs", "4"]
+    arguments = ["train", "resnet8-softmax", "--data", "digits[:200]", "--epochs", "4", "--as", "short"]
     whole = zoo(tmp_path / "whole", *arguments, launcher=TWO_PROCESSES)
     assert whole.returncode == 0, whole.stderr
     _kill_when(tmp_path / "cut", arguments, TWO_PROCESSES, lambda folder: (folder / "checkpoint.safetensors").exists())
     resumed = zoo(tmp_path / "cut", *arguments, launcher=TWO_PROCESSES)
     assert resumed.returncode == 0, resumed.stderr
-    weights = "weights/resnet8-softmax/model.safetensors"
+    weights = "weights/short/model.safetensors"
     assert (tmp_path / "cut" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
 
 
 @pytest.mark.slow
 def test_sigkill_at_any_moment_leaves_the_undisturbed_result(tmp_path):
     """The process is killed again and again at random moments; what it ends with is byte for byte the undisturbed file."""
-    arguments = ["train", "resnet8-dropout", "--data", "digits[:300]", "--epochs", "6"]
+    arguments = ["train", "resnet8-dropout", "--data", "digits[:300]", "--epochs", "6", "--as", "short"]
     assert zoo(tmp_path / "whole", *arguments).returncode == 0
     chance, kills = random.Random(0), 0
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_sigkill_at_any_moment_leaves_the_undisturbed_result(tmp_path):
     finished = zoo(tmp_path / "cut", *arguments)
     assert finished.returncode == 0, finished.stderr
     assert kills > 0
-    weights = "weights/resnet8-dropout/model.safetensors"
+    weights = "weights/short/model.safetensors"
     assert (tmp_path / "cut" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
 
 
@@ -120,7 +120,7 @@ def _kill_when(home: Path, arguments: list[str], launcher: list[str], ready) -> 
     process = subprocess.Popen(
         command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    folder = home / "weights" / arguments[1]
+    folder = home / "weights" / arguments[-1]
     while process.poll() is None and not ready(folder):
         time.sleep(0.01)
     running = process.poll() is None

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import zoo
 from zoo.cards import Transform
 from zoo.errors import InputError, UnknownName
 from zoo.objectives.names import OBJECTIVES
@@ -111,23 +112,38 @@ def test_a_card_shows_what_is_switched_on():
     }  # fmt: skip
 
 
-def test_names_say_dataset_and_seed_where_they_are_not_the_usual_ones(monkeypatch):
-    assert plan("resnet8-cosine").name == "resnet8-cosine"
-    assert plan("resnet8-cosine", data="digits", seed=3).name == "resnet8-cosine-s3"
+def test_names_say_dataset_and_seed(monkeypatch):
+    assert plan("resnet8-cosine").name == "resnet8-cosine.digits"
+    assert plan("resnet8-cosine", data="digits", seed=3).name == "resnet8-cosine-s3.digits"
     assert plan("resnet8-cosine-s3.cifar10").data == "cifar10:train"
-    assert plan("resnet8-cosine", data="cifar10[:100]").data == "cifar10:train[:100]"
-    assert plan("resnet8-cosine", data="cifar10:test").test is None
+    assert plan("resnet50-cosine.imagenet-1k").name == "resnet50-cosine.in1k"
+    assert plan("resnet8-cosine", data="cifar10[:100]", save_as="mine").data == "cifar10:train[:100]"
+    assert plan("resnet8-cosine", data="cifar10:test", save_as="mine").test is None
     assert plan("resnet8-cosine.digits").name == "resnet8-cosine.digits"
-    assert plan("resnet8-cosine", data="folder:/data/My Birds").name == "resnet8-cosine.my-birds"
+    assert plan("resnet8-cosine", data="folder:/data/My Birds", save_as="mine").dataset == "my-birds"
     assert plan("resnet8-cosine", save_as="mine").name == "mine"
+    assert plan("resnet8-cosine", save_as="resnet8-cosine.digits", tau=0.15, epochs=12) == plan(
+        "resnet8-cosine", tau=0.15, epochs=12
+    )
     monkeypatch.setenv("ZOO_DATASET", "cifar10")
-    assert (plan("resnet8-cosine").name, plan("resnet8-cosine").dataset) == ("resnet8-cosine", "cifar10")
+    assert (plan("resnet8-cosine").name, plan("resnet8-cosine").dataset) == ("resnet8-cosine.cifar10", "cifar10")
     assert plan("resnet8-cosine", data="digits").name == "resnet8-cosine.digits"
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet50-sigmoid-s2.in1k", "wrn-16-8-dropout.cifar10", "resnet8-sigmoid+dropout", "resnet18-cosine"]
+)
+def test_a_card_promises_what_is_trained(name):
+    card, made = zoo.card(name), plan(name)
+    assert card.name == made.name
+    assert card.hyperparameters == {**made.hyperparameters, **made.recipe.settings}
+    assert (card.transform, card.seed, card.objective) == (made.recipe.transform, made.recipe.seed, made.objective)
+    assert card.link == zoo.objectives.get(made.objective).link
 
 
 def test_a_plan_names_the_command_that_repeats_it():
     made = plan("resnet8-sigmoid+dropout", data="digits", seed=1, epochs=3, save_as="mine", rho=0.9)
-    assert made.command == "zoo train resnet8-sigmoid+dropout-s1 --data digits --set rho=0.9 --set epochs=3 --as mine"
+    assert made.command == "zoo train resnet8-sigmoid+dropout-s1.digits --set rho=0.9 --set epochs=3 --as mine"
     again = plan("resnet8-sigmoid+dropout-s1", data="digits", save_as="mine", rho=0.9, epochs=3)
     assert again == made
 
@@ -148,6 +164,10 @@ def test_a_plan_names_the_command_that_repeats_it():
         ("resnet8-cosine.cifar10", {"data": "digits"}, "cifar10"),
         ("resnet8-cosine", {"save_as": "a/b"}, "letters, digits"),
         ("resnet8-cosine", {"epochs": 0}, "epochs is 0"),
+        ("resnet8-cosine", {"epochs": 3}, "is one recipe, and epochs=3 is another"),
+        ("resnet8-cosine", {"data": "digits:test"}, "is trained on all of digits, and digits:test is something else"),
+        ("resnet8-cosine", {"save_as": "mine-cosine", "epochs": 3}, "always means a recipe"),
+        ("resnet8-cosine", {"save_as": "CLIP-vit-b32"}, "a model named 'clip-vit-b32' exists already"),
     ],
 )
 def test_what_cannot_be_planned(name, arguments, message):
@@ -161,14 +181,15 @@ def test_patterns_stand_for_every_recipe_they_match():
         f"{architecture}-cosine"
         for architecture in ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8", "resnet50", "inception_v3")
     ]
+    assert expand(["resnet8-s*.cifar10"]) == [f"resnet8-{o}.cifar10" for o in ("softmax", "sigmoid", "squared-error")]
     assert expand(["vit_tiny_patch16_224-softmax"]) == ["vit_tiny_patch16_224-softmax"]
     with pytest.raises(UnknownName, match="no recipe"):
         expand(["resnet8-zz*"])
 
 
 def test_a_short_trial_shortens_its_warm_up():
-    assert plan("resnet50-softmax", data="in1k", epochs=5).recipe.warmup_epochs == 0.5
-    assert plan("resnet50-softmax", data="in1k", epochs=90).recipe.warmup_epochs == 10
+    assert plan("resnet50-softmax", data="in1k", epochs=5, save_as="trial").recipe.warmup_epochs == 0.5
+    assert plan("resnet50-softmax", data="in1k", epochs=90, save_as="trial").recipe.warmup_epochs == 10
 
 
 def test_differences_are_named_by_their_path():

@@ -1,5 +1,6 @@
 """Files of weights: found, hashed at first use, checked ever after; nothing in them is run."""
 
+import dataclasses
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import torch
 from fake_hub import FakeHub
 
 from zoo import checkpoints, files, weights
+from zoo import hub as hub_files
 from zoo.cards import Card, Training
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooWarning
 
@@ -40,8 +42,6 @@ class TestHashes:
             assert said in str(error.value)
 
     def test_the_cards_own_hash_decides(self, tmp_path: Path, zoo_home: Path) -> None:
-        import dataclasses
-
         path = write(tmp_path / "model.safetensors")
         assert weights.verify(dataclasses.replace(CARD, sha256=files.sha256(path)), path)
         with pytest.raises(CorruptFile, match="by the card mine"):
@@ -84,39 +84,45 @@ class TestHashes:
             list(pool.map(lambda number: weights._record(register, f"key{number}", "x"), range(12)))
         files.read_json(register, 1)  # whole, whoever wrote last
 
+    def test_a_cards_own_hashes_are_told_from_others(self, tmp_path: Path) -> None:
+        assert weights.recorded(CARD) == {}
+        digest = weights.verify(CARD, write(tmp_path / "w"))
+        weights.verify(dataclasses.replace(CARD, id="a.bc"), write(tmp_path / "w", "others"))
+        assert weights.recorded(CARD) == {"w": digest}
+
 
 class TestFinding:
     def test_the_cache_comes_first(self, hub: FakeHub) -> None:
         path = hub.put("owner/name", "pytorch_model.bin", STATE)
-        assert weights.hub_file("m", "owner/name", ("model.safetensors", "pytorch_model.bin")) == path
+        assert hub_files.fetch("m", "owner/name", ("model.safetensors", "pytorch_model.bin")) == path
         better = hub.put("owner/name", "model.safetensors", STATE)
-        assert weights.hub_file("m", "owner/name", ("model.safetensors", "pytorch_model.bin")) == better
+        assert hub_files.fetch("m", "owner/name", ("model.safetensors", "pytorch_model.bin")) == better
 
     def test_a_revision_is_that_revision(self, hub: FakeHub) -> None:
         hub.put("owner/name", "model.safetensors", STATE, "main")
         other = hub.put("owner/name", "model.safetensors", STATE, "v2")
-        assert weights.hub_file("m", "owner/name", ("model.safetensors",), "v2") == other
+        assert hub_files.fetch("m", "owner/name", ("model.safetensors",), "v2") == other
         with pytest.raises(MissingWeights):
-            weights.hub_file("m", "owner/name", ("model.safetensors",), "v3")
+            hub_files.fetch("m", "owner/name", ("model.safetensors",), "v3")
 
     def test_nothing_cached_offline(self, hub: FakeHub) -> None:
         with pytest.raises(
             MissingWeights, match=r"^m: model\.safetensors of owner/name is not in the cache .*hub and HF_HUB_OFFLINE"
         ):
-            weights.hub_file("m", "owner/name", ("model.safetensors",))
+            hub_files.fetch("m", "owner/name", ("model.safetensors",))
 
     def test_a_web_address(self, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("zoo.catalogue.hub.answers", lambda endpoint: False)
+        monkeypatch.setattr("zoo.hub.answers", lambda endpoint: False)
         with pytest.raises(
             MissingWeights, match=r"m: w\.pth is not in the cache .*checkpoints and example\.org does not answer"
         ):
-            weights.url_file("m", "https://example.org/a/w.pth")
-        weights.url_cache().mkdir(parents=True)
-        path = write(weights.url_cache() / "w.pth")
-        assert weights.url_file("m", "https://example.org/a/w.pth") == path
+            hub_files.url_file("m", "https://example.org/a/w.pth")
+        hub_files.url_cache().mkdir(parents=True)
+        path = write(hub_files.url_cache() / "w.pth")
+        assert hub_files.url_file("m", "https://example.org/a/w.pth") == path
 
     def test_torch_looks_in_the_same_place(self, hub: FakeHub) -> None:
-        assert str(weights.url_cache()) == os.path.join(torch.hub.get_dir(), "checkpoints")
+        assert str(hub_files.url_cache()) == os.path.join(torch.hub.get_dir(), "checkpoints")
 
 
 class TestCheckpoints:

@@ -10,8 +10,11 @@ from zoo.app.printing import JsonOption, cell, note, print_json
 
 if TYPE_CHECKING:
     from zoo.cards import Card, Reference
+    from zoo.sources.base import Availability
+    from zoo.trained import Record
 
 PANEL = "Find models"
+HERE = ("shipped", "here")  # weights that are on this machine
 _NARROWEST = 6
 
 
@@ -36,11 +39,10 @@ def list_models(
     [dim]zoo list -f objective=cosine -f accuracy=74..78[/dim]
     """
     from zoo import registry
-    from zoo.presence import weights_here
 
     names = registry.list(pattern, **dict(_condition(text) for text in field or ()))
     known = registry.known_models()
-    rows = [_row(known[name], weights_here(known[name], known)) for name in names]
+    rows = [_row(known[name], registry.available(known[name])) for name in names]
     if json:
         print_json(rows)
         return
@@ -48,32 +50,34 @@ def list_models(
         note(f"no model matches {pattern or ''} {' '.join(field or ())}".rstrip())
         return
     _print_rows(rows)
-    here = sum(row["weights_here"] for row in rows)
-    note(f"{len(rows)} models, {here} with weights on this machine (*); accuracy as its paper or library reports it")
+    here = sum(row["weights"] in HERE for row in rows)
+    note(f"{len(rows)} models, {here} with weights on this machine; accuracy as its paper or library reports it")
 
 
 def show_model(
-    name: Annotated[str, typer.Argument(help="A model's name, e.g. resnet50-cosine or timm:resnet18.")],
+    name: Annotated[str, typer.Argument(help="A model's name, e.g. resnet50-cosine.in1k or timm:resnet18.")],
     card: Annotated[bool, typer.Option("--card", help="Print the whole card as it is written.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show what is known about a model.
 
-    [dim]zoo show resnet50-cosine[/dim]
+    [dim]zoo show resnet50-cosine.in1k[/dim]
 
     [dim]zoo show timm:convnext_tiny --json[/dim]
     """
-    from zoo import cards, registry
-    from zoo.presence import weights_here
+    from zoo import cards, registry, trained
 
     found = registry.card(name)
-    here = weights_here(found, registry.known_models())
+    state = registry.available(found)
+    file = trained.path(found.name) if ":" not in found.name else None
+    record = trained.describe(file) if file and file.exists() else None
     if json:
-        print_json({**_card_fields(found), "weights_here": here})
+        print_json({**_card_fields(found), "weights": state, "trained_here": _trained_fields(record)})
     elif card:
-        print(found.path.read_text(encoding="utf-8") if found.path else cards.write(found), end="")
+        shipped = found.path is not None and not found.sweep and found.name == found.path.stem
+        print(found.path.read_text(encoding="utf-8") if shipped and found.path else cards.write(found), end="")
     else:
-        _print_summary(found, here)
+        _print_summary(found, state, record)
 
 
 def _condition(text: str) -> tuple[str, Any]:
@@ -99,7 +103,7 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _row(card: "Card", here: bool) -> dict[str, Any]:
+def _row(card: "Card", weights: "Availability") -> dict[str, Any]:
     return {
         "name": card.name,
         "family": card.family,
@@ -109,7 +113,7 @@ def _row(card: "Card", here: bool) -> dict[str, Any]:
         "source": card.source,
         "license": card.license,
         "accuracy": card.accuracy,
-        "weights_here": here,
+        "weights": weights,
     }
 
 
@@ -118,12 +122,12 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
 
     Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
     """
-    table = [("name", "family", "trained on", "by", "licence", "acc %")]
+    table = [("name", "family", "trained on", "by", "weights", "acc %")]
     for row in rows:
         by = row["objective"] if row["framework"] == "supervised" else row["framework"]
         accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f}"
-        name = row["name"] + ("*" if row["weights_here"] else "")
-        table.append((name, row["family"], row["dataset"].replace("imagenet-", "in"), by, row["license"], accuracy))
+        weights = row["weights"].removeprefix("to ").removesuffix(" published")
+        table.append((row["name"], row["family"], row["dataset"].replace("imagenet-", "in"), by, weights, accuracy))
     widths = [max(len(line[column]) for line in table) for column in range(6)]
     room = shutil.get_terminal_size((80, 24)).columns
     gap = 2 if sum(widths) + 2 * 5 <= room else 1
@@ -146,15 +150,25 @@ def _card_fields(card: "Card") -> dict[str, Any]:
     return {**fields, "accuracy": card.accuracy, "path": card.path}
 
 
-def _print_summary(card: "Card", here: bool) -> None:
-    """Facts one a line, then the published figures, then the card's own words."""
+def _print_summary(card: "Card", state: "Availability", record: "Record | None") -> None:
+    """Facts, one per line, then the published figures and those reached here, then the card's own words."""
     print(f"{card.name}: {card.title or card.name}\n")
-    for label, value in _facts(card, here).items():
+    for label, value in _facts(card, state).items():
         if value:
             print(_filled(value, f"  {label:<13}"))
     for row in card.reference:
         print(_filled(_figures(row), f"  {'published':<13}"))
+    if record is not None:
+        figures = ", ".join(f"{name.replace('_', ' ')} {cell(value)}" for name, value in record.results.items())
+        made = f"`{record.command}`, epoch {record.epoch} after {record.steps} steps on {record.data}: {figures}"
+        print(_filled(made, f"  {'trained here':<13}"))
     print("\n" + "\n\n".join(_paragraphs(card.body)))
+
+
+def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
+    from zoo import typed
+
+    return None if record is None else {key: value for key, value in typed.plain(record).items() if key != "card"}
 
 
 def _figures(row: "Reference") -> str:
@@ -191,13 +205,13 @@ def _filled(text: str, start: str) -> str:
     )  # fmt: skip
 
 
-def _facts(card: "Card", here: bool) -> dict[str, str]:
+def _facts(card: "Card", state: "Availability") -> dict[str, str]:
     training = card.training
     settings = ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items())
     size = " x ".join(map(str, card.input_size[1:])) if card.input_size else ""
     origin = f"{card.source} {card.id or ''}".strip() + (f" @ {card.revision}" if card.revision else "")
     return {
-        "weights": f"{origin} ({'here' if here else 'never published' if card.source == 'reference' else 'not here yet'})",
+        "weights": f"{state} ({origin})",
         "licence": card.license,
         "architecture": f"{card.architecture} ({card.family} family)",
         "input": f"{size} pixels, {card.transform.interpolation}" if card.transform else "",

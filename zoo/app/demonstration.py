@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import zoo
-from zoo import datasets, training
+from zoo import datasets, registry, training
 from zoo.app.printing import note
 from zoo.app.report.building import build
 from zoo.app.report.document import Document
 from zoo.app.report.gathering import feature_material
 from zoo.app.report.material import Material
 from zoo.errors import InputError
+from zoo.names import parse_recipe
 from zoo.objectives.names import OBJECTIVES
-from zoo.recipes import weights_path
+from zoo.registry import availability
 from zoo.runner import resolve
 
 SEEDS = (0, 1)
@@ -24,7 +25,7 @@ OTHERS = ("resnet20-softmax", "all-cnn-c-softmax", "mobilenetv3_small_050-softma
 
 def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
     """Train, run, calibrate, compare, combine and probe; each stage says what it found, and a second run finds it done."""
-    names = [str(name) for name in resolve(models)] if models else default_models()
+    names = [name for model in models for name in _expand(model)] if models else default_models()
     spec = datasets.canonical(data)
     transfer = "digits-rotated:test" if spec.startswith("digits") else spec
     began = time.monotonic()
@@ -57,18 +58,23 @@ def default_models() -> list[str]:
     return list(OTHERS) + [f"resnet8-{objective}{suffix}" for objective in OBJECTIVES for suffix in suffixes]
 
 
+def _expand(model: str) -> list[str]:
+    """The models of a pattern; a name as it is, for the data decide what is left out of it."""
+    return [str(name) for name in resolve(model)] if any(mark in model for mark in "*?[") else [model]
+
+
 def _make(names: Sequence[str], spec: str) -> list[str]:
     """What the models are called, those that have a recipe once they are trained on the pictures `spec` is the test of."""
     pictures = datasets.training_split(spec)
     made, missing = [], []
     for name in names:
         try:
-            planned = training.plan(name, pictures).name if pictures else name
+            planned = training.plan(name, pictures).name if pictures else registry.resolve(name)
         except InputError:  # no recipe: downloaded, saved under a name of its own, or an ensemble
-            planned = name
+            planned = registry.resolve(name)
         made.append(planned)
-        if planned != name or zoo.card(name).source == "recipe":
-            missing += [] if weights_path(planned).exists() else [{"name": name, "data": pictures}]
+        if parse_recipe(planned) and availability(planned) == "to train":
+            missing.append({"name": planned})
     began = time.monotonic()
     for number, new in enumerate(training.train_each(missing, training.default_jobs(len(missing))), 1):
         accuracy, passed = new.results.get("test_accuracy", math.nan), time.monotonic() - began

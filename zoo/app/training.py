@@ -33,12 +33,13 @@ def train(
 ) -> None:
     """Train models by their recipes; the result is found by name at once.
 
-    Settings that are not given are the papers' own for the dataset. A finished model is left alone; one that was
-    stopped goes on where it left off. Several devices or machines: start it with torchrun or accelerate launch.
+    Settings are the papers' own for the dataset; with others the model needs a name of its own (--as). A finished model
+    is left alone; one that was stopped goes on where it left off. Several devices or machines: start it with torchrun or
+    accelerate launch.
 
     [dim]zoo train 'resnet8-*' --data digits --seeds 2[/dim]
 
-    [dim]zoo train resnet50-cosine --data in1k --set tau=0.07 --as r50-cos07[/dim]
+    [dim]zoo train resnet50-cosine.in1k --set tau=0.07 --as r50-cos07[/dim]
     """
     from zoo import training
 

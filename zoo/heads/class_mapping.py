@@ -52,7 +52,7 @@ def map_classes(
 ) -> Model:
     """`model` predicting the targets of `mapping`, each pooled from the source classes named for it.
 
-    `name` is the new model's, by default the model's own with `-mapped`.
+    `name` is the new model's, by default the model's own with `+mapped`.
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
@@ -67,7 +67,7 @@ def map_classes(
     head = ClassMappingHead(model.head, groups(mapping, model.classes, model.name), pooling)
     card = dataclasses.replace(
         model.card,
-        name=name or f"{model.name}-mapped",
+        name=name or f"{model.name}+mapped",
         head="class-mapping",
         details=model.card.details | {"classes": {key: list(value) for key, value in mapping.items()}, "pooling": pooling},
     )

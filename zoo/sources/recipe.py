@@ -1,51 +1,91 @@
-"""Networks trained by our own recipes."""
+"""Networks of our own recipes: weights in the box beside their card, or trained here."""
 
-import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zoo import checkpoints, recipes, weights
-from zoo.architectures import build
+from zoo import card_index, files, recipes, settings, trained, typed
 from zoo.cards import Card
-from zoo.errors import UnknownName
-from zoo.model import Model, Network
-from zoo.sources.assembly import Request, assemble, card_classes, fit
+from zoo.errors import CorruptFile, InputError, MissingWeights
+from zoo.names import parse_recipe
+from zoo.sources.base import Availability, Source
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from zoo.model import Model
+    from zoo.sources.assembly import Request
 
 
-def load(request: Request) -> Model:
-    """The model of a recipe: its weights are in `<home>/weights/NAME`."""
-    request = with_transform(request)
-    card, classes = request.card, classes_of(request.card)
-    with request.beginning():
-        network = untrained(card, len(classes))
-    if not request.weights:
-        return assemble(request, network, None, classes)
-    path = recipes.weights_path(card.name)
-    digest = weights.verify(card, path)
-    fit(card.name, network, checkpoints.read(path, card.name), str(path))
-    return assemble(request, network, digest, classes)
+class Recipe(Source):
+    def files(self, card: Card) -> Sequence[Path]:
+        return (_shipped(card), trained.path(card.name))
+
+    def present(self, card: Card) -> Availability:
+        if _shipped(card).exists():
+            return "shipped"
+        return "here" if trained.path(card.name).exists() else "to train"
+
+    def prepare(self, card: Card, with_weights: bool) -> None:
+        """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
+        if not with_weights or self.present(card) != "to train":
+            return
+        parts = parse_recipe(card.name)
+        if parts is not None and parts.dataset == recipes.EMBEDDED_DATASET and settings.autotrain():
+            from zoo.training import build
+
+            build(card.name)
+            return
+        command = f"zoo train {card.name}" if parts else f"zoo train ARCHITECTURE-OBJECTIVE --data SPEC --as {card.name}"
+        raise MissingWeights(
+            f"{card.name}: there are no trained weights at {trained.path(card.name)}; make them with `{command}`, "
+            "or pass weights=False for random ones"
+        )
+
+    def load(self, request: "Request") -> "Model":
+        from zoo.architectures import build
+        from zoo.sources.assembly import assemble, card_classes, fit
+
+        card, classes = request.card, card_classes(request.card)
+        size = card.input_size or (3, 224, 224)
+        with request.beginning():
+            network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
+        if not request.weights:
+            return assemble(request, network, None, classes)
+        path = _shipped(card)
+        state, digest = _in_the_box(card, path) if path.exists() else _trained_here(card)
+        fit(card.name, network, state, str(path if path.exists() else trained.path(card.name)))
+        return assemble(request, network, digest, classes)
 
 
-def untrained(card: Card, num_classes: int) -> Network:
-    """The network of a recipe with random weights."""
-    size = card.input_size or (3, 224, 224)
-    return build(card.architecture, num_classes, card.objective, card.hyperparameters, size)
+SOURCE = Recipe()
 
 
-def classes_of(card: Card) -> tuple[str, ...]:
-    """The class names a card was trained on: its own, else its dataset's."""
-    try:
-        return tuple(card_classes(card))
-    except UnknownName:
-        from zoo import datasets
-
-        return tuple(datasets.load(card.dataset).classes)
+def _shipped(card: Card) -> Path:
+    """Where weights that come with the package would be, in float32 or, to save room, in float16."""
+    return card_index.shipped_folder() / f"{card.name}.safetensors"
 
 
-def with_transform(request: Request) -> Request:
-    """The request with its recipe's own transform where the card names none."""
-    card = request.card
-    if card.transform is not None:
-        return request
-    from zoo.training.published import recipe
+def _in_the_box(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
+    from zoo import checkpoints
 
-    transform = recipe(card.architecture, card.objective, recipes.short_name(card.dataset)).transform
-    return dataclasses.replace(request, card=dataclasses.replace(card, transform=transform))
+    found = files.sha256(path)
+    if found != card.sha256:
+        raise CorruptFile(
+            f"{card.name}: {path} has the sha256 {found}, its card says {card.sha256 or 'none'}; install the package again"
+        )
+    return checkpoints.read(path, card.name), found
+
+
+def _trained_here(card: Card) -> "tuple[dict[str, Tensor], str]":
+    from zoo import checkpoints
+    from zoo.training.recipes import differences
+
+    record, tensors, digest = trained.read(trained.path(card.name))
+    changed = differences(typed.plain(record.card.training), typed.plain(card.training))
+    if changed:
+        raise InputError(
+            f"{card.name}: {trained.path(card.name)} was trained by another recipe ({'; '.join(changed[:3])}); train it "
+            "again (`zoo train --restart`)"
+        )
+    return checkpoints.as_torch(tensors), digest

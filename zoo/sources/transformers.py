@@ -1,83 +1,159 @@
-"""Classifiers, encoders and dual encoders of Hugging Face transformers."""
+"""Hugging Face transformers: classifiers, encoders and dual encoders, described by their configuration and image processor.
 
+Code that a repository or a folder brings along is never run, nor asked about: every call says `trust_remote_code=False`.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import transformers
-from torch import Tensor, nn
-
-from zoo import files, weights
-from zoo.cards import Card
+from zoo import files, hub, weights
+from zoo.cards import Card, Training, Transform
 from zoo.errors import InputError, UnknownName
-from zoo.heads.zero_shot import TextTower
-from zoo.model import Model, Network
 from zoo.names import near
-from zoo.sources import blocks
-from zoo.sources.assembly import Request, assemble
-from zoo.sources.splitting import split
+from zoo.sources.base import FromHub
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from zoo.heads.zero_shot import TextTower
+    from zoo.model import Model, Network
+    from zoo.sources.assembly import Request
 
 _FILES = ("model.safetensors", "model.safetensors.index.json")
 _FINAL_LAYERS = ("classifier", "cls_classifier", "distillation_classifier", "head")
+_RESAMPLE: dict[int, Any] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box"}  # as Pillow numbers them
+_IMAGENET = {1000: "imagenet-1k", 21841: "imagenet-21k", 21843: "imagenet-21k"}
 
 
-class Pooled(nn.Module):
-    """An encoder or a picture tower as a function from pixels [N, C, H, W] to one vector a picture [N, D]."""
+class Transformers(FromHub):
+    prefix = "hf"
+    library = "transformers"
 
-    def __init__(self, model: nn.Module, first_token: bool = False) -> None:
-        super().__init__()
-        self.model = model
-        self.first_token = first_token  # instead of the pooled output, where the weights have no pooling layer
+    def describe(self, id: str, name: str) -> Card:
+        """The card of the repository `id`: a classifier, an encoder, or an image and a text tower."""
+        for file in ("config.json", "preprocessor_config.json"):
+            hub.fetch(name, id, (file,))
+        return read_configuration(id, name)
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        image_features = getattr(self.model, "get_image_features", None)
-        output = self.model(pixel_values=pixels) if image_features is None else image_features(pixel_values=pixels)
-        if isinstance(output, Tensor):
-            return output
-        pooled = getattr(output, "pooler_output", None)
-        if pooled is None or self.first_token:
-            hidden: Tensor = output.last_hidden_state
-            return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
-        return pooled.flatten(1)
+    def repository(self, card: Card) -> str | None:
+        return None if _folder(card) else card.id
+
+    def files(self, card: Card) -> Sequence[Path]:
+        folder = _folder(card)
+        return super().files(card) if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
+
+    def load(self, request: "Request") -> "Model":
+        """The model of a card whose `id` is a repository on the hub, or a folder in the same form."""
+        from zoo.sources.assembly import assemble
+
+        card = request.card
+        kind = _class(card)
+        if request.weights:
+            digest, folder = _verified(card)
+            model, first_token = _with_weights(kind, folder, card)
+        else:
+            digest, first_token = None, False
+            with request.beginning():
+                model = kind(_configuration(kind, card))
+        model.eval().requires_grad_(False)
+        if hasattr(model, "get_image_features"):
+            loaded = assemble(request, _encoder(model), digest, text=lambda: _text(model, request))
+            for side in ("text_model", "text_projection"):  # the head is made; the body needs the picture's side alone
+                setattr(model, side, None)
+            return loaded
+        if card.head in ("trained", "fine-tuned", "class-mapping"):
+            known = card.labels.startswith("imagenet")
+            names = None if known else [model.config.id2label[index] for index in range(model.config.num_labels)]
+            return assemble(request, _classifier(model, request), digest, classes=names)
+        return assemble(request, _encoder(model, first_token), digest)
 
 
-class Logits(nn.Module):
-    """A classifier as a function from pixels to its logits; with its final layer taken out, to its embeddings."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        logits: Tensor = self.model(pixel_values=pixels).logits
-        return logits
+SOURCE = Transformers()
 
 
-def load(request: Request) -> Model:
-    """The model of a card whose `id` is a repository on the hub, or a folder in the same form."""
-    card = request.card
-    kind = _class(card)
-    if request.weights:
-        digest, folder = _verified(card)
-        model, first_token = _with_weights(kind, folder, card)
+def read_configuration(place: str | Path, name: str) -> Card:
+    """The card of a repository in the cache, or of a folder in the same form."""
+    from transformers import AutoConfig, AutoImageProcessor
+
+    try:
+        config = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+        processor = AutoImageProcessor.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: transformers cannot read it as an image model: {' '.join(str(error).split())}") from error
+    return from_configuration(config, processor, str(place), name)
+
+
+def from_configuration(config: Any, processor: Any, id: str, name: str) -> Card:
+    """The card that a model's configuration and its image processor amount to."""
+    two_towers = hasattr(config, "vision_config") and hasattr(config, "text_config")
+    classifier = any(kind.endswith("ForImageClassification") for kind in config.architectures or ())
+    pairwise = config.model_type.startswith("siglip")
+    labels = "imagenet-1k" if two_towers else _IMAGENET.get(config.num_labels, name) if classifier else "none"
+    objective = ("contrastive-sigmoid" if pairwise else "contrastive-softmax") if two_towers else "unknown"
+    return Card(
+        name=name,
+        source="transformers",
+        id=id,
+        family=config.model_type,
+        architecture=(config.architectures or [config.model_type])[0],
+        labels=labels,
+        link="sigmoid" if pairwise else "softmax",
+        head="zero-shot" if two_towers else "trained" if classifier else "none",
+        training=Training("unknown", "contrastive" if two_towers else "unknown", objective),
+        transform=transform(processor, name),
+        title=id,
+        body=f"# {id}\n\nAs its configuration describes it. Its licence, which the configuration does not name, stands "
+        f"on https://huggingface.co/{id}.",
+    )
+
+
+def transform(processor: Any, name: str) -> Transform:
+    """What an image processor does, as one resize, one centre crop and one affine map of each channel."""
+    size, crop = processor.size, processor.crop_size if getattr(processor, "do_center_crop", False) else None
+    shortest = size.get("shortest_edge")
+    share = getattr(processor, "crop_pct", None)  # ConvNeXt's: below 384 pixels the crop is this share of the picture
+    resize: tuple[int, ...]
+    if shortest and share:
+        resize = (int(shortest / share),) if shortest < 384 else (shortest, shortest)
+        height = width = shortest
+    elif shortest and crop:
+        resize, height, width = (shortest,), crop["height"], crop["width"]
+    elif size.get("height") and size.get("width"):
+        resize = size["height"], size["width"]
+        height, width = (crop["height"], crop["width"]) if crop else resize
     else:
-        digest, first_token = None, False
-        with request.beginning():
-            model = kind(_configuration(kind, card))
-    model.eval().requires_grad_(False)
-    if hasattr(model, "get_image_features"):
-        loaded = assemble(request, _encoder(model), digest, text=lambda: _text(model, request))
-        for side in ("text_model", "text_projection"):  # the head is made; the body needs the picture's side alone
-            setattr(model, side, None)
-        return loaded
-    if card.head in ("trained", "fine-tuned", "class-mapping"):
-        known = card.labels.startswith("imagenet")
-        names = None if known else [model.config.id2label[index] for index in range(model.config.num_labels)]
-        return assemble(request, _classifier(model, request), digest, classes=names)
-    return assemble(request, _encoder(model, first_token), digest)
+        raise InputError(f"{name}: its image processor has no fixed picture size ({size}), which no card can express")
+    mean, std = _normalisation(processor)
+    return Transform((3, height, width), resize, _RESAMPLE[int(processor.resample)], mean, std)
+
+
+def _normalisation(processor: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean and std that do to 0..1 what the processor does to 0..255.
+
+    A step (y - m) / s after y = (v - mean) / std makes (v - (mean + m std)) / (std s).
+    """
+    scale = 255 * processor.rescale_factor if processor.do_rescale else 255.0
+    offset = 1.0 if getattr(processor, "rescale_offset", False) else 0.0
+    mean, std = [offset / scale] * 3, [1 / scale] * 3
+    steps = [(processor.image_mean, processor.image_std)] if processor.do_normalize else []
+    if getattr(processor, "include_top", False):  # EfficientNet's classifiers divide once more
+        steps.append(([0.0] * 3, processor.image_std))
+    for m, s in steps:
+        mean = [centre + shift * width for centre, shift, width in zip(mean, m, std, strict=True)]
+        std = [width * factor for width, factor in zip(std, s, strict=True)]
+    return tuple(mean), tuple(std)
+
+
+def _folder(card: Card) -> Path | None:
+    """Where the card is of a folder on this machine rather than of a repository."""
+    folder = Path(card.id or "")
+    return folder if folder.is_absolute() or card.name.startswith("file:") else None
 
 
 def _class(card: Card) -> Any:
+    import transformers
+
     kind = getattr(transformers, card.architecture, None)
     if kind is None or not hasattr(kind, "from_pretrained"):
         raise UnknownName(f"{card.name}: transformers {transformers.__version__} has no model {card.architecture!r}"
@@ -87,14 +163,16 @@ def _class(card: Card) -> Any:
 
 def _configuration(kind: Any, card: Card) -> Any:
     """The repository's configuration where it is cached, else the architecture's default one."""
+    from transformers import AutoConfig
+
     try:
-        config = transformers.AutoConfig.from_pretrained(card.id, local_files_only=True)
+        config = AutoConfig.from_pretrained(card.id, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):
         config = kind.config_class()
-    return _whole_picture(config)
+    return _whole_image(config)
 
 
-def _whole_picture(config: Any) -> Any:
+def _whole_image(config: Any) -> Any:
     """Masked autoencoders hide most patches, at random, unless told not to."""
     if hasattr(config, "mask_ratio"):
         config.mask_ratio = 0.0
@@ -103,31 +181,34 @@ def _whole_picture(config: Any) -> Any:
 
 def _verified(card: Card) -> tuple[str, Path]:
     """The hash of the weights, one file or several, and the folder they and the configuration are in."""
-    local = Path(card.id or "")
-    if local.is_dir():
+    local = _folder(card)
+    if local is not None:
         first = next((local / file for file in _FILES if (local / file).is_file()), None)
         if first is None:
             raise InputError(f"{card.name}: the folder {local} has neither {' nor '.join(_FILES)}")
     else:
-        weights.hub_file(card.name, str(card.id), ("config.json",), card.revision)
-        first = weights.hub_file(card.name, str(card.id), _FILES, card.revision)
+        hub.fetch(card.name, str(card.id), ("config.json",), card.revision)
+        first = hub.fetch(card.name, str(card.id), _FILES, card.revision)
     if first.suffix != ".json":
         return weights.verify(card, first), first.parent
     try:
         shards = sorted(set(files.parse_json(first.read_bytes(), str(first))["weight_map"].values()))
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{card.name}: {first} does not list the files of the weights") from error
-    paths = [local / s if local.is_dir() else weights.hub_file(card.name, str(card.id), (s,), card.revision) for s in shards]
+    paths = [local / s if local else hub.fetch(card.name, str(card.id), (s,), card.revision) for s in shards]
     return files.digest([weights.verify(card, path) for path in paths]), first.parent
 
 
 def _with_weights(kind: Any, folder: Path, card: Card) -> tuple[Any, bool]:
     """The model, and whether its pooling layer is missing from the weights; anything else missing is an error."""
-    config = _whole_picture(transformers.AutoConfig.from_pretrained(folder, local_files_only=True))
+    from transformers import AutoConfig
+
+    config = _whole_image(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     try:
         model, report = kind.from_pretrained(
-            folder, config=config, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
+            folder, config=config, local_files_only=True, use_safetensors=True, output_loading_info=True,
+            trust_remote_code=False,
+        )  # fmt: skip
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(
             f"{card.name}: {folder} does not fit {card.architecture}: {' '.join(str(error).split())}"
@@ -143,13 +224,24 @@ def _with_weights(kind: Any, folder: Path, card: Card) -> tuple[Any, bool]:
     return model, bool(pooling)
 
 
-def _encoder(model: nn.Module, first_token: bool = False) -> Network:
+def _encoder(model: "nn.Module", first_token: bool = False) -> "Network":
+    from zoo.model import Network
+    from zoo.sources import blocks
+    from zoo.sources.pooling import Pooled
+
     body = Pooled(model, first_token)
     return Network(body, None, blocks.find(getattr(model, "vision_model", model)))
 
 
-def _classifier(model: nn.Module, request: Request) -> Network:
+def _classifier(model: "nn.Module", request: "Request") -> "Network":
     """The classifier cut before its final linear layer, which some models keep at the end of a sequence."""
+    from torch import nn
+
+    from zoo.model import Network
+    from zoo.sources import blocks
+    from zoo.sources.pooling import Logits
+    from zoo.sources.splitting import split
+
     body = Logits(model)
     final = []
     for name in _FINAL_LAYERS:
@@ -163,7 +255,13 @@ def _classifier(model: nn.Module, request: Request) -> Network:
     return Network(body, head, blocks.find(model))
 
 
-def _text(model: Any, request: Request) -> TextTower:
+def _text(model: Any, request: "Request") -> "TextTower":
+    import torch
+    from transformers import AutoTokenizer
+
+    from zoo.heads.zero_shot import TextTower
+    from zoo.sources.pooling import Pooled
+
     if not request.weights:
         with torch.inference_mode():
             width = Pooled(model)(request.example()).shape[1]
@@ -171,15 +269,15 @@ def _text(model: Any, request: Request) -> TextTower:
     # Most towers keep the logarithm of the scale, ALIGN its inverse; SigLIP has a bias beside it.
     scale = float(1 / model.temperature) if hasattr(model, "temperature") else float(model.logit_scale.exp())
     bias = float(model.logit_bias) if getattr(model, "logit_bias", None) is not None else 0.0
-    tokenizer = transformers.AutoTokenizer.from_pretrained(request.card.id, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(request.card.id, local_files_only=True, trust_remote_code=False)
     # SigLIP was trained on sentences filled up to a fixed length and does worse with any other.
     padding = "max_length" if model.config.model_type.startswith("siglip") else True
     model.to(request.device)
 
-    def encode(texts: list[str]) -> Tensor:
+    def encode(texts: list[str]) -> "Tensor":
         tokens = tokenizer(texts, padding=padding, truncation=True, return_tensors="pt").to(request.device)
         features = model.get_text_features(**tokens)
-        return (features if isinstance(features, Tensor) else features.pooler_output).cpu()
+        return (features if isinstance(features, torch.Tensor) else features.pooler_output).cpu()
 
     with torch.inference_mode():
         width = encode(["a"]).shape[1]

@@ -5,9 +5,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from zoo import settings
 from zoo.alignment import fitting
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
-from zoo.names import near
+from zoo.names import full, near
 from zoo.outputs import Outputs, Runs
 from zoo.store import layout
 from zoo.store.folder import RunFolder
@@ -78,7 +79,8 @@ def answers(run: RunFolder, pattern: str) -> bool:
         return run.identity.name == name and (run.identity.fingerprint == IMPORTED) == (digest == "import")
     if at and digest:
         return run.identity.name == name and run.identity.digest().startswith(digest)
-    return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
+    known = run.identity.name
+    return known in (pattern, full(pattern, settings.default_dataset())) or fnmatch.fnmatchcase(known, pattern)
 
 
 def on_dataset(runs: list[RunFolder], data: str | None) -> list[RunFolder]:

@@ -1,73 +1,44 @@
-"""The card of a model trained here."""
+"""What is written down about a model trained here."""
 
-from typing import Any
+import dataclasses
 
-from zoo import labels
-from zoo.cards import Card, Training
-from zoo.catalogue.tags import family
+from zoo import labels, recipes
+from zoo.cards import Card
 from zoo.datasets import Dataset
 from zoo.errors import UnknownName
-from zoo.objectives import get
+from zoo.trained import Record
 from zoo.training.fitting import Fit
 from zoo.training.planning import Plan
 
-_FAMILIES = {"resnet8": "resnet", "resnet20": "resnet", "all-cnn-c": "all-cnn", "wrn-16-8": "wrn"}
+
+def describe(made: Plan, train_set: Dataset) -> Card:
+    """The card of a planned model: its recipe's, or one of its own with the settings and the classes it really has."""
+    if made.name == str(made.parts):
+        return recipes.card(made.parts)
+    settings = {**made.hyperparameters, **made.recipe.settings}
+    card = recipes.describe(made.parts, settings, made.recipe.transform, made.command)
+    label_set, details = _classes(train_set, card.labels)
+    return dataclasses.replace(card, name=made.name, labels=label_set, details=details)
 
 
-def describe(
-    made: Plan,
-    train_set: Dataset,
-    done: Fit | None = None,
-    results: dict[str, float] | None = None,
-    sha256: str | None = None,
-) -> Card:
-    """The card of a planned model; with what came of it once it is trained."""
-    dataset = train_set.label_set or made.dataset if made.dataset == "in1k" else made.dataset
-    label_set, details = _classes(train_set, dataset)
-    details |= {"data": made.data, "fingerprint": train_set.fingerprint, "command": made.command, "results": results or {}}
-    if done is not None:
-        details |= {"epoch": done.epoch, "steps": done.steps, "seconds": round(done.seconds, 1)}
-    return Card(
-        name=made.name,
-        source="recipe",
-        family=_FAMILIES.get(made.architecture) or family(made.architecture),
-        architecture=made.architecture,
-        labels=label_set,
-        link=get(made.objective).link,
-        head="trained",
-        training=Training(
-            dataset=dataset,
-            framework="supervised",
-            objective=made.objective,
-            hyperparameters={**made.hyperparameters, **made.recipe.settings},
-            seed=made.recipe.seed,
-        ),
-        transform=made.recipe.transform,
-        sha256=sha256,
-        license="apache-2.0",
-        details=details,
-        title=f"{made.architecture} trained with {made.objective} on {made.dataset}",
-        body=_body(made, done, results or {}),
+def record(made: Plan, train_set: Dataset, done: Fit, results: dict[str, float]) -> Record:
+    """How a model was made, to be kept with its weights."""
+    return Record(
+        card=dataclasses.replace(describe(made, train_set), path=None),
+        data=made.data,
+        fingerprint=train_set.fingerprint,
+        command=made.command,
+        epoch=done.epoch,
+        steps=done.steps,
+        results=results,
     )
 
 
-def _classes(train_set: Dataset, dataset: str) -> tuple[str, dict[str, Any]]:
+def _classes(train_set: Dataset, name: str) -> tuple[str, dict[str, object]]:
     """The label set, and the class names where no label set of that name has just these."""
-    name = train_set.label_set or dataset
+    name = train_set.label_set or name
     try:
         known = labels.classes(name) == train_set.classes
     except UnknownName:
         known = False
     return name, {} if known else {"classes": list(train_set.classes)}
-
-
-def _body(made: Plan, done: Fit | None, results: dict[str, float]) -> str:
-    lines = [f"# {made.architecture} trained with {made.objective} on {made.dataset}", "", "```", made.command, "```"]
-    if done is not None:
-        lines += ["", f"{done.steps} steps in {done.seconds:.0f} s; the weights are those of epoch {done.epoch}.", ""]
-        lines += ["| pictures | accuracy | NLL | class separation |", "| --- | --- | --- | --- |"]
-        for part in ("train", "test"):
-            if f"{part}_accuracy" in results:
-                accuracy, nll, separation = (results[f"{part}_{key}"] for key in ("accuracy", "nll", "class_separation"))
-                lines.append(f"| {part} | {accuracy:.2%} | {nll:.4f} | {separation:.4f} |")
-    return "\n".join(lines)

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zoo import architectures, objectives, settings
+from zoo import card_index, objectives, recipes, settings
 from zoo.datasets import KNOWN
 from zoo.datasets.loading import Spec, parse
 from zoo.errors import InputError, UnknownName
-from zoo.names import RecipeName, check_safe, near, parse_recipe
+from zoo.names import RecipeName, check_own, check_safe, dataset_name, near, parse_recipe
 from zoo.objectives.names import SMALL_ARCHITECTURES
 from zoo.training.published import recipe as published_recipe
 from zoo.training.recipes import Recipe, setting_names
@@ -30,19 +30,24 @@ class Plan:
     objective: str
     hyperparameters: dict[str, float]  # of the objective
     dataset: str  # by its short name
-    data: str  # spec of the pictures to learn from
-    test: str | None  # spec of the pictures results are reported on, where the dataset has any
+    data: str  # spec of the images to learn from
+    test: str | None  # spec of the images results are reported on, where the dataset has any
     recipe: Recipe
     changed: dict[str, Any]  # the settings that are not the recipe's own
 
     @property
+    def parts(self) -> RecipeName:
+        """The recipe that this is, or that it starts from."""
+        return RecipeName(self.architecture, self.objective, self.recipe.seed, self.dataset)
+
+    @property
     def command(self) -> str:
         """The command that makes it again."""
-        stem = str(RecipeName(self.architecture, self.objective, self.recipe.seed))
-        data = self.data.removesuffix(":train") if self.data == f"{self.dataset}:train" else shlex.quote(self.data)
-        words = ["zoo train", stem, f"--data {data}", *(f"--set {k}={v}" for k, v in self.changed.items())]
-        usual = stem if self.dataset == settings.default_dataset() else f"{stem}.{self.dataset}"
-        return " ".join([*words, *([f"--as {self.name}"] if self.name not in (usual, f"{stem}.{self.dataset}") else [])])
+        start = str(self.parts)
+        if self.data != f"{self.dataset}:train":
+            start = f"{dataclasses.replace(self.parts, dataset=None)} --data {shlex.quote(self.data)}"
+        words = ["zoo train", start, *(f"--set {key}={value}" for key, value in self.changed.items())]
+        return " ".join([*words, *([f"--as {self.name}"] if self.name != str(self.parts) else [])])
 
 
 def plan(
@@ -51,41 +56,43 @@ def plan(
 ) -> Plan:  # fmt: skip
     """What `zoo train NAME --data DATA` does, before it does it.
 
-    >>> made = plan("resnet8-cosine", data="digits", seed=2, tau=0.1)
+    A recipe's name means one recipe, so other settings or other images than its own need a name of their own (`save_as`).
+
+    >>> made = plan("resnet8-cosine", data="digits", seed=2)
     >>> made.name, made.hyperparameters, made.data
-    ('resnet8-cosine-s2', {'tau': 0.1}, 'digits:train')
+    ('resnet8-cosine-s2.digits', {'tau': 0.15}, 'digits:train')
+    >>> plan("resnet8-cosine", tau=0.1, save_as="sharp").command
+    'zoo train resnet8-cosine.digits --set tau=0.1 --as sharp'
     """
     parts = _parse(name)
     if seed is not None and parts.seed and seed != parts.seed:
         raise InputError(f"{name}: the name says seed {parts.seed}, the argument {seed}; give one of them")
     spec = _training_spec(data or parts.dataset or settings.default_dataset())
-    dataset = _short_name(spec)
+    dataset = dataset_name(str(spec))
     if data is not None and parts.dataset is not None and parts.dataset != dataset:
         raise InputError(f"{name}: the name says data {parts.dataset!r}, the argument {data!r}; give one of them")
+    parts = dataclasses.replace(parts, seed=parts.seed if seed is None else seed, dataset=dataset)
     if epochs is not None:
         changes["epochs"] = epochs
 
-    hyperparameters = objectives.defaults(parts.objective, dataset)
+    hyperparameters = recipes.objective_settings(parts.objective, dataset)
     known = objectives.get(parts.objective).hyperparameters
     for key in changes:
         if key not in known and key not in setting_names():
             there = f"the objective has {', '.join(known) or 'none'}, the recipe {', '.join(sorted(setting_names()))}"
             raise InputError(f"{name}: unknown hyper-parameter {key!r}; {there}{near(key, [*known, *setting_names()])}")
     objective = objectives.get(parts.objective, **hyperparameters | {k: v for k, v in changes.items() if k in known})
-    seed = parts.seed if seed is None else seed
-    recipe = published_recipe(parts.architecture, parts.objective, dataset)
+    own = published_recipe(parts.architecture, parts.objective, dataset).change(seed=parts.seed)
+    recipe = own
     if isinstance(epochs, int) and 0 < epochs <= recipe.warmup_epochs:  # a trial run: it warms up for a tenth of its time
         recipe = recipe.change(warmup_epochs=epochs / 10)
-    recipe = recipe.change(seed=seed, **{key: value for key, value in changes.items() if key not in known})
+    recipe = recipe.change(**{key: value for key, value in changes.items() if key not in known})
 
-    usual = RecipeName(parts.architecture, parts.objective, seed, parts.dataset)
-    if parts.dataset is None and dataset != settings.default_dataset():
-        usual = dataclasses.replace(usual, dataset=dataset)
     test = dataclasses.replace(spec, split="test", rows=None) if spec.kind == "digits" else None
     if spec.kind in KNOWN:
         test = dataclasses.replace(spec, split=KNOWN[spec.kind].default, rows=None)
-    return Plan(
-        name=check_safe(save_as or str(usual)),
+    made = Plan(
+        name=str(parts),
         architecture=parts.architecture,
         objective=parts.objective,
         hyperparameters=objective.hyperparameters,
@@ -95,10 +102,21 @@ def plan(
         recipe=recipe,
         changed=changes,
     )
+    if save_as is not None and save_as != made.name:
+        return dataclasses.replace(made, name=_own_name(save_as))
+    if recipe != own or objective.hyperparameters != hyperparameters:
+        said = ", ".join(f"{key}={value}" for key, value in changes.items())
+        raise InputError(f"{made.name}: is one recipe, and {said} is another; give the model a name of its own (--as NAME)")
+    if made.data != f"{dataset}:train":
+        raise InputError(
+            f"{made.name}: is trained on all of {dataset}, and {made.data} is something else; give the model a name of its "
+            "own (--as NAME)"
+        )
+    return made
 
 
 def expand(patterns: Iterable[str]) -> list[str]:
-    """Names as they are; patterns such as `resnet8-*` as every recipe they match.
+    """Names as they are; patterns such as `resnet8-*` or `resnet8-*.cifar10` as every recipe they match.
 
     >>> expand(["resnet8-*o*", "resnet50-cosine"])[:3]
     ['resnet8-softmax', 'resnet8-label-smoothing', 'resnet8-dropout']
@@ -106,7 +124,9 @@ def expand(patterns: Iterable[str]) -> list[str]:
     every = [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
     found: list[str] = []
     for pattern in patterns:
-        matches = [name for name in every if fnmatch.fnmatchcase(name, pattern)] if _MANY.search(pattern) else [pattern]
+        stem, _, dataset = pattern.partition(".")
+        matches = [f"{name}.{dataset}" if dataset else name for name in every if fnmatch.fnmatchcase(name, stem)]
+        matches = matches if _MANY.search(pattern) else [pattern]
         if not matches:
             raise UnknownName(
                 f"{pattern!r} matches no recipe; they are ARCHITECTURE-OBJECTIVE, e.g. {every[0]}, {every[-1]}"
@@ -117,28 +137,28 @@ def expand(patterns: Iterable[str]) -> list[str]:
 
 def _parse(name: str) -> RecipeName:
     check_safe(name)
-    parts = parse_recipe(name, None, objectives.list())
+    parts = parse_recipe(name)
     if parts is None:
         every = [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
         raise UnknownName(
             f"{name!r} is no recipe, expected ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET] with an objective of "
             f"{', '.join(objectives.list())}{near(name, every)}"
         )
-    architectures.check(parts.architecture)
+    recipes.check_architecture(parts.architecture, name)
     return parts
 
 
+def _own_name(name: str) -> str:
+    """A name for a model trained by settings of its own, which no shipped model has."""
+    taken = {known.lower(): known for known in card_index.shipped()}.get(check_own(name).lower())
+    if taken is not None:
+        raise InputError(f"--as {name}: a model named {taken!r} exists already; choose another name")
+    return name
+
+
 def _training_spec(text: str) -> Spec:
-    """The spec of the pictures to learn from: the training split, where the dataset has splits and none is named."""
+    """The spec of the images to learn from: the training split, where the dataset has splits and none is named."""
     spec = parse(text)
     bare = text.partition("[")[0]
     named = bare.count(":") > (1 if spec.kind == "hf" else 0)
     return spec if spec.kind in ("folder", "parquet") or named else dataclasses.replace(spec, split="train")
-
-
-def _short_name(spec: Spec) -> str:
-    """A name for the data that can stand in a model's: `cifar10`, or what a path or repository ends in."""
-    if spec.kind not in ("folder", "parquet", "hf"):
-        return spec.kind
-    last = spec.place.rstrip("/").rpartition("/")[2].removesuffix(".parquet")
-    return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-") or spec.kind

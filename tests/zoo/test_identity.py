@@ -1,0 +1,243 @@
+"""A name is one model for ever: `load(n).card == card(n)`, and two seeds differ in their seed alone."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from diversity.categories import category
+from zoo import card_index, cards, files, registry, sources, trained
+from zoo.cards import EnsembleMember
+from zoo.errors import CorruptFile, InputError
+from zoo.names import RecipeName, parse_recipe
+from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
+
+RECIPES = zoo.list(source="recipe")
+LARGE = ("wrn-16-8", "resnet50", "inception_v3")
+
+
+def variants(name: str) -> list[str]:
+    """A recipe, a seed of it, a combination and another dataset."""
+    parts = parse_recipe(name)
+    assert parts is not None
+    other = "dropout" if parts.objective != "dropout" else "label-smoothing"
+    made = [
+        parts,
+        dataclasses.replace(parts, seed=3),
+        dataclasses.replace(parts, objective=f"{parts.objective}+{other}", dataset="cifar10"),
+        dataclasses.replace(parts, dataset="fashion-mnist"),
+    ]
+    return [str(one) for one in made]
+
+
+def test_a_card_is_a_function_of_the_name_alone(zoo_home: Path) -> None:
+    """The same from a fresh reading of the files, written and read again, and from any home."""
+    names = [*zoo.list(), *(variant for name in RECIPES for variant in variants(name))]
+    first = {name: zoo.card(name) for name in names}
+    assert all(card.name == name for name, card in first.items())
+    assert all(card.transform is not None and card.seed is not None for card in first.values() if card.source == "recipe")
+    card_index._read.clear()
+    assert {name: zoo.card(name) for name in names} == first
+    assert all(cards.parse(cards.write(card), name) == card for name, card in first.items())
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if not name.startswith(LARGE)])
+def test_a_loaded_model_has_the_card_of_its_name(name: str) -> None:
+    for variant in variants(name):
+        model = zoo.load(variant, weights=False, device="cpu")
+        assert (model.name, model.card) == (variant, zoo.card(variant))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith(LARGE)])
+def test_a_loaded_large_model_has_the_card_of_its_name(name: str) -> None:
+    for variant in variants(name):
+        assert zoo.load(variant, weights=False, device="meta").card == zoo.card(variant)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_two_seeds_are_reinitialisations(objective: str, dataset: str) -> None:
+    for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3"):
+        names = [str(RecipeName(architecture, objective, seed, dataset)) for seed in (0, 1, 17)]
+        first, second, third = (zoo.card(name) for name in names)
+        assert (first.seed, second.seed, third.seed) == (0, 1, 17)
+        assert {category(first, second), category(second, third)} == {"reinit"}
+        words = {"name": "", "title": "", "body": ""}
+        training = dataclasses.replace(first.training, seed=1)
+        assert dataclasses.replace(first, training=training, **words) == dataclasses.replace(second, **words)
+
+
+def test_another_framework_and_another_loss() -> None:
+    dino, mae, beit = zoo.card("dino-vit-s16"), zoo.card("mae-vit-b16"), zoo.card("beit-base")
+    assert category(dino, mae) == category(mae, dino) == "fwork"
+    assert category(dino, dino) == "reinit"
+    assert (
+        category(mae, dataclasses.replace(beit, training=dataclasses.replace(beit.training, dataset=mae.dataset))) == "fwork"
+    )
+    assert category(zoo.card("resnet50-cosine.in1k"), zoo.card("resnet50-sigmoid.in1k")) == "hparam"
+    unsaid = dataclasses.replace(mae, training=dataclasses.replace(mae.training, objective="unknown"))
+    assert category(dino, unsaid) is None
+
+
+def test_training_and_saving_change_no_name(zoo_home: Path) -> None:
+    names = ["resnet8-cosine.digits", "resnet8-cosine-s3.digits", "resnet50-cosine.in1k"]
+    before = {name: zoo.card(name) for name in names}
+    made = zoo.train("resnet8-cosine", seed=3, progress=False)
+    assert made.name == names[1]
+    assert made.card == before[names[1]]
+    model = zoo.load("resnet8-cosine-s3")
+    assert model.card == before[names[1]]
+    fitted = zoo.heads.fit_linear(model, torch.eye(2, model.num_features), [0, 1], ["x", "y"], name="pair")
+    zoo.heads.save_linear(fitted)
+    assert zoo.load("pair").card == zoo.card("pair")
+    assert {name: zoo.card(name) for name in names} == before
+    assert zoo.list("resnet8-cosine-s3") == [names[1]]
+    assert zoo.availability(names[1]) == zoo.availability("pair") == "here"
+    # A network trained by settings that are no longer the recipe's is not that recipe's model.
+    record, tensors, _ = trained.read(trained.path(names[1]))
+    training = dataclasses.replace(record.card.training, hyperparameters=record.card.hyperparameters | {"tau": 0.3})
+    old = dataclasses.replace(record, card=dataclasses.replace(record.card, training=training))
+    trained.path(names[1]).write_bytes(trained.encode(old, tensors))
+    with pytest.raises(InputError, match=r"trained by another recipe \(hyperparameters\.tau: 0\.3 -> 0\.15\)"):
+        zoo.load(names[1])
+
+
+# Weights in the box.
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of shipped cards with one recipe, whose weights lie beside its card in float16."""
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    card = zoo.card("resnet8-cosine.cifar10")
+    network = zoo.load(card.name, weights=False, device="cpu").network
+    state = {name: value.half() if value.is_floating_point() else value for name, value in network.state_dict().items()}
+    from safetensors.torch import save_file
+
+    save_file(state, folder / f"{card.name}.safetensors")
+    hashed = dataclasses.replace(card, sha256=files.sha256(folder / f"{card.name}.safetensors"))
+    (folder / f"{card.name}.md").write_text(cards.write(hashed))
+    monkeypatch.setattr(card_index, "shipped_folder", lambda: folder)
+    return folder
+
+
+def test_weights_in_the_box_are_loaded_first_as_float32(box: Path) -> None:
+    name = "resnet8-cosine.cifar10"
+    assert (zoo.availability(name), zoo.availability("resnet8-cosine-s1.cifar10")) == ("shipped", "to train")
+    model, random = zoo.load(name, device="cpu"), zoo.load(name, weights=False, device="cpu")
+    assert model.card == random.card == zoo.card(name)
+    for key, value in model.network.state_dict().items():
+        expected = random.network.state_dict()[key]
+        assert value.dtype == expected.dtype
+        assert torch.equal(value, expected.half().float() if expected.is_floating_point() else expected)
+    assert model.weights_hash == zoo.card(name).sha256
+
+
+def test_a_changed_box_is_refused(box: Path) -> None:
+    path = box / "resnet8-cosine.cifar10.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CorruptFile, match=r"resnet8-cosine\.cifar10: .* has the sha256 .*, its card says"):
+        zoo.load("resnet8-cosine.cifar10")
+
+
+def test_every_model_says_where_its_weights_are(zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    base = zoo.card("simclr-resnet50")
+    members = [EnsembleMember("efficientnet-lite0", 1.0), EnsembleMember("resnet8-cosine.digits", 1.0)]
+    both = dataclasses.replace(base, name="both", source="ensemble", members=members, reference=[])
+    zoo.register(both)
+    zoo.register(dataclasses.replace(both, name="lost", members=[*members, EnsembleMember("gone", 1.0)]))
+    zoo.register(dataclasses.replace(both, name="loop", members=[EnsembleMember("loop", 1.0)]))
+    expected = {
+        "efficientnet-lite0": "here", "clip-vit-b32": "to download", "resnet8-cosine": "to train",
+        "clip-vit-b32-linear": "to train", "simclr-resnet50": "never published", "both": "to train",
+        "lost": "never published", "loop": "never published",
+    }  # fmt: skip
+    assert {name: zoo.availability(name) for name in expected} == expected
+    with pytest.raises(InputError, match="loop: a model cannot be its own member"):
+        zoo.load("loop", weights=False)
+
+
+def test_no_library_is_loaded_to_find_out(zoo_home: Path) -> None:
+    code = (
+        "import sys, zoo; print({zoo.availability(name) for name in zoo.list()});"
+        "print({'torch', 'numpy', 'timm', 'open_clip', 'transformers'} & {*sys.modules})"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
+    assert result.stdout.splitlines()[-1] == "set()", result.stderr
+
+
+# Sources.
+
+
+@pytest.mark.parametrize("name", sources.NAMES)
+def test_every_source_is_one_object(name: str) -> None:
+    source = sources.get(name)
+    card = next((zoo.card(other) for other in zoo.list(source=name)), None)
+    assert isinstance(source, sources.base.Source)
+    if card is not None:
+        assert source.present(card) in ("shipped", "here", "to download", "to train", "never published")
+        assert all(isinstance(path, Path) for path in source.files(card))
+        assert all(getattr(card, field) is not None for field in source.needs)
+
+
+def test_prefixes_belong_to_sources() -> None:
+    assert {prefix: type(source).__name__ for prefix, source in sources.by_prefix().items()} == {
+        "timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local",
+    }  # fmt: skip
+
+
+def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What CONTRIBUTING says: a module with `SOURCE`, and its name in `NAMES`."""
+    (tmp_path / "constant.py").write_text(
+        "from zoo.cards import Card, Training, Transform\n"
+        "from zoo.sources.base import Source\n"
+        "class Constant(Source):\n"
+        "    prefix = 'constant'\n"
+        "    def describe(self, id, name):\n"
+        "        look = Transform((3, 8, 8), (8, 8), 'bilinear', (0.0,) * 3, (1.0,) * 3)\n"
+        "        training = Training('unknown', 'unknown', 'unknown')\n"
+        "        return Card(name, 'constant', 'none', 'none', 'digits', 'softmax', 'trained', training, look, id=id)\n"
+        "    def load(self, request):\n"
+        "        from torch import nn\n"
+        "        from zoo.model import Network\n"
+        "        from zoo.sources.assembly import assemble\n"
+        "        with request.beginning():\n"
+        "            return assemble(request, Network(nn.Flatten(), nn.Linear(192, 10), {}), None)\n"
+        "SOURCE = Constant()\n"
+    )
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
+    monkeypatch.setattr(sources, "NAMES", (*sources.NAMES, "constant"))
+    model = zoo.load("constant:seven", weights=False)
+    assert model.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8)).shape == (2, 10)
+    assert model.card == zoo.card("constant:seven")
+    written = cards.write(dataclasses.replace(model.card, name="mine"))
+    assert cards.parse(written, "mine").source == "constant"
+    sys.modules.pop("zoo.sources.constant")
+    sources.get.cache_clear()
+
+
+def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
+    from zoo import model_facts
+
+    card = zoo.card("resnet8-cosine.digits")
+    facts = model_facts.of_model(zoo.load(card.name, weights=False), weights=False)
+    model_facts.remember(facts, card, False, None, None)
+    zoo.train("resnet8-softmax", data="digits[:64]", epochs=1, progress=False, save_as="another")
+    (zoo_home / "hashes.json").write_text(json.dumps({"schema": 1, "hashes": {"timm:other@latest/w": "0"}}))
+    (zoo_home / "cards").mkdir(exist_ok=True)
+    (zoo_home / "cards" / "mine.md").write_text(cards.write(dataclasses.replace(card, name="mine")))
+    assert model_facts.recall(card, False, None, None) == facts
+    own = trained.path(card.name)
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"weights of its own")
+    assert model_facts.recall(card, False, None, None) is None
