@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from diversity.layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
+from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
 from diversity.ordered_separation import OrderedSeparation
 from diversity.separation import Metric
 from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA

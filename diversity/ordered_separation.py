@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from diversity.activations import matrix
+from diversity._activations import matrix
 from diversity.separation import ClassVariances, Metric, checked_variances, separation_sums
 from zoo import arrays
 from zoo.errors import InputError

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from diversity.activations import column_means, matrix
+from diversity._activations import column_means, matrix
 from diversity.class_sums import ClassSums
 from zoo.errors import InputError
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from zoo import arrays
 from zoo.errors import InputError
 
+from ._inputs import finite
 from .concatenation import CHUNK, Shared, gather, moments, standardise
-from .inputs import finite
 from .linear import LinearProbe
 
 Order = Literal["least-redundant", "most-redundant"]

@@ -13,9 +13,9 @@ from torch import Tensor
 from zoo import arrays
 from zoo.errors import InputError, UnknownName
 
-from .inputs import finite
+from ._inputs import finite
+from ._splits import hold_out
 from .linear import LinearProbe
-from .splits import hold_out
 
 HELD_OUT = 0.2  # of each class, for the score, where no test set is given
 CHUNK = 4096

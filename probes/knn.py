@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoo.errors import InputError
 
-from .inputs import classes, features, handed_back, named, paired
+from ._inputs import classes, features, handed_back, named, paired
+from ._neighbours import nearest, nearest_others
 from .metrics import metric
-from .neighbours import nearest, nearest_others
 
 DISTANCES = ("cosine", "euclidean")
 

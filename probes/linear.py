@@ -13,12 +13,12 @@ from torch import Tensor
 
 from zoo.errors import InputError, ZooWarning
 
-from .design import Design
-from .inputs import among, classes, features, handed_back, linear_logits, named, paired
-from .logistic import Solution, path, solve
-from .losses import Loss, Sigmoids, Softmax
+from ._design import Design
+from ._inputs import among, classes, features, handed_back, linear_logits, named, paired
+from ._logistic import Solution, path, solve
+from ._losses import Loss, Sigmoids, Softmax
+from ._splits import hold_out
 from .metrics import metric
-from .splits import hold_out
 
 STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
 

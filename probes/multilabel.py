@@ -12,13 +12,13 @@ from torch import Tensor
 
 from zoo.errors import InputError
 
-from .design import Design
-from .inputs import features, handed_back, linear_logits
+from ._design import Design
+from ._inputs import features, handed_back, linear_logits
+from ._logistic import path, solve
+from ._losses import Sigmoids
+from ._splits import hold_out
 from .linear import check_strengths
-from .logistic import path, solve
-from .losses import Sigmoids
 from .ranking import auc, average_precision, mean_auc, targets, voc_map
-from .splits import hold_out
 
 METRICS: dict[str, tuple[Callable[..., Any], Callable[..., float]]] = {
     "map": (average_precision, voc_map),

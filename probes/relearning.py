@@ -8,9 +8,9 @@ import pandas as pd
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs, align
 
+from ._splits import hold_out
 from .linear import LinearProbe
 from .metrics import metric as metric_of
-from .splits import hold_out
 
 
 def relearn(

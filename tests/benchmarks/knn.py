@@ -61,7 +61,7 @@ def main() -> None:
     import torch
 
     from probes.knn import KNNProbe
-    from probes.neighbours import nearest
+    from probes._neighbours import nearest
 
     torch.set_num_threads(options.threads)
     x, y = features(options.train + options.test, options.dims, options.classes)

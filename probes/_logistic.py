@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .losses import Expansion, Loss
-from .preconditioning import Exact, Kronecker
+from ._losses import Expansion, Loss
+from ._preconditioning import Exact, Kronecker
 
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step

@@ -25,11 +25,6 @@ def matrix(values: Any, name: str = "x") -> torch.Tensor:
     return (x if x.dtype in (torch.float32, torch.float64) else x.float()).flatten(1)
 
 
-def wide(device: torch.device) -> torch.dtype:
-    """The dtype of long sums: float64, or float32 on devices that have no wider numbers."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
     """An error unless the two describe the same number of examples."""
     if len(first) != len(other):
@@ -95,8 +90,8 @@ def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
     """
     ones = torch.ones(256, dtype=x.dtype, device=x.device)
     whole = len(x) - len(x) % len(ones)
-    total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=wide(x.device)) if whole else 0.0
-    total = total + (ones[: len(x) - whole] @ x[whole:]).to(wide(x.device))
+    total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.wide(x.device)) if whole else 0.0
+    total = total + (ones[: len(x) - whole] @ x[whole:]).to(arrays.wide(x.device))
     if not total.isfinite().all():
         row_norms(x, name)
     return total / len(x)
