@@ -24,11 +24,11 @@ from diversity.layerwise import layer_separation as layer_separation
 from diversity.layerwise import layer_sparsity as layer_sparsity
 from diversity.measures import MEASURES as MEASURES
 from diversity.measures import Measure as Measure
-from diversity.ordered_separation import OrderedSeparation as OrderedSeparation
 from diversity.over_training import separation_over_training as separation_over_training
 from diversity.pairs import Pairwise as Pairwise
 from diversity.pairs import pairwise as pairwise
 from diversity.separation import ClassVariances as ClassVariances
+from diversity.separation import OrderedSeparation as OrderedSeparation
 from diversity.separation import class_separation as class_separation
 from diversity.separation import class_variances as class_variances
 from diversity.similarity import MinibatchCKA as MinibatchCKA

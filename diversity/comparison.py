@@ -16,7 +16,7 @@ from diversity.ensembled import EnsembleTable, from_split_cells
 from diversity.measures import MEASURES
 from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
-from diversity.tables import CELLS, NO_ANSWER
+from diversity.tables import CELLS
 from zoo import arrays
 from zoo.cards import Category
 from zoo.errors import InputError
@@ -51,7 +51,7 @@ class Comparison(EnsembleTable):
     @property
     def unanswered(self) -> tuple[int, int]:
         """How many examples each model gave no answer to; they count as wrong."""
-        first, second = (int((said == NO_ANSWER).sum()) for said in (self.rows.first, self.rows.second))
+        first, second = (int((said == arrays.NO_ANSWER).sum()) for said in (self.rows.first, self.rows.second))
         return first, second
 
     @property

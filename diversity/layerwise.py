@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
-from diversity.ordered_separation import OrderedSeparation
-from diversity.separation import Metric
+from diversity.separation import Metric, OrderedSeparation
 from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
 from diversity.sparsity import SparsityMeter
 from zoo import arrays

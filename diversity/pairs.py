@@ -10,7 +10,7 @@ from torch import Tensor
 
 from diversity import measures
 from diversity.intervals import LEVEL, RESAMPLES, interval
-from diversity.tables import NO_ANSWER, ErrorTable, answers, on_host
+from diversity.tables import ErrorTable, on_host
 from zoo import arrays
 from zoo.arrays import Array
 from zoo.errors import InputError
@@ -92,12 +92,12 @@ def pairwise(
         raise InputError(f"names: expected {len(p)}, one per model, found {len(names)}")
     check_unique(names, "names")
     like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
-    return Pairwise(arrays.give_back(_cells(p, y), like), names, tuple(arrays.host((p == NO_ANSWER).sum(1)).tolist()))
+    return Pairwise(arrays.give_back(_cells(p, y), like), names, tuple(arrays.host((p == arrays.NO_ANSWER).sum(1)).tolist()))
 
 
 def _stacked(preds: Any) -> Tensor:
     if not isinstance(preds, (np.ndarray, Tensor)):
-        rows = [answers(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
+        rows = [arrays.answers(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
         if len({len(row) for row in rows}) > 1:
             raise InputError(
                 f"predictions: expected as many examples of every model, found {sorted({len(r) for r in rows})}"
@@ -106,7 +106,7 @@ def _stacked(preds: Any) -> Tensor:
     p = arrays.tensor(preds, "predictions")
     if p.ndim != 2 or not p.numel():
         raise InputError(f"predictions: expected shape [M, N] with at least one model and example, found {list(p.shape)}")
-    return answers(p.reshape(-1)).reshape(p.shape)
+    return arrays.answers(p.reshape(-1)).reshape(p.shape)
 
 
 def _cells(p: Tensor, y: Tensor) -> Tensor:
@@ -122,13 +122,13 @@ def _cells(p: Tensor, y: Tensor) -> Tensor:
         both_right += correctness @ correctness.T
         # A right answer, or none, becomes a class of that model's own, so that what is equal is equally wrong.
         own = -1 - torch.arange(models, device=p.device)[:, None]
-        said = torch.where(right | (block == NO_ANSWER), own, block).int()
+        said = torch.where(right | (block == arrays.NO_ANSWER), own, block).int()
         for i in range(models):
             # Seen as bytes and summed into int32, booleans add up in two thirds of the time.
             same_wrong[i, i:] += (said[i] == said[i:]).view(torch.uint8).sum(1, dtype=torch.int32)
     # Of a model with itself, `said` is equal where it is right or silent too.
     hits = both_right.diagonal()
-    wrong_class = examples - hits - (p == NO_ANSWER).sum(1)
+    wrong_class = examples - hits - (p == arrays.NO_ANSWER).sum(1)
     same_wrong = same_wrong.triu(1) + same_wrong.triu(1).T + torch.diag(wrong_class)
     only_first, only_second = hits[:, None] - both_right, hits[None, :] - both_right
     both_wrong = examples - both_right - only_first - only_second

@@ -17,7 +17,6 @@ from zoo.arrays import Array
 from zoo.errors import InputError
 
 CELLS = ("both_right", "only_first", "only_second", "same_wrong", "different_wrong")
-NO_ANSWER = -1  # in place of a class: never right, and never the same answer as another
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,23 +164,16 @@ def error_tables(pred_a: Array, pred_b: Array, labels: Array, group: np.ndarray,
     return ErrorTable(np.bincount(group * 5 + cells, minlength=5 * count).reshape(count, 5).astype(np.float64))
 
 
-def answers(values: Any, rows: int | None = None, name: str = "predictions") -> Tensor:
-    """Predicted classes [N] as int64, `NO_ANSWER` where there is none."""
-    given = arrays.tensor(values, name)
-    none = given == NO_ANSWER
-    return arrays.predictions(given.masked_fill(none, 0), rows, name).masked_fill(none, NO_ANSWER)
-
-
 def cell_of(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     """[N] which of the five cells each example falls in."""
     first, second = a == y, b == y
-    wrong = torch.where((a == b) & (a != NO_ANSWER), 3, 4)
+    wrong = torch.where((a == b) & (a != arrays.NO_ANSWER), 3, 4)
     return torch.where(first, torch.where(second, 0, 1), torch.where(second, 2, wrong))
 
 
 def _cells(pred_a: Array, pred_b: Array, labels: Array) -> Tensor:
-    a = answers(pred_a, name="first predictions")
-    b = answers(pred_b, len(a), "second predictions").to(a.device)
+    a = arrays.answers(pred_a, name="first predictions")
+    b = arrays.answers(pred_b, rows=len(a), name="second predictions").to(a.device)
     y = arrays.labels(labels, rows=len(a)).to(a.device)
     if not len(a):
         raise InputError("predictions: expected at least one example, found none")
@@ -212,7 +204,7 @@ def agreement(pred_a: Array, pred_b: Array) -> float:
     >>> agreement([0, 1, 2, 2], [0, 1, 1, 0])
     0.5
     """
-    a = answers(pred_a, name="first predictions")
+    a = arrays.answers(pred_a, name="first predictions")
     # Against labels that are always the first's own predictions, agreeing is being right.
     return float(error_table(a, pred_b, a.clamp(min=0)).agreement)
 

@@ -86,7 +86,7 @@ class Outputs:
         features = None if embeddings is None else _embeddings(embeddings, name)
         kind = present[0] if present else "embeddings"
         if kind == "predictions":
-            checked = arrays.predictions(predictions, name=f"{name} predictions")
+            checked = arrays.answers(predictions, name=f"{name} predictions")
         elif kind == "embeddings":
             checked = arrays.tensor(embeddings, f"{name} embeddings")
         else:
@@ -106,7 +106,7 @@ class Outputs:
         if wide and len(classes) != checked.shape[1]:
             raise InputError(f"{name}: {len(classes)} class names for {checked.shape[1]} columns of {kind}")
         if kind == "predictions":
-            arrays.labels(checked, len(classes), name=f"{name} predictions")
+            arrays.answers(checked, len(classes), name=f"{name} predictions")
         y = None if labels is None else arrays.labels(labels, len(classes), rows, f"{name} labels").cpu().numpy()
         ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
         if len(ids) != rows:

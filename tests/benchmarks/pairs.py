@@ -56,8 +56,9 @@ def main() -> None:
     p, y = predictions(options.models, options.rows)
     print(f"{options.models} models x {options.rows} examples, {options.threads} threads")
     every_matrix(p, y)
+    count = len(names("errors"))
     ours = statistics.median(seconds(lambda: every_matrix(p, y)) for _ in range(options.repeats))
-    print(f"{f'pairwise, all {len(names("errors"))} matrices':44}{ours:10.3f} s")
+    print(f"{f'pairwise, all {count} matrices':44}{ours:10.3f} s")
     m = diversity.pairwise(p, y)
     for measure in ("inconsistency", "kappa"):
         taken = seconds(lambda measure=measure: diversity.interval(m, measure, options.resamples))

@@ -134,6 +134,22 @@ def test_predictions_only(kinds):
     assert r.to_dict()["ensemble_accuracy"] is None
 
 
+def test_no_answer_counts_as_wrong_and_is_counted():
+    a, b, y = [0, -1, 2, -1], [0, 1, -1, -1], [0, 1, 2, 3]
+    turned = [3, 1, 0, 2]  # the second's classes in another order, its missing answers still missing
+    other = [turned.index(k) if k >= 0 else -1 for k in b]
+    r = diversity.compare(
+        Outputs.from_arrays("a", predictions=a, labels=y, classes=CLASSES),
+        Outputs.from_arrays("b", predictions=other, labels=np.argsort(turned)[y], classes=[CLASSES[k] for k in turned]),
+    )
+    assert r.unanswered == (2, 2)
+    assert r.cells.tolist() == [1, 1, 1, 0, 1]
+    assert r.to_dict()["unanswered"] == [2, 2]
+    assert "the first to 2 examples, the second to 2" in str(r)
+    with pytest.raises(InputError, match="entry 1 is -2"):
+        Outputs.from_arrays("a", predictions=[0, -2], labels=[0, 1])
+
+
 def test_mixed_kinds():
     full = diversity.compare(outputs("a", 0), outputs("b", 1))
     r = diversity.compare(outputs("a", 0, kind="probabilities"), outputs("b", 1))
