@@ -37,7 +37,7 @@ class Line:
 
     def __str__(self) -> str:
         if np.isnan(self.correlation):
-            return f"r is not defined: all {self.points} points have the same height"
+            return "r is not defined: all points have the same height"
         return f"r = {self.correlation:.2f}"
 
 
