@@ -1,4 +1,4 @@
-"""Activations as matrices: one row an example, whatever the shape of the layer, checked once and centred without loss."""
+"""Activations as matrices: one row per example, whatever the shape of the layer, checked once and centred without loss."""
 
 from collections.abc import Iterator
 from typing import Any

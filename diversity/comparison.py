@@ -68,7 +68,7 @@ class Comparison(EnsembleTable):
         """Chance-adjusted probabilistic agreement; of the predicted classes where there are no probabilities."""
         if len(self.classes) < 2:
             return None
-        missed = misses_of(self) if self.rows.misses is None else self.rows.misses.mean(0)
+        missed = np.asarray(misses_of(self)) if self.rows.misses is None else self.rows.misses.mean(0)
         return float(adjusted(*missed, len(self.classes)))
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class Comparison(EnsembleTable):
         if measure == "mean_theta":
             return self._mean_draws[:, 3]
         if measure == "capa":
-            missed = misses_of(self._table_draws) if self.rows.misses is None else self._mean_draws[:, :3].T
+            missed = np.asarray(misses_of(self._table_draws)) if self.rows.misses is None else self._mean_draws[:, :3].T
             return np.asarray(adjusted(*missed, len(self.classes)))
         return np.asarray(getattr(self._table_draws, measure))
 

@@ -41,6 +41,7 @@ def interval(
         raise InputError(f"{measure} needs {record.needs}, and only predictions were compared")
     if not record.has_interval:
         raise InputError(f"{measure} has no interval")
+    ends: Any
     if record.of is not None:
         ends = wilson(on_host(value), on_host(getattr(table, record.of)), level)
     else:

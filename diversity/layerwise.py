@@ -140,7 +140,7 @@ def layer_sparsity(
     weights: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
-    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), a row a layer.
+    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), one row per layer.
 
     The columns are `model`, `layer`, `nonzero` and `rectified`. A layer that is not rectified had negative activations: it
     does not end in a ReLU, and its share says little. `models`, `data` and `layers` as in `layer_separation`.

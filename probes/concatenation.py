@@ -153,7 +153,7 @@ def _side(features: Mapping[str, Any], y: Any, which: str, multilabel: bool) -> 
         x = arrays.tensor(values, called)
         x = arrays.matrix(x if x.is_floating_point() else x.float(), called)
         if len(x) != len(labels):
-            raise InputError(f"{called}: expected {len(labels)} rows, one a label, found {len(x)}")
+            raise InputError(f"{called}: expected {len(labels)} rows, one per label, found {len(x)}")
         x = finite(x if x.dtype == torch.float64 else x.float(), called)
         rows[name] = x.to(next(iter(rows.values())).device) if rows else x
     return rows, labels

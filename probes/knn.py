@@ -36,7 +36,7 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     k_: the number chosen. classes_ [K].
-    path_: a frame, one row a k: its leave-one-out score (empty where `k` was given).
+    path_: a frame, one row per k: its leave-one-out score (empty where `k` was given).
 
     NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32.
 

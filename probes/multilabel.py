@@ -42,7 +42,7 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     coef_ [K, D], intercept_ [K], strengths_ [K].
-    path_: a frame, one row a strength and class: objective, gap, validation score and loss.
+    path_: a frame, one row per strength and class: objective, gap, validation score and loss.
 
     >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 3)
     >>> probe = MultilabelProbe().fit(x, x.astype(int))
