@@ -68,8 +68,8 @@ class Comparison(EnsembleTable):
         """Chance-adjusted probabilistic agreement; of the predicted classes where there are no probabilities."""
         if len(self.classes) < 2:
             return None
-        missed = np.asarray(misses_of(self)) if self.rows.misses is None else self.rows.misses.mean(0)
-        return float(adjusted(*missed, len(self.classes)))
+        missed = misses_of(self) if self.rows.misses is None else self.rows.misses.mean(0)
+        return float(adjusted(missed[0], missed[1], missed[2], len(self.classes)))
 
     @functools.cached_property
     def cka(self) -> float | None:
@@ -108,8 +108,8 @@ class Comparison(EnsembleTable):
         if measure == "mean_theta":
             return self._mean_draws[:, 3]
         if measure == "capa":
-            missed = np.asarray(misses_of(self._table_draws)) if self.rows.misses is None else self._mean_draws[:, :3].T
-            return np.asarray(adjusted(*missed, len(self.classes)))
+            missed = misses_of(self._table_draws) if self.rows.misses is None else self._mean_draws[:, :3].T
+            return np.asarray(adjusted(missed[0], missed[1], missed[2], len(self.classes)))
         return np.asarray(getattr(self._table_draws, measure))
 
     @functools.cached_property

@@ -272,7 +272,7 @@ def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
     t = arrays.tensor(values, f"{name} targets").cpu()
     if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1) | (t == -1)).all():
         raise InputError(
-            f"{name} targets: expected zeros and ones, or -1 to ignore, of shape [{rows}, {num_classes}], found {list(t.shape)}"
+            f"{name} targets: expected zeros and ones (-1: ignored) of shape [{rows}, {num_classes}], found {list(t.shape)}"
         )
     return t.to(torch.int8).numpy()
 

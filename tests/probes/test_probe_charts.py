@@ -70,7 +70,9 @@ def test_concatenation_draws_a_point_for_each_model_and_share() -> None:
 @pytest.mark.parametrize(("name", "expected"), [("compression", [""]), ("compressions", ["seeds", "datasets"])])
 def test_compression_draws_each_result(name: str, expected: list[str]) -> None:
     points = {(mark["name"], mark["dimensions"], mark["accuracy"]) for mark in marks(CHARTS[name]()) if "name" in mark}
-    assert points == {(result, *numbers) for result in expected for numbers in (("256", "70.000000%"), ("512", "77.000000%"))}
+    assert points == {
+        (result, *numbers) for result in expected for numbers in (("256", "70.000000%"), ("512", "77.000000%"))
+    }
 
 
 def test_stacking_and_transfer_draw_each_value() -> None:
