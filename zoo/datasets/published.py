@@ -17,8 +17,10 @@ PATHOLOGIES = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural
 def voc(folder: Path, split: str, spec: str) -> Dataset | None:
     """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where it is difficult.
 
-    What is difficult is ignored, as the devkit does: a target of -1, neither present (1) nor absent (0).
+    What is difficult is ignored, as the devkit does: a target of -1, neither present (1) nor absent (0). The split to train
+    on is `trainval`, training and validation together (paper 000, Table A.2).
     """
+    split = "trainval" if split == "train" else split
     roots = (folder, folder / "VOC2007", folder / "VOCdevkit" / "VOC2007")
     root = next((root for root in roots if (root / "ImageSets/Main").is_dir()), None)
     if root is None:
