@@ -1,6 +1,5 @@
 """Do these models make different mistakes? Errors, agreement, categories, specialization; and how their features differ."""
 
-from diversity.bootstrap import interval as interval
 from diversity.categories import CATEGORIES as CATEGORIES
 from diversity.categories import category as category
 from diversity.chance_adjusted import capa as capa
@@ -13,19 +12,23 @@ from diversity.collapse import NeuralCollapse as NeuralCollapse
 from diversity.collapse import neural_collapse as neural_collapse
 from diversity.comparison import Comparison as Comparison
 from diversity.comparison import compare as compare
+from diversity.comparison import joint_histogram as joint_histogram
 from diversity.densities import distance_densities as distance_densities
 from diversity.densities import kernel_density as kernel_density
 from diversity.ensembled import EnsembleTable as EnsembleTable
 from diversity.ensembled import ensemble_table as ensemble_table
 from diversity.hardness import angular_visual_hardness as angular_visual_hardness
+from diversity.intervals import interval as interval
 from diversity.layerwise import cka as cka
 from diversity.layerwise import layer_separation as layer_separation
 from diversity.layerwise import layer_sparsity as layer_sparsity
-from diversity.ordered_separation import OrderedSeparation as OrderedSeparation
+from diversity.measures import MEASURES as MEASURES
+from diversity.measures import Measure as Measure
 from diversity.over_training import separation_over_training as separation_over_training
 from diversity.pairs import Pairwise as Pairwise
 from diversity.pairs import pairwise as pairwise
 from diversity.separation import ClassVariances as ClassVariances
+from diversity.separation import OrderedSeparation as OrderedSeparation
 from diversity.separation import class_separation as class_separation
 from diversity.separation import class_variances as class_variances
 from diversity.similarity import MinibatchCKA as MinibatchCKA
@@ -44,6 +47,7 @@ from diversity.spectra import singular_spectra as singular_spectra
 from diversity.spectra import singular_values as singular_values
 from diversity.summary import Line as Line
 from diversity.summary import by_category as by_category
+from diversity.summary import by_condition as by_condition
 from diversity.summary import pair_frame as pair_frame
 from diversity.summary import regression as regression
 from diversity.tables import ErrorTable as ErrorTable
@@ -55,6 +59,7 @@ from diversity.tables import mcnemar as mcnemar
 
 __all__ = [
     "CATEGORIES",
+    "MEASURES",
     "ClassSums",
     "ClassVariances",
     "Comparison",
@@ -62,6 +67,7 @@ __all__ = [
     "EnsembleTable",
     "ErrorTable",
     "Line",
+    "Measure",
     "MinibatchCKA",
     "NeuralCollapse",
     "OrderedSeparation",
@@ -72,6 +78,7 @@ __all__ = [
     "agreement",
     "angular_visual_hardness",
     "by_category",
+    "by_condition",
     "capa",
     "capa_matrix",
     "capa_of_predictions",
@@ -88,6 +95,7 @@ __all__ = [
     "error_table",
     "extremes",
     "interval",
+    "joint_histogram",
     "kernel_cka",
     "kernel_density",
     "layer_separation",

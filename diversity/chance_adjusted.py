@@ -4,6 +4,11 @@ observed = mean_n sum_k p_a(k|n) p_b(k|n), the probability that draws from the t
 expected = q_a q_b + (1 - q_a)(1 - q_b)/(K - 1), where q is a model's mean probability of the label, and whatever is left
 falls evenly on the other K - 1 classes; CAPA = (observed - expected)/(1 - expected).
 Of hard predictions the probabilities are one-hot: observed is agreement, and q accuracy.
+
+Models that are nearly always right and sure have both agreements within rounding of 1, so CAPA is taken from what they miss.
+With d = 1 - q, and c a model's probabilities where the label's p is replaced by 1 - p, `shared` = mean_n sum_k c_a c_b:
+1 - observed = d_a + d_b - shared and 1 - expected = d_a + d_b - d_a d_b K/(K - 1), so that
+CAPA = (shared - d_a d_b K/(K - 1)) / (1 - expected), in which nothing is near 1 unless errors are.
 """
 
 from collections.abc import Sequence
@@ -12,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from diversity.tables import error_table, ratio
+from diversity.tables import ErrorTable, error_table, ratio
 from zoo import arrays
 from zoo.arrays import Array
 from zoo.errors import InputError
@@ -39,8 +44,7 @@ def capa_of_predictions(pred_a: Array, pred_b: Array, labels: Array, num_classes
     >>> round(capa_of_predictions([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1], 3), 4)
     0.2727
     """
-    table = error_table(pred_a, pred_b, labels)
-    return float(adjusted(table.agreement, table.accuracy_first, table.accuracy_second, num_classes))
+    return float(adjusted(*misses_of(error_table(pred_a, pred_b, labels)), num_classes))
 
 
 def capa_matrix(probs: Sequence[Array] | Array, labels: Array) -> Array:
@@ -58,34 +62,40 @@ def capa_matrix(probs: Sequence[Array] | Array, labels: Array) -> Array:
         if p.shape != first.shape:
             raise InputError(f"probabilities of model {i}: expected shape {list(first.shape)}, found {list(p.shape)}")
     y = arrays.labels(labels, first.shape[1], len(first)).to(first.device)
-    observed, label = agreement_sums([p.to(first.device) for p in models], y)
-    observed, label = observed / len(y), label / len(y)
-    return arrays.give_back(adjusted(observed, label[:, None], label[None, :], first.shape[1]), probs[0])
+    shared = y.new_zeros(len(models), len(models), dtype=arrays.wide(y.device))
+    missed = y.new_zeros(len(models), dtype=shared.dtype)
+    step = max(1, CHUNK_ELEMENTS // (first.shape[1] * len(models)))
+    for start in range(0, len(y), step):
+        rows = slice(start, start + step)
+        parts = [misses(p[rows].to(first.device), y[rows]) for p in models]
+        flat = torch.stack([c.flatten() for c, _ in parts])
+        shared += flat @ flat.T
+        missed += torch.stack([miss.sum() for _, miss in parts])
+    shared, missed = shared / len(y), missed / len(y)
+    return arrays.give_back(adjusted(shared, missed[:, None], missed[None, :], first.shape[1]), probs[0])
 
 
-def agreement_sums(models: Sequence[Tensor], y: Tensor) -> tuple[Tensor, Tensor]:
-    """Over examples, the sums [M, M] of sum_k p_i(k) p_j(k) and [M] of the label's probability."""
-    rows, classes = models[0].shape
-    wide = arrays.wide(y.device)
-    observed = y.new_zeros(len(models), len(models), dtype=wide)
-    label = y.new_zeros(len(models), dtype=wide)
-    step = max(1, CHUNK_ELEMENTS // (classes * len(models)))
-    for start in range(0, rows, step):
-        block = torch.stack([p[start : start + step] for p in models])
-        block = block if block.dtype == torch.float64 else block.float()
-        flat = block.flatten(1)
-        observed += flat @ flat.T
-        truth = y[start : start + step].expand(len(models), -1)[..., None]
-        label += arrays.total(block.gather(2, truth)[..., 0], 1)
-    return observed, label
+def misses(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """c [N, K] and 1 - p of the label [N], in the widest type."""
+    p = probs.to(arrays.wide(probs.device))
+    missed = 1 - p.gather(1, y[:, None])
+    return p.scatter(1, y[:, None], missed), missed[:, 0]
 
 
-def adjusted(observed: Any, q_a: Any, q_b: Any, num_classes: int) -> Any:
-    """CAPA from the observed agreement and the two models' accuracies (or probabilities of the label).
+def misses_of(table: ErrorTable) -> tuple[Any, Any, Any]:
+    """`shared`, d_a and d_b of hard predictions: two wrong answers share the label's entry, the same ones their own too."""
+    shared = (table.both_wrong + table.same_wrong) / table.examples
+    return shared, table.first_wrong / table.examples, table.second_wrong / table.examples
+
+
+def adjusted(shared: Any, missed_a: Any, missed_b: Any, num_classes: int) -> Any:
+    """CAPA from `shared` and the two models' misses.
 
     Two models that are always right cannot but agree; theirs is 1, as the kappa of models without errors is.
     """
     if num_classes < 2:
         raise InputError(f"CAPA needs at least two classes, found {num_classes}")
-    expected = q_a * q_b + (1 - q_a) * (1 - q_b) / (num_classes - 1)
-    return 1 - ratio(1 - observed, 1 - expected, empty=0.0)
+    both = missed_a * missed_b
+    # 1 - expected as a sum of terms none of which is negative
+    room = missed_a * (1 - missed_b) + missed_b * (1 - missed_a) + both * ((num_classes - 2) / (num_classes - 1))
+    return ratio(shared - both * (num_classes / (num_classes - 1)), room, empty=1.0)

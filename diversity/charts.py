@@ -4,7 +4,7 @@ Figures named without a paper are those of Gontijo-Lopes et al. 2021.
 """
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 
 from diversity.categories import CATEGORIES
 from diversity.clustering import Dendrogram
+from diversity.measures import MEASURES, title
 from diversity.specialization import LIMIT, OUTCOMES
 from diversity.summary import Line, regression
 from zoo.errors import InputError
@@ -20,29 +21,26 @@ if TYPE_CHECKING:
     from diversity.comparison import Comparison
 
 WIDTH, HEIGHT = 360, 260
-_TITLES = {
-    "inconsistency": "error inconsistency",
-    "gain_over_mean": "gain over the mean member",
-    "gain_over_best": "gain over the best member",
-    "ensemble_accuracy": "accuracy of the ensemble",
-    "conversion_rate": "conversion rate",
-}
+BEFORE, AFTER = "#9aa5b1", "#0b7fb0"
 
 
 def inline(frame: pd.DataFrame) -> alt.InlineData:
-    """A frame as data that a chart takes whatever its size; of frames themselves Altair draws 5,000 rows at most."""
-    return alt.InlineData(values=json.loads(frame.to_json(orient="records")))
+    """A frame as data that a chart takes whatever its size; of frames themselves Altair draws 5,000 rows at most.
+
+    Numbers have six decimals: values that differ by rounding alone would have an axis of ticks like 3.0000000000000027%.
+    """
+    return alt.InlineData(values=json.loads(frame.to_json(orient="records", double_precision=6)))
 
 
 def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.LayerChart:
-    """A measure of pairs by category, a dot a pair and a bar at the mean (Fig. 1); `frame`: `pair_frame`."""
+    """A measure of pairs by category, one dot per pair and a bar at the mean (Fig. 1); `frame`: `pair_frame`."""
     data = _with_category(frame, measure)
     x = alt.X("category:N", sort=list(CATEGORIES), title=None, axis=alt.Axis(labelAngle=0))
     base = alt.Chart(inline(data)).encode(x=x)
     pairs = base.mark_circle(opacity=0.6).encode(
-        y=alt.Y(f"{measure}:Q", title=_title(measure), axis=alt.Axis(format="%")),
+        y=_measured(alt.Y, measure, alt.Undefined),
         color=_category_colour(),
-        tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%")],
+        tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%" if _is_share(measure) else ".4f")],
     )
     means = base.mark_tick(thickness=3, size=40, color="grey").encode(y=alt.Y(f"mean({measure}):Q"))
     return (pairs + means).properties(width=WIDTH, height=HEIGHT)
@@ -51,22 +49,23 @@ def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.L
 def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.LayerChart:
     """A measure of the ensemble against error inconsistency, with the line through all pairs (Fig. 2).
 
-    A dot a pair, a star the mean of a category; `frame` is what `pair_frame` gives.
+    One dot per pair, one star for the mean of each category; `frame` is what `pair_frame` gives.
     """
     data = _with_category(frame, measure)
     line = regression(frame["inconsistency"], frame[measure])
-    x = alt.X("inconsistency:Q", title=_title("inconsistency"), axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
-    y = alt.Y(f"{measure}:Q", title=_title(measure), axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
+    x = _measured(alt.X, "inconsistency", alt.Scale(zero=False))
+    y = _measured(alt.Y, measure, alt.Scale(zero=False))
     pairs = (
         alt.Chart(inline(data))
         .mark_circle(opacity=0.6)
         .encode(x=x, y=y, color=_category_colour(), tooltip=["first:N", "second:N", "category:N"])
     )
     means = data.groupby("category", as_index=False)[["inconsistency", measure]].mean()
-    stars = alt.Chart(means).mark_point(shape=_STAR, size=200, filled=True).encode(x=x, y=y, color=_category_colour())
-    title = f"r = {line.correlation:.2f}, {line.points} pairs"
+    stars = (
+        alt.Chart(inline(means)).mark_point(shape=_STAR, size=200, filled=True).encode(x=x, y=y, color=_category_colour())
+    )
     return (_line_layer(line, frame["inconsistency"], x, y, measure) + pairs + stars).properties(
-        width=WIDTH, height=HEIGHT, title=title
+        width=WIDTH, height=HEIGHT, title=f"{line}, {line.points} pairs"
     )
 
 
@@ -139,6 +138,26 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
     )
 
 
+def joint_theta_chart(frame: pd.DataFrame) -> alt.FacetChart:
+    """The same of several pairs on one population, one row per pair; `frame` is what `joint_histogram` gives."""
+    return (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            x=alt.X("low:Q", bin="binned", title="θ", scale=_angles()),
+            x2="high:Q",
+            y=alt.Y("count:Q", title="examples"),
+            color=alt.Color("outcome:N", legend=None),
+            tooltip=["pair:N", "outcome:N", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
+        )
+        .properties(width=120, height=100)
+        .facet(
+            row=alt.Row("pair:N", sort=list(dict.fromkeys(frame["pair"])), title=None),
+            column=alt.Column("outcome:N", sort=list(OUTCOMES), title=None),
+        )
+    )
+
+
 def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
     """The angle by class as a heatmap of the examples that exactly one model gets right (Fig. 4)."""
     rows = comparison.rows
@@ -171,22 +190,47 @@ def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
     )
 
 
-def reliability_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """Accuracy against confidence by bin; `frame`: `zoo.calibration.reliability`, or a fit's `.reliability()`."""
-    data = frame[frame["count"] > 0]
-    colour = [alt.Color("when:N", title=None)] if "when" in data else []
-    scale = alt.Scale(domain=[0, 1])
-    x, y = alt.X("confidence:Q", scale=scale), alt.Y("accuracy:Q", scale=scale)
-    line = alt.Chart(data).mark_line(point=True).encode(x, y, *colour, tooltip=["confidence:Q", "accuracy:Q", "count:Q"])
-    ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "accuracy": [0, 1]})).mark_line(strokeDash=[4, 4], color="grey")
-    return (ideal.encode(x, y) + line).properties(width=HEIGHT, height=HEIGHT)
+def reliability_chart(frame: pd.DataFrame, fewest: int = 1) -> alt.LayerChart | alt.FacetChart:
+    """Accuracy against confidence, by bins of at least `fewest` examples; a diagonal where a model is right as it says.
+
+    `frame`: `zoo.calibration.reliability`, or a fit's `.reliability()`, which has a colour for each `when`; a column `model`
+    gives one panel per model.
+    """
+    data = frame[frame["count"] >= fewest]
+    data = data if "model" in frame else data.assign(model="")
+    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="%", tickCount=3)
+    base = alt.Chart().encode(
+        x=alt.X("confidence:Q", scale=scale, axis=axis, title="confidence"),
+        y=alt.Y("accuracy:Q", scale=scale, axis=axis, title="accuracy"),
+        tooltip=[alt.Tooltip("confidence:Q", format=".1%"), alt.Tooltip("accuracy:Q", format=".1%"), "count:Q"],
+    )
+    if "when" in data:
+        colours = alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
+        base = base.encode(color=alt.Color("when:N", scale=colours, title=None))
+    diagonal = (  # one of all rows of a panel
+        alt.Chart()
+        .transform_aggregate(groupby=["model"])
+        .transform_calculate(low="0", high="1")
+        .mark_rule(strokeDash=[3, 3], opacity=0.6)
+        .encode(x="low:Q", x2="high:Q", y="low:Q", y2="high:Q")
+    )
+    layers = alt.layer(base.mark_line(), base.mark_point(filled=True, size=22), diagonal, data=inline(data))
+    if "model" not in frame:
+        return layers.properties(width=HEIGHT, height=HEIGHT)
+    return layers.properties(width=150, height=150).facet(facet=alt.Facet("model:N", title=None), columns=5)
 
 
 _STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z"
 
 
-def _title(measure: str) -> str:
-    return _TITLES.get(measure, measure.replace("_", " "))
+def _is_share(measure: str) -> bool:
+    return measure not in MEASURES or MEASURES[measure].unit == "share"
+
+
+def _measured(channel: Any, measure: str, scale: Any) -> Any:
+    """A measure along an axis, by its title and in its unit."""
+    axis = alt.Axis(format="%") if _is_share(measure) else alt.Axis()
+    return channel(f"{measure}:Q", title=title(measure), axis=axis, scale=scale)
 
 
 def _angles() -> alt.Scale:
@@ -207,4 +251,4 @@ def _with_category(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
 def _line_layer(line: Line, x_values: pd.Series, x: alt.X, y: alt.Y, measure: str) -> alt.Chart:
     ends = np.array([x_values.min(), x_values.max()])
     data = pd.DataFrame({"inconsistency": ends, measure: line.slope * ends + line.intercept})
-    return alt.Chart(data).mark_line(color="grey", strokeDash=[4, 4]).encode(x=x, y=y)
+    return alt.Chart(inline(data)).mark_line(color="grey", strokeDash=[4, 4]).encode(x=x, y=y)

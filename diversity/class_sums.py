@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding_bag, pad
 
-from diversity.activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms, wide
+from diversity._activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms
 from zoo import arrays
 from zoo.errors import InputError
 
@@ -72,8 +72,8 @@ class ClassSums:
 
     def _make_room(self, classes: int, x: torch.Tensor) -> None:
         if self.rows == 0:
-            self.counts, self.squares = torch.zeros(2, 0, dtype=wide(x.device), device=x.device)
-            self.sums = torch.zeros(0, x.shape[1], dtype=wide(x.device), device=x.device)
+            self.counts, self.squares = torch.zeros(2, 0, dtype=arrays.wide(x.device), device=x.device)
+            self.sums = torch.zeros(0, x.shape[1], dtype=arrays.wide(x.device), device=x.device)
             self.dtype = x.dtype
         elif x.shape[1] != self.sums.shape[1]:
             raise InputError(

@@ -71,7 +71,7 @@ def cluster(similarity: Array, names: Sequence[str] | None = None, method: Metho
     values = _matrix(similarity)
     names = tuple(str(i) for i in range(len(values))) if names is None else tuple(names)
     if len(names) != len(values):
-        raise InputError(f"names: expected {len(values)}, one a model, found {len(names)}")
+        raise InputError(f"names: expected {len(values)}, one per model, found {len(names)}")
     if method not in ("average", "single", "complete"):
         raise InputError(f"method: expected average, single or complete, found {method!r}")
     for i, j in np.argwhere(~np.isfinite(values)):

@@ -1,21 +1,22 @@
 """Two models compared: one object with every measure, its interval, tables of the specialization, and views of it all."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from diversity import bootstrap, specialization
+from diversity import intervals, measures, specialization, summary
+from diversity._pair_rows import PairRows, of_predictions, with_probabilities
 from diversity.categories import category
-from diversity.chance_adjusted import adjusted
-from diversity.ensembled import ENSEMBLE_MEASURES, EnsembleTable, from_split_cells
-from diversity.pair_rows import PairRows, of_predictions, with_probabilities
+from diversity.chance_adjusted import adjusted, misses_of
+from diversity.ensembled import EnsembleTable, from_split_cells
+from diversity.measures import MEASURES
 from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
-from diversity.tables import CELLS, MEASURES
+from diversity.tables import CELLS
 from zoo import arrays
 from zoo.cards import Category
 from zoo.errors import InputError
@@ -26,16 +27,14 @@ if TYPE_CHECKING:
     import pandas
 
 CKA_ROWS = 10_000
-COMPARISON_MEASURES = ("accuracy_first", "accuracy_second", *MEASURES, "capa", "cka", *ENSEMBLE_MEASURES, "mean_theta")
-_WITHOUT_INTERVAL = ("mcnemar", "cka")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison(EnsembleTable):
     """Two models on the same examples: every measure of their error table and of their ensemble is an attribute.
 
-    What needs probabilities is None where only predictions were given. `interval(name)` gives the bootstrap interval of a
-    measure. Prints as text in a terminal and as HTML in a notebook.
+    `diversity.MEASURES` describes them. What needs probabilities is None where only predictions were given.
+    `interval(name)` gives the interval of a measure. Prints as text in a terminal and as HTML in a notebook.
     """
 
     names: tuple[str, str]
@@ -45,9 +44,15 @@ class Comparison(EnsembleTable):
     category: Category | None = None
     temperatures: tuple[float | None, float | None] = (None, None)
     embeddings: tuple[Any, Any] | None = None
-    resamples: int = bootstrap.RESAMPLES
-    level: float = bootstrap.LEVEL
+    resamples: int = intervals.RESAMPLES
+    level: float = intervals.LEVEL
     seed: int = 0
+
+    @property
+    def unanswered(self) -> tuple[int, int]:
+        """How many examples each model gave no answer to; they count as wrong."""
+        first, second = (int((said == arrays.NO_ANSWER).sum()) for said in (self.rows.first, self.rows.second))
+        return first, second
 
     @property
     def theta(self) -> np.ndarray | None:
@@ -63,11 +68,8 @@ class Comparison(EnsembleTable):
         """Chance-adjusted probabilistic agreement; of the predicted classes where there are no probabilities."""
         if len(self.classes) < 2:
             return None
-        if self.rows.overlap is None:
-            agreed = self.agreement, self.accuracy_first, self.accuracy_second
-        else:
-            agreed = tuple(self.rows.overlap.mean(0, dtype=np.float64))
-        return float(adjusted(*agreed, len(self.classes)))
+        missed = misses_of(self) if self.rows.misses is None else self.rows.misses.mean(0)
+        return float(adjusted(missed[0], missed[1], missed[2], len(self.classes)))
 
     @functools.cached_property
     def cka(self) -> float | None:
@@ -88,36 +90,39 @@ class Comparison(EnsembleTable):
         return specialization.prevalence_band(self.rows.theta, self.rows.first, self.rows.second, self.rows.ensemble)
 
     def interval(self, measure: str) -> tuple[float, float]:
-        """Lower and upper end of a measure's paired-bootstrap interval at `level`."""
-        if measure not in COMPARISON_MEASURES or measure in _WITHOUT_INTERVAL:
-            known = [name for name in COMPARISON_MEASURES if name not in _WITHOUT_INTERVAL]
-            raise InputError(f"no interval for {measure!r}; there is one for {', '.join(known)}")
-        if getattr(self, measure) is None:
-            raise InputError(f"{measure} needs probabilities, and only predictions were compared")
-        low, high = bootstrap.percentile_interval(self._draws(measure), self.level)
+        """Lower and upper end of a measure's interval at `level`."""
+        record = measures.find(measure)
+        if not record.has_interval:
+            known = ", ".join(name for name, other in MEASURES.items() if other.has_interval)
+            raise InputError(f"no interval for {measure!r}; there is one for {known}")
+        value = getattr(self, measure)
+        if value is None:
+            raise InputError(f"{measure} needs {record.needs}, and only predictions were compared")
+        if record.of is not None:
+            low, high = intervals.wilson(value, getattr(self, record.of), self.level)
+        else:
+            low, high = intervals.percentile_interval(self._draws(measure), self.level)
         return float(low), float(high)
 
     def _draws(self, measure: str) -> np.ndarray:
         if measure == "mean_theta":
             return self._mean_draws[:, 3]
         if measure == "capa":
-            table = self._table_draws
-            of_table = table.agreement, table.accuracy_first, table.accuracy_second
-            observed, first, second = of_table if self.rows.overlap is None else self._mean_draws[:, :3].T
-            return np.asarray(adjusted(observed, first, second, len(self.classes)))
+            missed = misses_of(self._table_draws) if self.rows.misses is None else self._mean_draws[:, :3].T
+            return np.asarray(adjusted(missed[0], missed[1], missed[2], len(self.classes)))
         return np.asarray(getattr(self._table_draws, measure))
 
     @functools.cached_property
     def _table_draws(self) -> EnsembleTable:
-        return bootstrap.resampled(self, self.resamples, self.seed)
+        return intervals.resampled(self, self.resamples, self.seed)
 
     @functools.cached_property
     def _mean_draws(self) -> np.ndarray:
-        """[resamples, 4] of the overlap's three columns and theta, which are no counts."""
-        assert self.rows.overlap is not None  # asked for only where there are probabilities
+        """[resamples, 4] of the three columns of `misses` and theta, which are no counts."""
+        assert self.rows.misses is not None  # asked for only where there are probabilities
         assert self.rows.theta is not None
-        columns = torch.from_numpy(np.column_stack([self.rows.overlap, self.rows.theta]))
-        return arrays.host(bootstrap.resampled_means(columns, self.resamples, self.seed))
+        columns = torch.from_numpy(np.column_stack([self.rows.misses, self.rows.theta]))
+        return arrays.host(intervals.resampled_means(columns, self.resamples, self.seed))
 
     def histogram(self, bins: int = 40) -> "pandas.DataFrame":
         """Counts of examples by outcome and theta."""
@@ -126,8 +131,12 @@ class Comparison(EnsembleTable):
     def by_class(self, groups: Mapping[str, str] | None = None) -> "pandas.DataFrame":
         """Classes, or groups of them, ranked by which model owns them: the first's own first."""
         return specialization.specialization_by_class(
-            self._angles(), *self._correct(), self.rows.labels, self.classes, groups
+            self.rows.theta, *self._correct(), self.rows.labels, self.classes, groups
         )
+
+    def by_condition(self, conditions: Sequence[Any]) -> "pandas.DataFrame":
+        """One row per condition [N], such as a corruption or a contrast: accuracies, inconsistency and kappa within it."""
+        return summary.by_condition(self.rows.first, self.rows.second, self.rows.labels, conditions)
 
     def extremes(self, count: int = 10, inconsistent: bool = True) -> "pandas.DataFrame":
         """The examples where one model is surest compared with the other: the first's, then the second's.
@@ -160,15 +169,15 @@ class Comparison(EnsembleTable):
     def measured(self) -> dict[str, tuple[float, float, float]]:
         """By name, every measure there is a value for, with the ends of its interval or NaN where it has none."""
         found = {}
-        for name in COMPARISON_MEASURES:
+        for name, record in MEASURES.items():
             value = getattr(self, name)
             if value is not None:
-                low, high = (np.nan, np.nan) if name in _WITHOUT_INTERVAL else self.interval(name)
+                low, high = self.interval(name) if record.has_interval else (np.nan, np.nan)
                 found[name] = (float(value), low, high)
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row a measure: its value and the ends of its interval."""
+        """One row per measure: its value and the ends of its interval."""
         import pandas
 
         rows = [(name, *numbers) for name, numbers in self.measured().items()]
@@ -177,8 +186,8 @@ class Comparison(EnsembleTable):
     def to_dict(self) -> dict[str, Any]:
         """Everything but the examples, in plain types; what there is no value for is None."""
         measured = self.measured()
-        values = dict.fromkeys(COMPARISON_MEASURES) | {name: value for name, (value, _, _) in measured.items()}
-        ends = {name: [low, high] for name, (_, low, high) in measured.items() if name not in _WITHOUT_INTERVAL}
+        values = dict.fromkeys(MEASURES) | {name: value for name, (value, _, _) in measured.items()}
+        ends = {name: [low, high] for name, (_, low, high) in measured.items() if MEASURES[name].has_interval}
         band = None if self.band is None else [self.band.lower, self.band.upper]
         return {
             "first": self.names[0],
@@ -187,6 +196,7 @@ class Comparison(EnsembleTable):
             "examples": int(self.examples),
             "category": self.category,
             "temperatures": list(self.temperatures),
+            "unanswered": list(self.unanswered),
             "table": {cell: int(count) for cell, count in zip(CELLS, self.cells, strict=True)},
             **values,
             "prevalence_band": band,
@@ -201,7 +211,7 @@ class Comparison(EnsembleTable):
         return charts.theta_chart(self)
 
     def __str__(self) -> str:
-        from diversity.comparison_views import as_text
+        from diversity._views import as_text
 
         return as_text(self)
 
@@ -209,7 +219,7 @@ class Comparison(EnsembleTable):
         return f"<Comparison of {self.names[0]} and {self.names[1]}: inconsistency {self.inconsistency:.4f}>"
 
     def _repr_html_(self) -> str:
-        from diversity.comparison_views import as_html
+        from diversity._views import as_html
 
         return as_html(self)
 
@@ -223,7 +233,7 @@ class Comparison(EnsembleTable):
 
 
 def compare(
-    a: Outputs, b: Outputs, resamples: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
+    a: Outputs, b: Outputs, resamples: int = intervals.RESAMPLES, level: float = intervals.LEVEL, seed: int = 0
 ) -> Comparison:
     """Compare two models' outputs on the same examples, matched by id and class name.
 
@@ -256,3 +266,38 @@ def compare(
         level=level,
         seed=seed,
     )
+
+
+def joint_histogram(comparisons: Sequence[Comparison], bins: int = 40) -> "pandas.DataFrame":
+    """Counts of examples by outcome and theta for several pairs on one population (Gontijo-Lopes et al. 2021, Fig. 3).
+
+    The population is the examples on which at least one of the pairs is inconsistent, the same for every pair, so that
+    their histograms can be laid side by side. Columns: pair ("a, b"), and those of `theta_histogram`.
+
+    >>> y = [0, 0, 0, 0]
+    >>> a, b, c = (Outputs.from_arrays(n, probabilities=[[p, 1 - p] for p in row], labels=y)
+    ...            for n, row in (("a", [0.9, 0.9, 0.9, 0.9]), ("b", [0.8, 0.2, 0.7, 0.9]), ("c", [0.1, 0.9, 0.6, 0.6])))
+    >>> joint_histogram([compare(a, b), compare(a, c)], bins=1).groupby("pair")["count"].sum().to_dict()
+    {'a, b': 2, 'a, c': 2}
+    """
+    import pandas
+
+    if not comparisons:
+        raise InputError("joint_histogram: expected at least one comparison, found none")
+    ids = comparisons[0].rows.ids
+    apart = np.zeros(len(ids), bool)
+    orders = []
+    for pair in comparisons:
+        rows = pandas.Index(pair.rows.ids).get_indexer(ids)
+        if len(pair.rows.ids) != len(ids) or (rows < 0).any():
+            raise InputError(f"{pair!r} is on other examples than {comparisons[0]!r}; compare all on the same dataset")
+        first, second = pair._correct()
+        apart |= (first != second)[rows]
+        orders.append(rows)
+    frames = []
+    for pair, rows in zip(comparisons, orders, strict=True):
+        kept = rows[apart]
+        first, second = pair._correct()
+        frame = specialization.theta_histogram(pair._angles()[kept], first[kept], second[kept], bins)
+        frames.append(frame.assign(pair=", ".join(pair.names)))
+    return pandas.concat(frames, ignore_index=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from diversity.activations import chunks, matrix, unit_rows, wide
+from diversity._activations import chunks, matrix, unit_rows
 from zoo import arrays
 from zoo.errors import InputError
 
@@ -71,7 +71,7 @@ def kernel_density(values: Any, bandwidth: float | None = None, points: int = 25
     sample = arrays.tensor(values, "values")
     if sample.ndim != 1 or len(sample) < 2 or not sample.isfinite().all():
         raise InputError(f"values: expected at least two finite numbers of shape [N], found shape {list(sample.shape)}")
-    sample = sample.to(wide(sample.device))
+    sample = sample.to(arrays.wide(sample.device))
     if bandwidth is None:
         bandwidth = float(sample.std()) * len(sample) ** -0.2
     if not bandwidth > 0:

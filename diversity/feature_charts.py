@@ -39,12 +39,12 @@ def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
 
 
 def separation_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation of each layer, a line a model (Fig. 4); `frame` is what `layer_separation` gives."""
+    """Class separation of each layer, one line per model (Fig. 4); `frame` is what `layer_separation` gives."""
     return _by_layer(frame, "r2", alt.Y("r2:Q", title="class separation R²"))
 
 
 def metrics_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation of embeddings by each metric, a bar a model; `frame` has `model` and a column a metric."""
+    """Class separation of embeddings by each metric, one bar per model; `frame` has `model` and one column per metric."""
     long = frame.melt(["model"], [metric for metric in METRICS if metric in frame], "metric", "r2")
     order = list(dict.fromkeys(frame.model))
     return (
@@ -62,12 +62,15 @@ def metrics_chart(frame: pd.DataFrame) -> alt.Chart:
 
 
 def sparsity_chart(frame: pd.DataFrame) -> alt.Chart:
-    """The share of non-zero activations of each block, a line a model (Fig. 3); `frame` is what `layer_sparsity` gives."""
+    """The share of non-zero activations of each block, one line per model (Fig. 3); `frame`: `layer_sparsity`."""
     return _by_layer(frame, "nonzero", alt.Y("nonzero:Q", title="non-zero activations", axis=alt.Axis(format="%")))
 
 
 def training_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation over training, a colour a model, a dash a split (Fig. E.4); `frame`: `separation_over_training`."""
+    """Class separation over training, one colour per model and one dash per split (Fig. E.4).
+
+    `frame` is what `separation_over_training` gives.
+    """
     return (
         alt.Chart(frame)
         .mark_line()
@@ -83,7 +86,10 @@ def training_chart(frame: pd.DataFrame) -> alt.Chart:
 
 
 def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
-    """Singular values relative to the largest, a panel a matrix, a line a model (Fig. E.2); values: `singular_spectra`."""
+    """Singular values relative to the largest, one panel per matrix and one line per model (Fig. E.2).
+
+    `frames` holds what `singular_spectra` gives, by model.
+    """
     frame = _named(frames)
     positive = frame[frame.relative > 0]  # a logarithmic axis has no place for zero
     return (
@@ -100,7 +106,7 @@ def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
 
 
 def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
-    """Cosine distance within classes (full) and between them (dashed), a colour a model (Fig. E.3).
+    """Cosine distance within classes (full) and between them (dashed), one colour per model (Fig. E.3).
 
     `frames` holds what `distance_densities` gives, by model. Empty bins at both ends are left out.
     """
@@ -122,7 +128,7 @@ def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
 
 
 def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
-    """Densities of angular visual hardness, a line a model (Fig. E.1); values: `kernel_density` of the scores."""
+    """Densities of angular visual hardness, one line per model (Fig. E.1); values: `kernel_density` of the scores."""
     return (
         alt.Chart(_named(frames))
         .mark_line()

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from diversity.activations import chunks, matrix, unit_rows
+from diversity._activations import chunks, matrix, unit_rows
 from zoo import arrays
 from zoo.errors import InputError
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from diversity.layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
-from diversity.ordered_separation import OrderedSeparation
-from diversity.separation import Metric
+from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
+from diversity.separation import Metric, OrderedSeparation
 from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
 from diversity.sparsity import SparsityMeter
 from zoo import arrays
@@ -141,7 +140,7 @@ def layer_sparsity(
     weights: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
-    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), a row a layer.
+    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), one row per layer.
 
     The columns are `model`, `layer`, `nonzero` and `rectified`. A layer that is not rectified had negative activations: it
     does not end in a ReLU, and its share says little. `models`, `data` and `layers` as in `layer_separation`.

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diversity.tables import MEASURES, ErrorTable
+from diversity import measures
+from diversity.intervals import LEVEL, RESAMPLES, interval
+from diversity.tables import ErrorTable, on_host
 from zoo import arrays
 from zoo.arrays import Array
 from zoo.errors import InputError
@@ -29,6 +31,7 @@ class Pairwise(ErrorTable):
     """
 
     names: tuple[str, ...]
+    unanswered: tuple[int, ...] = ()  # examples to which each model gave no answer
 
     @property
     def accuracy(self) -> Array:
@@ -39,30 +42,25 @@ class Pairwise(ErrorTable):
         """A measure as a table with the models' names on both sides."""
         import pandas
 
-        values = self.measure(measure)
-        values = arrays.host(values) if isinstance(values, Tensor) else values
-        return pandas.DataFrame(values, index=list(self.names), columns=list(self.names))
+        return pandas.DataFrame(on_host(self.measure(measure)), index=list(self.names), columns=list(self.names))
 
     def measure(self, name: str) -> Any:
         """[M, M] of a measure by its name."""
-        if name not in MEASURES:
-            raise InputError(f"measure {name!r}: expected one of {', '.join(MEASURES)}")
-        return getattr(self, name)
+        return getattr(self, measures.find(name, "errors").name)
 
-    def interval(self, measure: str, resamples: int = 1000, level: float = 0.95, seed: int = 0) -> tuple[Array, Array]:
-        """[M, M] lower and upper ends of a measure's paired-bootstrap interval."""
-        from diversity.bootstrap import interval
-
+    def interval(self, measure: str, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> tuple[Array, Array]:
+        """[M, M] lower and upper ends of a measure's interval."""
         return interval(self, measure, resamples, level, seed)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row a pair (first before second), a column a measure."""
+        """One row per pair (first before second), one column per measure."""
         import pandas
 
         first, second = np.triu_indices(len(self.names), 1)
-        names = np.array(self.names, object)
-        columns = {"first": names[first], "second": names[second]}
-        return pandas.DataFrame(columns | {measure: self.matrix(measure).to_numpy()[first, second] for measure in MEASURES})
+        models = np.array(self.names, object)
+        columns = {"first": models[first], "second": models[second]}
+        measured = {name: on_host(self.measure(name))[first, second] for name in measures.names("errors")}
+        return pandas.DataFrame(columns | measured)
 
 
 def pairwise(
@@ -70,7 +68,7 @@ def pairwise(
     labels: Array | None = None,
     names: Sequence[str] | None = None,
 ) -> Pairwise:
-    """All pairs of M models: predicted classes [M, N] against labels [N], or the runs of M models.
+    """All pairs of M models: predicted classes [M, N], -1 for no answer, against labels [N], or the runs of M models.
 
     >>> m = pairwise([[0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]], [0, 0, 2, 1], names=["a", "b", "c"])
     >>> m.inconsistency
@@ -91,15 +89,15 @@ def pairwise(
     y = arrays.labels(labels, rows=p.shape[1]).to(p.device)
     names = tuple(str(i) for i in range(len(p))) if names is None else tuple(names)
     if len(names) != len(p):
-        raise InputError(f"names: expected {len(p)}, one a model, found {len(names)}")
+        raise InputError(f"names: expected {len(p)}, one per model, found {len(names)}")
     check_unique(names, "names")
     like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
-    return Pairwise(arrays.give_back(_cells(p, y), like), names)
+    return Pairwise(arrays.give_back(_cells(p, y), like), names, tuple(arrays.host((p == arrays.NO_ANSWER).sum(1)).tolist()))
 
 
 def _stacked(preds: Any) -> Tensor:
     if not isinstance(preds, (np.ndarray, Tensor)):
-        rows = [arrays.predictions(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
+        rows = [arrays.answers(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
         if len({len(row) for row in rows}) > 1:
             raise InputError(
                 f"predictions: expected as many examples of every model, found {sorted({len(r) for r in rows})}"
@@ -108,7 +106,7 @@ def _stacked(preds: Any) -> Tensor:
     p = arrays.tensor(preds, "predictions")
     if p.ndim != 2 or not p.numel():
         raise InputError(f"predictions: expected shape [M, N] with at least one model and example, found {list(p.shape)}")
-    return arrays.predictions(p.reshape(-1)).reshape(p.shape)
+    return arrays.answers(p.reshape(-1)).reshape(p.shape)
 
 
 def _cells(p: Tensor, y: Tensor) -> Tensor:
@@ -122,15 +120,16 @@ def _cells(p: Tensor, y: Tensor) -> Tensor:
         right = block == truth
         correctness = right.float()
         both_right += correctness @ correctness.T
-        # A right answer becomes a class of that model's own, so that what is equal is equally wrong.
+        # A right answer, or none, becomes a class of that model's own, so that what is equal is equally wrong.
         own = -1 - torch.arange(models, device=p.device)[:, None]
-        answers = torch.where(right, own, block).int()
+        said = torch.where(right | (block == arrays.NO_ANSWER), own, block).int()
         for i in range(models):
             # Seen as bytes and summed into int32, booleans add up in two thirds of the time.
-            same_wrong[i, i:] += (answers[i] == answers[i:]).view(torch.uint8).sum(1, dtype=torch.int32)
-    # Of a model with itself, `answers` are equal where it is right too.
+            same_wrong[i, i:] += (said[i] == said[i:]).view(torch.uint8).sum(1, dtype=torch.int32)
+    # Of a model with itself, `said` is equal where it is right or silent too.
     hits = both_right.diagonal()
-    same_wrong = same_wrong.triu(1) + same_wrong.triu(1).T + torch.diag(examples - hits)
+    wrong_class = examples - hits - (p == arrays.NO_ANSWER).sum(1)
+    same_wrong = same_wrong.triu(1) + same_wrong.triu(1).T + torch.diag(wrong_class)
     only_first, only_second = hits[:, None] - both_right, hits[None, :] - both_right
     both_wrong = examples - both_right - only_first - only_second
     return torch.stack([both_right, only_first, only_second, same_wrong, both_wrong - same_wrong], 2)

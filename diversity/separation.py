@@ -6,9 +6,11 @@ from typing import Any, Literal
 
 import torch
 
-from diversity.activations import column_means, matrix
+from diversity._activations import column_means, matrix
 from diversity.class_sums import ClassSums
+from zoo import arrays
 from zoo.errors import InputError
+from zoo.separation import ClassSpread
 
 Metric = Literal["cosine", "centered-cosine", "euclidean"]
 METRICS: tuple[Metric, ...] = ("cosine", "centered-cosine", "euclidean")
@@ -99,25 +101,64 @@ def separation_sums(metric: Metric, centre: torch.Tensor | None = None, name: st
 
 
 def variances(sums: ClassSums) -> ClassVariances:
-    """With class means m_k and mean squared norms q_k: within = mean (q_k - ||m_k||^2), between = mean ||m_k - mean m||^2.
+    """The variances of activations that were summed class by class."""
+    spread = ClassSpread()
+    spread.add(sums.counts, sums.sums, sums.squares)
+    return _checked(spread, sums)
 
-    They add up to the total variance when each class weighs the same (eq. 19 and footnote 5).
+
+class OrderedSeparation:
+    """Class separation over a stream of batches whose labels never decrease, for layers too wide to sum every class.
+
+    A convolutional layer of ResNet-50 has 800,000 activations; times 1,000 classes that is 6 GB. In class order one
+    class's sum is open at a time, and of a finished class little has to be kept.
+
+    >>> import numpy as np
+    >>> meter = OrderedSeparation("cosine")
+    >>> meter.update(np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1]]), np.array([0, 0, 1]))
+    >>> meter.update(np.array([[-1.0, -0.1]]), np.array([1]))
+    >>> round(meter.result().r2, 4)
+    0.9901
     """
-    present = sums.counts > 0
-    classes = int(present.sum())
-    if classes < 2:
-        raise InputError(f"labels: class separation needs at least two classes with examples, found {classes}")
-    # In terms of the sums s_k = n_k m_k, so that no other matrix of their size is made.
-    weights = sums.counts.clamp(min=1).reciprocal()  # a class without examples has sums of zero
-    centre = weights @ sums.sums / classes
-    squared = (torch.linalg.vector_norm(sums.sums, dim=1) * weights).square()  # ||m_k||^2
-    own = sums.squares * weights - squared
-    apart = squared - 2 * weights * (sums.sums @ centre) + centre @ centre
-    return checked_variances(float(own[present].mean()), float(apart[present].mean()), sums)
+
+    def __init__(self, metric: Metric, centre: torch.Tensor | None = None, name: str = "x") -> None:
+        self._sums = separation_sums(metric, centre, name)  # of the open class, in its slot 0
+        self._label: int | None = None  # of the open class
+        self._finished = ClassSpread()
+
+    def update(self, x: Any, labels: Any) -> None:
+        """Take a batch of activations [n, ...] with their class indices [n]."""
+        sums = self._sums
+        rows = matrix(x, sums.name)
+        y = arrays.labels(labels, rows=len(rows)).to(rows.device)
+        if bool((y.diff() < 0).any()) or (self._label is not None and int(y[0]) < self._label):
+            raise InputError(f"{sums.name}: expected examples sorted by class, found a smaller label after a larger one")
+        classes, slots = torch.unique_consecutive(y, return_inverse=True)
+        if self._label is not None and int(classes[0]) != self._label:
+            slots = slots + 1
+        sums.update(rows, slots)
+        self._label = int(classes[-1])
+        self._finish(len(sums.counts) - 1)
+
+    def _finish(self, classes: int) -> None:
+        """Keep what is needed of the classes of the first slots, and free their slots."""
+        sums = self._sums
+        done = slice(0, classes)
+        self._finished.add(sums.counts[done], sums.sums[done], sums.squares[done])
+        sums.counts, sums.squares = sums.counts[classes:].clone(), sums.squares[classes:].clone()
+        sums.sums = sums.sums[classes:].clone()
+
+    def result(self) -> ClassVariances:
+        """The variances over all classes; nothing can be added after."""
+        self._finish(len(self._sums.counts))
+        return _checked(self._finished, self._sums)
 
 
-def checked_variances(within: float, between: float, sums: ClassSums) -> ClassVariances:
+def _checked(spread: ClassSpread, sums: ClassSums) -> ClassVariances:
     """Variances that rounding has not made negative, or an error where rounding is all there is to them."""
+    if spread.classes < 2:
+        raise InputError(f"{sums.name}: class separation needs at least two classes with examples, found {spread.classes}")
+    within, between = spread.variances()
     if within + between <= sums.rounding:
         raise InputError(f"{sums.name}: all examples are the same vector, so there is no spread to separate")
     return ClassVariances(max(within, 0.0), max(between, 0.0))

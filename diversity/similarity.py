@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from diversity.activations import chunks, column_means, matrix, minus, row_norms, same_rows, unit_rows, wide
-from diversity.hsic import feature_sums, gram_sums
+from diversity._activations import chunks, column_means, matrix, minus, row_norms, same_rows, unit_rows
+from diversity._hsic import feature_sums, gram_sums
 from zoo import arrays
 from zoo.errors import InputError, ZooWarning
 
@@ -190,7 +190,7 @@ def _scale(x: torch.Tensor, kernel: Kernel, bandwidth: float, name: str) -> floa
     if kernel != "rbf":
         return 1.0
     picked = torch.linspace(0, len(x) - 1, min(len(x), MEDIAN_ROWS), device=x.device).long()
-    sample = minus(x[picked], column_means(x[picked])).to(wide(x.device))
+    sample = minus(x[picked], column_means(x[picked])).to(arrays.wide(x.device))
     squares = sample.square().sum(1)
     upper = torch.triu_indices(len(sample), len(sample), 1, device=x.device)
     distances = (squares[:, None] + squares - 2 * sample @ sample.T)[*upper].clamp(min=0).sqrt()

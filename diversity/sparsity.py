@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from diversity.activations import chunks, matrix, row_norms
+from diversity._activations import chunks, matrix, row_norms
 from zoo.errors import InputError
 
 

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diversity.intervals import wilson
+from diversity.tables import ErrorTable
 from zoo import arrays
 from zoo.arrays import Array
 from zoo.errors import InputError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 OUTCOMES = ("both right", "only first right", "only second right", "both wrong")
 LIMIT = math.pi / 4
+OWNED_BELOW = 0.05  # Holm-adjusted p-value of equal accuracies
 
 
 def specialization_angle(probs_a: Array, probs_b: Array) -> Array:
@@ -130,7 +133,7 @@ def _edge(descending: Tensor, won: Tensor, level: float) -> float | None:
 
 
 def specialization_by_class(
-    theta: Array,
+    theta: Array | None,
     correct_a: Array,
     correct_b: Array,
     labels: Array,
@@ -139,47 +142,57 @@ def specialization_by_class(
 ) -> "pandas.DataFrame":
     """Classes (or the `groups` their names map to) ranked by which model owns them: the first's own first.
 
-    A model owns a class in which it is right more often; `advantage` is the first's accuracy less the second's, `mcnemar`
-    the p-value of there being none, and `theta` the mean angle. Classes without examples are left out.
+    `advantage` is the first's accuracy less the second's, `mcnemar` the p-value of there being none, and `p_holm` that
+    p-value adjusted by Holm's method for there being several classes. A model owns a class in which it is right more often
+    with `p_holm` below 0.05; the owner of others is "either". The accuracies have Wilson's 95% intervals (`_low`, `_high`);
+    `theta` is the mean angle, left out where it is None. Classes without examples are left out.
 
-    >>> right, wrong = np.array([True, True, True]), np.array([False, True, True])
-    >>> frame = specialization_by_class(np.array([0.5, 0.0, -0.2]), right, wrong, [1, 0, 0], ["cat", "dog"])
-    >>> frame[["class", "count", "theta", "advantage", "owner"]]
-      class  count  theta  advantage   owner
-    0   dog      1    0.5        1.0   first
-    1   cat      2   -0.1        0.0  either
+    >>> right, wrong = np.ones(11, bool), np.array([True, True, True] + [False] * 8)
+    >>> frame = specialization_by_class(np.linspace(0, 0.5, 11), right, wrong, [0] * 4 + [1] * 7, ["cat", "dog"])
+    >>> frame[["class", "count", "theta", "advantage", "p_holm", "owner"]].round(4)
+      class  count  theta  advantage  p_holm   owner
+    0   dog      7  0.350       1.00  0.0312   first
+    1   cat      4  0.075       0.25  1.0000  either
     """
     import pandas
 
-    from diversity.tables import ErrorTable
-
     outcome = outcome_of(correct_a, correct_b)
-    t = _angles(theta, outcome)
-    y = arrays.labels(labels, None if classes is None else len(classes), len(t)).to(t.device)
+    y = arrays.labels(labels, None if classes is None else len(classes), len(outcome)).to(outcome.device)
     names = [str(k) for k in range(int(y.max()) + 1)] if classes is None else [str(name) for name in classes]
     what = "class"
     if groups is not None:
         what, (names, y) = "group", _grouped(names, groups, y)
     count = len(names)
     by_outcome = arrays.host(torch.bincount(y * 4 + outcome, minlength=4 * count)).reshape(count, 4).astype(np.float64)
-    wide = t.to(arrays.wide(t.device))
-    angles = arrays.host(wide.new_zeros(count).index_add_(0, y, wide))
     present = by_outcome.sum(1) > 0
     table = ErrorTable(np.insert(by_outcome[present], 3, 0, 1))
     advantage = table.accuracy_first - table.accuracy_second
-    frame = pandas.DataFrame(
-        {
-            what: np.array(names, object)[present],
-            "count": table.examples.astype(int),
-            "theta": angles[present] / table.examples,
-            "accuracy_first": table.accuracy_first,
-            "accuracy_second": table.accuracy_second,
-            "advantage": advantage,
-            "owner": np.select([advantage > 0, advantage < 0], ["first", "second"], "either"),
-            "mcnemar": table.mcnemar,
-        }
-    )
-    return frame.sort_values(["advantage", "theta"], ascending=False, kind="stable").reset_index(drop=True)
+    columns: dict[str, Any] = {what: np.array(names, object)[present], "count": table.examples.astype(int)}
+    if theta is not None:
+        t = _angles(theta, outcome)
+        wide = t.to(arrays.wide(t.device))
+        columns["theta"] = arrays.host(wide.new_zeros(count).index_add_(0, y, wide))[present] / table.examples
+    for side in ("accuracy_first", "accuracy_second"):
+        columns[side] = getattr(table, side)
+        columns[f"{side}_low"], columns[f"{side}_high"] = wilson(columns[side], table.examples)
+    p = holm(table.mcnemar)
+    owned = p < OWNED_BELOW
+    columns |= {"advantage": advantage, "mcnemar": table.mcnemar, "p_holm": p}
+    columns["owner"] = np.select([owned & (advantage > 0), owned & (advantage < 0)], ["first", "second"], "either")
+    order = ["advantage"] if theta is None else ["advantage", "theta"]
+    return pandas.DataFrame(columns).sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """p-values [m] adjusted for m tests (Holm 1979), which SciPy lacks: the k-th smallest times m - k + 1, never falling.
+
+    >>> holm(np.array([0.01, 0.04, 0.03]))
+    array([0.03, 0.06, 0.06])
+    """
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
+    return adjusted
 
 
 def extremes(theta: Array, count: int = 10, mask: Array | None = None) -> tuple[np.ndarray, np.ndarray]:

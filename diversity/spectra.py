@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from diversity.activations import chunks, column_means, matrix, minus, row_norms
+from diversity._activations import chunks, column_means, matrix, minus, row_norms
 from diversity.class_sums import ClassSums
 from zoo import arrays
 from zoo.errors import InputError

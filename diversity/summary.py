@@ -1,6 +1,6 @@
 """Pairs by category of training difference: errors, gains and conversion, as in Gontijo-Lopes et al. 2021, Figs 1 and 2."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diversity import measures
+from diversity._pair_rows import probabilities
 from diversity.categories import CATEGORIES, category
-from diversity.ensembled import ENSEMBLE_MEASURES, ensemble, from_split_cells, split_cells
-from diversity.pair_rows import probabilities
-from diversity.tables import MEASURES
+from diversity.ensembled import ensemble, from_split_cells, split_cells
+from diversity.intervals import interval
+from diversity.tables import ErrorTable, cell_of, error_tables
 from zoo import arrays
+from zoo.arrays import Array
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
@@ -20,17 +23,22 @@ if TYPE_CHECKING:
     import pandas
 
 CHUNK = 512
-_SUMMARISED = ("inconsistency", "double_fault", "ensemble_accuracy", "gain_over_mean", "gain_over_best", "conversion_rate")
+SAME = 1e-12  # numbers of size 1 that differ by less differ by rounding alone
 
 
 @dataclass(frozen=True)
 class Line:
-    """A least-squares line through points, with Pearson's correlation of them."""
+    """A least-squares line through points, with Pearson's correlation of them; NaN where all y are the same."""
 
     slope: float
     intercept: float
     correlation: float
     points: int
+
+    def __str__(self) -> str:
+        if np.isnan(self.correlation):
+            return "r is not defined: all points have the same height"
+        return f"r = {self.correlation:.2f}"
 
 
 def regression(x: Any, y: Any) -> Line:
@@ -46,17 +54,20 @@ def regression(x: Any, y: Any) -> Line:
         raise InputError(f"regression: expected two lists of one length, found shapes {a.shape} and {b.shape}")
     known = np.isfinite(a) & np.isfinite(b)
     a, b = a[known], b[known]
-    if len(np.unique(a)) < 2:
-        raise InputError(f"regression: expected at least two different values of x, found {len(np.unique(a))}")
+    if _same(a):
+        raise InputError(f"regression: expected at least two different values of x, found {min(len(a), 1)}")
+    if _same(b):
+        return Line(0.0, float(b.mean()), np.nan, len(a))
     found = linregress(a, b)
     return Line(float(found.slope), float(found.intercept), float(found.rvalue), len(a))
 
 
 def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "pandas.DataFrame":
-    """A row a pair: its category, both accuracies, every measure of its errors and of its ensemble.
+    """One row per pair: its category, both accuracies, every measure of its errors and of its ensemble.
 
     The pairs are `base` with every other model, as in the paper, or all pairs. Probabilities are those of
-    `.probabilities()`, so calibrate first; each model's are computed once, in chunks of rows.
+    `.probabilities()`, so calibrate first; each model's are computed once, in chunks of rows. Where a model has predictions
+    only, the columns about ensembles are left out.
 
     >>> z = np.random.default_rng(0).normal(size=(3, 50, 4))
     >>> runs = Runs(Outputs.from_arrays(n, logits=x, labels=np.arange(50) % 4) for n, x in zip("abc", z, strict=True))
@@ -74,15 +85,38 @@ def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "
         pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
     else:
         pairs = [(names.index(runs[base].name), j) for j in range(len(names)) if names[j] != runs[base].name]
-    counts = _counts(list(runs.values()), pairs, labels)
-    table = from_split_cells(arrays.host(counts))
+    together = all(outputs.kind in ("logits", "probabilities") for outputs in runs.values())
+    table = (_ensemble_tables if together else _error_tables)(list(runs.values()), pairs, labels)
     columns: dict[str, Any] = {
         "first": [names[i] for i, _ in pairs],
         "second": [names[j] for _, j in pairs],
         "category": [_category(runs[names[i]], runs[names[j]]) for i, j in pairs],
     }
-    measures = ("accuracy_first", "accuracy_second", *MEASURES, *ENSEMBLE_MEASURES)
-    return pandas.DataFrame(columns | {name: getattr(table, name) for name in measures})
+    shown = measures.names("errors", "ensemble") if together else measures.names("errors")
+    return pandas.DataFrame(columns | {name: getattr(table, name) for name in shown})
+
+
+def by_condition(pred_a: Array, pred_b: Array, labels: Array, conditions: Sequence[Any]) -> "pandas.DataFrame":
+    """The errors of two models condition by condition (Geirhos et al. 2020), one row per condition as they first occur.
+
+    Predicted classes [N], -1 for no answer, against labels [N]; `conditions` [N] name each example's. Columns: condition,
+    examples, accuracy_first, accuracy_second, inconsistency, kappa and the ends of its interval. Kappa within conditions is
+    free of what pooling adds: errors that coincide because the same conditions are hard for both.
+
+    >>> frame = by_condition([0, 1, 1, -1], [0, 1, 0, 0], [0, 1, 1, 0], ["clean", "clean", "noisy", "noisy"])
+    >>> frame[["condition", "accuracy_first", "accuracy_second", "kappa"]].values.tolist()
+    [['clean', 1.0, 1.0, 1.0], ['noisy', 0.5, 0.5, -1.0]]
+    """
+    import pandas
+
+    group, names = pandas.factorize(pandas.Series(list(conditions)))
+    if len(group) != len(labels) or (group < 0).any():
+        raise InputError(f"conditions: expected {len(labels)}, one per example and none missing, found {len(group)}")
+    table = error_tables(pred_a, pred_b, labels, group, len(names))
+    low, high = interval(table, "kappa")
+    shown = {name: getattr(table, name) for name in ("accuracy_first", "accuracy_second", "inconsistency", "kappa")}
+    counted = {"condition": list(names), "examples": table.examples.astype(int)}
+    return pandas.DataFrame(counted | shown | {"kappa_low": low, "kappa_high": high})
 
 
 def by_category(frame: "pandas.DataFrame") -> "pandas.DataFrame":
@@ -100,7 +134,7 @@ def by_category(frame: "pandas.DataFrame") -> "pandas.DataFrame":
     """
     import pandas
 
-    kept = [name for name in _SUMMARISED if name in frame]
+    kept = [name for name, measure in measures.MEASURES.items() if measure.by_category and name in frame]
     grouped = frame.dropna(subset=["category"]).groupby("category", sort=False)
     rows = []
     for kind in CATEGORIES:
@@ -115,8 +149,15 @@ def by_category(frame: "pandas.DataFrame") -> "pandas.DataFrame":
     return pandas.DataFrame(rows, columns=["category", "pairs", *(f"{n}{end}" for n in kept for end in ("", "_se"))])
 
 
-def _counts(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> Tensor:
-    """[pairs, 10] as `split_cells`."""
+def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
+    """[pairs, 5] of predictions alone."""
+    said = [torch.from_numpy(outputs.predictions()) for outputs in runs]
+    counts = torch.stack([torch.bincount(cell_of(said[i], said[j], labels), minlength=5) for i, j in pairs])
+    return ErrorTable(arrays.host(counts).astype(np.float64))
+
+
+def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
+    """[pairs, 5], with what the ensemble of each pair makes of them."""
     counts: Tensor | None = None
     used = sorted({i for pair in pairs for i in pair})
     for start in range(0, len(labels), CHUNK):
@@ -129,7 +170,11 @@ def _counts(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -
         counts = found if counts is None else counts + found
     if counts is None:
         raise InputError("expected at least one example, found none")
-    return counts
+    return from_split_cells(arrays.host(counts))
+
+
+def _same(values: np.ndarray) -> bool:
+    return not len(values) or bool(np.ptp(values) <= SAME * max(1.0, np.abs(values).max()))
 
 
 def _category(a: Outputs, b: Outputs) -> str | None:

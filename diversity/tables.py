@@ -17,10 +17,6 @@ from zoo.arrays import Array
 from zoo.errors import InputError
 
 CELLS = ("both_right", "only_first", "only_second", "same_wrong", "different_wrong")
-MEASURES = (
-    "inconsistency", "kappa", "agreement", "error_agreement", "wrong_agreement", "dominance", "dominated",
-    "q", "correlation", "double_fault", "disagreement", "mcnemar",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +55,19 @@ class ErrorTable:
         return self.cells[..., 3] + self.cells[..., 4]
 
     @property
+    def inconsistent(self) -> Any:
+        """Exactly one of the two is right."""
+        return self.only_first + self.only_second
+
+    @property
+    def first_wrong(self) -> Any:
+        return self.only_second + self.both_wrong
+
+    @property
+    def second_wrong(self) -> Any:
+        return self.only_first + self.both_wrong
+
+    @property
     def examples(self) -> Any:
         return self.cells.sum(-1)
 
@@ -73,7 +82,7 @@ class ErrorTable:
     @property
     def inconsistency(self) -> Any:
         """Share of examples that exactly one of the two gets right: the error inconsistency of Gontijo-Lopes et al. 2021."""
-        return (self.only_first + self.only_second) / self.examples
+        return self.inconsistent / self.examples
 
     @property
     def kappa(self) -> Any:
@@ -105,12 +114,12 @@ class ErrorTable:
     @property
     def dominance(self) -> Any:
         """P(second right | first wrong): what the first misses and the second sees (Mania et al. 2019)."""
-        return ratio(self.only_second, self.only_second + self.both_wrong)
+        return ratio(self.only_second, self.first_wrong)
 
     @property
     def dominated(self) -> Any:
         """P(first right | second wrong)."""
-        return ratio(self.only_first, self.only_first + self.both_wrong)
+        return ratio(self.only_first, self.second_wrong)
 
     @property
     def q(self) -> Any:
@@ -133,32 +142,42 @@ class ErrorTable:
     @property
     def mcnemar(self) -> Any:
         """Exact two-sided p-value of equal accuracies: the discordant examples as tosses of a fair coin."""
-        from scipy.stats import binom
+        from scipy.stats import binom  # SciPy's binomtest takes one table at a time
 
-        first, second = (arrays.host(x) if isinstance(x, Tensor) else x for x in (self.only_first, self.only_second))
+        first, second = on_host(self.only_first), on_host(self.only_second)
         p = np.minimum(1.0, 2 * binom.cdf(np.minimum(first, second), first + second, 0.5))
         return torch.as_tensor(p).to(self.cells) if isinstance(self.cells, Tensor) else p
 
 
 def error_table(pred_a: Array, pred_b: Array, labels: Array) -> ErrorTable:
-    """The table of two models' predicted classes [N] against the labels [N].
+    """The table of two models' predicted classes [N], -1 for no answer, against the labels [N].
 
     >>> error_table([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]).cells
     array([1., 1., 0., 1., 1.])
     """
-    a = arrays.predictions(pred_a, name="first predictions")
-    b = arrays.predictions(pred_b, len(a), "second predictions").to(a.device)
-    y = arrays.labels(labels, rows=len(a)).to(a.device)
-    if not len(a):
-        raise InputError("predictions: expected at least one example, found none")
-    return ErrorTable(arrays.host(torch.bincount(cell_of(a, b, y), minlength=5)).astype(np.float64))
+    return ErrorTable(arrays.host(torch.bincount(_cells(pred_a, pred_b, labels), minlength=5)).astype(np.float64))
+
+
+def error_tables(pred_a: Array, pred_b: Array, labels: Array, group: np.ndarray, count: int) -> ErrorTable:
+    """The tables [count, 5] of the examples of each group; `group` [N] numbers them."""
+    cells = arrays.host(_cells(pred_a, pred_b, labels))
+    return ErrorTable(np.bincount(group * 5 + cells, minlength=5 * count).reshape(count, 5).astype(np.float64))
 
 
 def cell_of(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     """[N] which of the five cells each example falls in."""
     first, second = a == y, b == y
-    wrong = torch.where(a == b, 3, 4)
+    wrong = torch.where((a == b) & (a != arrays.NO_ANSWER), 3, 4)
     return torch.where(first, torch.where(second, 0, 1), torch.where(second, 2, wrong))
+
+
+def _cells(pred_a: Array, pred_b: Array, labels: Array) -> Tensor:
+    a = arrays.answers(pred_a, name="first predictions")
+    b = arrays.answers(pred_b, rows=len(a), name="second predictions").to(a.device)
+    y = arrays.labels(labels, rows=len(a)).to(a.device)
+    if not len(a):
+        raise InputError("predictions: expected at least one example, found none")
+    return cell_of(a, b, y)
 
 
 def error_inconsistency(pred_a: Array, pred_b: Array, labels: Array) -> float:
@@ -185,8 +204,9 @@ def agreement(pred_a: Array, pred_b: Array) -> float:
     >>> agreement([0, 1, 2, 2], [0, 1, 1, 0])
     0.5
     """
+    a = arrays.answers(pred_a, name="first predictions")
     # Against labels that are always the first's own predictions, agreeing is being right.
-    return float(error_table(pred_a, pred_b, pred_a).agreement)
+    return float(error_table(a, pred_b, a.clamp(min=0)).agreement)
 
 
 def mcnemar(pred_a: Array, pred_b: Array, labels: Array) -> float:
@@ -196,6 +216,11 @@ def mcnemar(pred_a: Array, pred_b: Array, labels: Array) -> float:
     0.03125
     """
     return float(error_table(pred_a, pred_b, labels).mcnemar)
+
+
+def on_host(values: Any) -> np.ndarray:
+    """Counts or shares as NumPy's, wherever they are."""
+    return arrays.host(values) if isinstance(values, Tensor) else np.asarray(values)
 
 
 def ratio(part: Any, whole: Any, empty: float = np.nan) -> Any:

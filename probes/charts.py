@@ -12,11 +12,12 @@ from .compression import Compression
 from .statistics import mean_and_error
 
 WIDTH, HEIGHT = 420, 280
+DECIMALS = 6  # values that differ by rounding alone would have an axis of ticks like 3.0000000000000027%
 TEXT_UP_TO = 12  # models in a matrix whose cells are wide enough for a number
 
 
 def concatenation_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """Accuracy against the share of the base's dimensions, a line a model; whiskers: one standard error over the seeds.
+    """Accuracy against the share of the base's dimensions, one line per model; whiskers: one standard error over the seeds.
 
     `frame` is what `concatenate` gives ([G] Fig. 6, centre): the base alone at the left, the other alone at the right.
     """
@@ -27,7 +28,7 @@ def concatenation_chart(frame: pd.DataFrame) -> alt.LayerChart:
         error = 0.0 if np.isnan(error) else error  # one seed: no whisker
         table.append({"other": other, "rate": rate, "mean": mean, "low": mean - error, "high": mean + error})
     rates = sorted(set(frame["rate"]), reverse=True)
-    data = pd.DataFrame(table)
+    data = pd.DataFrame(table).round(DECIMALS)
     data["mix"] = [_mix(rate) for rate in data["rate"]]
     x = alt.X("mix:O", sort=[_mix(rate) for rate in rates], title="% of base / % of other", axis=alt.Axis(labelAngle=0))
     colour = alt.Color("other:N", sort=list(dict.fromkeys(frame["other"])), title="with")
@@ -40,14 +41,14 @@ def concatenation_chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def compression_chart(result: Compression | Mapping[str, Compression]) -> alt.LayerChart:
-    """Accuracy against the dimensions kept, a line a result, with a rule at each target ([G] Fig. 6, right).
+    """Accuracy against the dimensions kept, one line per result, with a rule at each target ([G] Fig. 6, right).
 
     A single result, or several by name.
     """
     results = {"": result} if isinstance(result, Compression) else dict(result)
     if not results:
         raise InputError("compression_chart: expected at least one result, found none")
-    data = pd.concat([found.frame.assign(name=name) for name, found in results.items()])
+    data = pd.concat([found.frame.assign(name=name) for name, found in results.items()]).round(DECIMALS)
     lines = (
         alt.Chart(data)
         .mark_line(point=True)
@@ -87,13 +88,13 @@ def stacking_chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def transfer_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """How well each model does elsewhere against how well it does at home, a point a model ([G] Fig. 7, left).
+    """How well each model does elsewhere against how well it does at home, one point per model ([G] Fig. 7, left).
 
     `frame` has `model`, `source` (accuracy on what it was trained for), `transfer` (the score of its features elsewhere)
     and, if the points are to be coloured, `group`.
     """
     _require(frame, ["model", "source", "transfer"])
-    base = alt.Chart(frame).encode(
+    base = alt.Chart(frame.round(DECIMALS)).encode(
         x=alt.X("source:Q", title="accuracy on the original task", scale=alt.Scale(zero=False, padding=20)),
         y=alt.Y("transfer:Q", title="score on the transfer task", scale=alt.Scale(zero=False, padding=20)),
         tooltip=["model:N", alt.Tooltip("source:Q", format=".4f"), alt.Tooltip("transfer:Q", format=".4f")],

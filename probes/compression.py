@@ -12,8 +12,8 @@ from torch import Tensor
 from zoo import arrays
 from zoo.errors import InputError
 
+from ._inputs import finite
 from .concatenation import CHUNK, Shared, gather, moments, standardise
-from .inputs import finite
 from .linear import LinearProbe
 
 Order = Literal["least-redundant", "most-redundant"]
@@ -24,7 +24,7 @@ ORDERS: tuple[Order, ...] = ("least-redundant", "most-redundant")
 class Compression:
     """The accuracy of a linear probe on ever more of the ranked dimensions.
 
-    `frame`: `dimensions`, `accuracy`. `order`: a row a dimension, the first to be taken first: its `index` in the
+    `frame`: `dimensions`, `accuracy`. `order`: one row per dimension, the first to be taken first: its `index` in the
     concatenation, its `model`, its `dimension` there, and its `redundancy`.
     """
 

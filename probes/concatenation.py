@@ -13,9 +13,9 @@ from torch import Tensor
 from zoo import arrays
 from zoo.errors import InputError, UnknownName
 
-from .inputs import finite
+from ._inputs import finite
+from ._splits import hold_out
 from .linear import LinearProbe
-from .splits import hold_out
 
 HELD_OUT = 0.2  # of each class, for the score, where no test set is given
 CHUNK = 4096
@@ -153,7 +153,7 @@ def _side(features: Mapping[str, Any], y: Any, which: str, multilabel: bool) -> 
         x = arrays.tensor(values, called)
         x = arrays.matrix(x if x.is_floating_point() else x.float(), called)
         if len(x) != len(labels):
-            raise InputError(f"{called}: expected {len(labels)} rows, one a label, found {len(x)}")
+            raise InputError(f"{called}: expected {len(labels)} rows, one per label, found {len(x)}")
         x = finite(x if x.dtype == torch.float64 else x.float(), called)
         rows[name] = x.to(next(iter(rows.values())).device) if rows else x
     return rows, labels

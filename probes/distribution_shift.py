@@ -42,7 +42,7 @@ MCE = "in-c-mce"  # the column of `in-c`, as cards call it
 def mean_corruption_error(errors: Mapping[str, Any]) -> float:
     """mCE: the errors on each of the fifteen corruptions relative to AlexNet's, averaged over corruptions; AlexNet has 1.
 
-    `errors` maps a corruption to its five top-1 errors (shares, one a severity). The papers give mCE in per cent.
+    `errors` maps a corruption to its five top-1 errors (shares, one per severity). The papers give mCE in per cent.
 
     >>> round(mean_corruption_error({name: [error / 2] * 5 for name, error in ALEXNET_ERRORS.items()}), 6)
     0.5
@@ -172,7 +172,7 @@ def _dataset(spec: str) -> Dataset:
 def _severities(values: Any, corruption: str) -> np.ndarray:
     x = np.asarray(values, dtype=float)
     if x.shape != (len(SEVERITIES),):
-        raise InputError(f"{corruption}: expected five errors, one a severity, found shape {list(x.shape)}")
+        raise InputError(f"{corruption}: expected five errors, one per severity, found shape {list(x.shape)}")
     if not ((x >= 0) & (x <= 1)).all():
         raise InputError(f"{corruption}: expected errors as shares from 0 to 1, found {x.tolist()}")
     return x

@@ -19,8 +19,8 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from probes._splits import hold_out
 from probes.metrics import metric
-from probes.splits import hold_out
 from zoo import datasets, files, objectives, registry, runner
 from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError

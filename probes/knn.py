@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoo.errors import InputError
 
-from .inputs import classes, features, handed_back, named, paired
+from ._inputs import classes, features, handed_back, named, paired
+from ._neighbours import nearest, nearest_others
 from .metrics import metric
-from .neighbours import nearest, nearest_others
 
 DISTANCES = ("cosine", "euclidean")
 
@@ -36,7 +36,7 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     k_: the number chosen. classes_ [K].
-    path_: a frame, one row a k: its leave-one-out score (empty where `k` was given).
+    path_: a frame, one row per k: its leave-one-out score (empty where `k` was given).
 
     NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32.
 

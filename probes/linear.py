@@ -13,12 +13,12 @@ from torch import Tensor
 
 from zoo.errors import InputError, ZooWarning
 
-from .design import Design
-from .inputs import among, classes, features, handed_back, linear_logits, named, paired
-from .logistic import Solution, path, solve
-from .losses import Loss, Sigmoids, Softmax
+from ._design import Design
+from ._inputs import among, classes, features, handed_back, linear_logits, named, paired
+from ._logistic import Solution, path, solve
+from ._losses import Loss, Sigmoids, Softmax
+from ._splits import hold_out
 from .metrics import metric
-from .splits import hold_out
 
 STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
 
@@ -42,7 +42,7 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     coef_ [K, D], intercept_ [K], classes_ [K]: as in scikit-learn; two classes have one row, and the loss is log(1 + e^-m).
     strength_: the strength chosen. objective_, gap_: at the refit, and the bound on its distance from the optimum.
-    path_: a frame, one row a strength: objective and gap on the training part, validation score and log loss, and the
+    path_: a frame, one row per strength: objective and gap on the training part, validation score and log loss, and the
         number of passes over the features.
 
     NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32 products with float64 sums.

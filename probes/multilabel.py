@@ -12,13 +12,13 @@ from torch import Tensor
 
 from zoo.errors import InputError
 
-from .design import Design
-from .inputs import features, handed_back, linear_logits
+from ._design import Design
+from ._inputs import features, handed_back, linear_logits
+from ._logistic import path, solve
+from ._losses import Sigmoids
+from ._splits import hold_out
 from .linear import check_strengths
-from .logistic import path, solve
-from .losses import Sigmoids
 from .ranking import auc, average_precision, mean_auc, targets, voc_map
-from .splits import hold_out
 
 METRICS: dict[str, tuple[Callable[..., Any], Callable[..., float]]] = {
     "map": (average_precision, voc_map),
@@ -31,7 +31,8 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
 
     The classes share the features and nothing else: their problems are solved side by side, in products as wide as there
     are classes, and each class takes the strength with its own best validation score (of equal scores, the one with the
-    lower validation loss, then the stronger).
+    lower validation loss, then the stronger). A target of -1 (VOC's difficult objects) is ignored: that example has no part
+    in that class's loss, its choice of strength, or its score.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     coef_ [K, D], intercept_ [K], strengths_ [K].
-    path_: a frame, one row a strength and class: objective, gap, validation score and loss.
+    path_: a frame, one row per strength and class: objective, gap, validation score and loss.
 
     >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 3)
     >>> probe = MultilabelProbe().fit(x, x.astype(int))
@@ -64,7 +65,7 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, x: Any, y: Any) -> "MultilabelProbe":
-        """Fit on features x [N, D] and labels y [N, K] of 0 and 1."""
+        """Fit on features x [N, D] and labels y [N, K] of 0 and 1, or -1 for what is ignored."""
         strengths = check_strengths(self.strengths)
         self._metric()
         rows = features(self, x, fitting=True)
@@ -101,7 +102,7 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         return handed_back((linear_logits(self, x) > 0).long(), x)
 
     def score(self, x: Any, y: Any) -> float:
-        """Mean average precision or mean AUC, as `metric` says."""
+        """Mean average precision or mean AUC, as `metric` says; a label of -1 is ignored."""
         return self._metric()[1](linear_logits(self, x), targets(y, "y"))
 
     def _metric(self) -> tuple[Callable[..., Any], Callable[..., float]]:
@@ -114,9 +115,10 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         if len(labels) != len(x) or (classes is not None and labels.shape[1] != classes):
             width = labels.shape[1] if classes is None else classes
             raise InputError(f"{name}: expected shape [{len(x)}, {width}], found {list(labels.shape)}")
-        positive = labels.sum(0)
-        if classes is None and ((positive == 0) | (positive == len(x))).any():
-            which = int(((positive == 0) | (positive == len(x))).nonzero()[0])
+        positive, known = (labels == 1).sum(0), (labels >= 0).sum(0)
+        one_sided = (positive == 0) | (positive == known)
+        if classes is None and one_sided.any():
+            which = int(one_sided.nonzero()[0])
             raise InputError(
                 f"{name}: class {which} is {'absent from' if positive[which] == 0 else 'in'} every row; leave it out"
             )
@@ -136,7 +138,7 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         for strength, found in zip(strengths, path(design.values, Sigmoids(y), ridges, self.tolerance), strict=True):
             logits = ahead @ found.parameters.T
             scores = self._metric()[0](logits, held_labels)
-            losses = held_loss.at(logits).value / len(held)
+            losses = held_loss.at(logits).value / (held_labels >= 0).sum(0).clamp(min=1)
             tables.append(_records(strength, found.objective, found.gap, scores, losses))
             for k, key in enumerate(zip(scores.nan_to_num(nan=-1.0).tolist(), (-losses).tolist(), strict=True)):
                 if key > best[k]:
@@ -147,9 +149,9 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
 
 def strata(labels: Tensor) -> np.ndarray:
     """[N] each row's rarest class, or K where it has none: holding out by it keeps rare classes on both sides."""
-    count = labels.sum(0)
-    rarity = torch.where(labels.bool(), count, len(labels) + 1)
-    return torch.where(labels.any(1), rarity.argmin(1), labels.shape[1]).cpu().numpy()
+    present = labels == 1
+    rarity = torch.where(present, present.sum(0), len(labels) + 1)
+    return torch.where(present.any(1), rarity.argmin(1), labels.shape[1]).cpu().numpy()
 
 
 def _records(strength: float, *columns: Tensor) -> pd.DataFrame:

@@ -90,7 +90,7 @@ def class_overlap(outputs: Outputs, limit: int | None = None) -> pd.DataFrame:
     1   lynx         2       1.0          [pug]
     """
     if outputs.labels is None:
-        raise InputError(f"{outputs.name}: no labels are stored; class overlap needs one class an example")
+        raise InputError(f"{outputs.name}: no labels are stored; class overlap needs one class per example")
     predicted, y = outputs.predictions(), outputs.labels
     found = assign_classes(predicted, y, limit)
     names = outputs.label_classes or outputs.classes

@@ -8,9 +8,9 @@ import pandas as pd
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs, align
 
+from ._splits import hold_out, random_rank
 from .linear import LinearProbe
 from .metrics import metric as metric_of
-from .splits import hold_out
 
 
 def relearn(
@@ -26,7 +26,7 @@ def relearn(
     probe. The paper takes 40 of each ImageNet class's 50 validation examples, which the models were not trained on either.
     All models see the same examples.
 
-    A frame, one row a model and number of examples: model, per_class, examples, original, relearned, and
+    A frame, one row per model and number of examples: model, per_class, examples, original, relearned, and
     gap = original - relearned.
 
     >>> rng = np.random.default_rng(0)
@@ -57,8 +57,4 @@ def _few(labels: np.ndarray, rows: np.ndarray, size: int, seed: int) -> np.ndarr
     """`size` of the rows of each class, by chance; all where there are no more. A smaller size is part of a larger one."""
     if size < 2:
         raise InputError(f"per_class: expected at least 2, one to fit and one to choose the strength by, found {size}")
-    order = np.random.default_rng(seed).permutation(rows)
-    order = order[np.argsort(labels[order], kind="stable")]
-    count = np.bincount(labels[order])
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-    return np.sort(order[rank < size])
+    return rows[random_rank(labels[rows], seed) < size]

@@ -70,7 +70,7 @@ def two_way_anova(table: Any) -> Anova:
     >>> effect.sum_of_squares, effect.freedom, effect.f
     (32.0, 1, 16.0)
     """
-    y = _cells(table, "table")
+    y = _cells(table, "table")  # by hand: SciPy's analysis of variance is one-way
     a, b, replicates = y.shape
     if a < 2 or b < 2:
         raise InputError(f"table: expected at least two rows and two columns, found {a} and {b}")
@@ -159,7 +159,7 @@ def table(
     missing = [name for name in (rows, columns, values) if name not in frame]
     if missing or not len(frame):
         found = f"no column {missing[0]!r}" if missing else "no rows"
-        raise InputError(f"frame: expected columns {rows}, {columns} and {values} with a row a seed, found {found}")
+        raise InputError(f"frame: expected columns {rows}, {columns} and {values} with one row per seed, found {found}")
     cells = {key: group.to_numpy(float) for key, group in frame.groupby([rows, columns], sort=False)[values]}
     names, headings = list(frame[rows].unique()), list(frame[columns].unique())
     unknown = set(lower_is_better) - set(headings)
@@ -194,14 +194,14 @@ def _cell(values: np.ndarray | None, bold: bool, digits: int) -> str:
 
 
 def _welch(x: np.ndarray, y: np.ndarray) -> float:
-    """The p-value of Welch's t-test; samples without any spread differ if their means do, rounding aside."""
-    from scipy.stats import t
+    """The p-value of Welch's t-test; samples without any spread, of which SciPy's is NaN, differ if their means do."""
+    from scipy.stats import ttest_ind_from_stats
 
-    vx, vy = _variance(x) / len(x), _variance(y) / len(y)
-    if vx + vy == 0:
+    spread = [np.sqrt(_variance(side)) for side in (x, y)]
+    if not any(spread):
         return float(np.isclose(x[0], y[0], rtol=1e-12, atol=0))
-    freedom = (vx + vy) ** 2 / (vx**2 / (len(x) - 1) + vy**2 / (len(y) - 1))
-    return float(2 * t.sf(abs(x.mean() - y.mean()) / np.sqrt(vx + vy), freedom))
+    # From the moments: of seeds that agree exactly SciPy's own variance is rounding, and warns of it.
+    return float(ttest_ind_from_stats(x.mean(), spread[0], len(x), y.mean(), spread[1], len(y), equal_var=False).pvalue)
 
 
 def _effect(squares: float, df: int, residual: float, freedom: int, noise: float) -> Effect:

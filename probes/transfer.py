@@ -28,7 +28,7 @@ def probe(
     "auc" where examples have several classes. Further options go to the probe. A model's own classes play no part, the
     labels are the dataset's.
 
-    A frame, one row a model: model, kind, dimensions, examples, metric, score, and `strength` or `k` as chosen (the median
+    A frame, one row per model: model, kind, dimensions, examples, metric, score, and `strength` or `k` as chosen (the median
     over classes where each has its own).
 
     >>> rng = np.random.default_rng(0)
@@ -40,7 +40,8 @@ def probe(
     train, test = (part if isinstance(part, Runs) else Runs([part]) for part in (train, test))
     rows = []
     for name, fitted in train.items():
-        x, y, test_x, test_y = _both(fitted, test[name])
+        x, test_x = fitted.embeddings, test[name].embeddings
+        y, test_y = labels_of(fitted, test[name])
         estimator = _estimator(kind, metric, y.ndim == 2, options).fit(x, y)
         rows.append(
             {
@@ -70,21 +71,21 @@ def features_of(runs: Mapping[str, Outputs]) -> tuple[dict[str, Array], np.ndarr
     return features, _labels(first)
 
 
-def _both(train: Outputs, test: Outputs) -> tuple[Array, np.ndarray, Array, np.ndarray]:
-    """(embeddings, labels) to fit on and to score with, the classes of several-label examples in the same columns."""
+def labels_of(train: Outputs, test: Outputs) -> tuple[np.ndarray, np.ndarray]:
+    """Labels to fit on and to score with, the classes of several-label examples in the same columns."""
     y, test_y = _labels(train), _labels(test)
     if y.ndim == 2:
         names, test_names = _class_names(train), _class_names(test)
         if set(names) != set(test_names):
             raise InputError(f"{train.name}: the classes of {train.dataset} and of {test.dataset} differ")
         # A class that no example to learn from has cannot be probed: those of a larger label set, in which these stand.
-        learnt = [k for k in range(len(names)) if y[:, k].any()]
+        learnt = [k for k in range(len(names)) if (y[:, k] == 1).any()]
         y, test_y = y[:, learnt], test_y[:, [test_names.index(names[k]) for k in learnt]]
-    return train.embeddings, y, test.embeddings, test_y
+    return y, test_y
 
 
 def _labels(outputs: Outputs) -> np.ndarray:
-    """Class names [N], so that they mean the same whatever a model's own classes are; or [N, K] of 0 and 1."""
+    """Class names [N], so that they mean the same whatever a model's own classes are; or [N, K] of 0, 1 and -1."""
     if outputs.labels is not None:
         return np.array(_class_names(outputs))[outputs.labels]
     if outputs.targets is None:

@@ -18,6 +18,7 @@ Array: TypeAlias = np.ndarray | torch.Tensor
 
 # How far a row of declared probabilities may stray from one: float16 rows of 1,000 classes stray by about 5e-3.
 SUM_TOLERANCE = 1e-2
+NO_ANSWER = -1  # among predicted classes: an answer that is none of them, never right and never another's
 
 
 def tensor(values: Any, name: str) -> torch.Tensor:
@@ -183,3 +184,14 @@ def labels(values: Any, num_classes: int | None = None, rows: int | None = None,
 def predictions(values: Any, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
     """Predicted classes [N] as int64; the same checks as labels."""
     return labels(values, rows=rows, name=name)
+
+
+def answers(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
+    """Predicted classes [N] as int64, `NO_ANSWER` where there is none; otherwise the same checks as labels.
+
+    >>> answers([2, -1, 0]).tolist()
+    [2, -1, 0]
+    """
+    given = tensor(values, name)
+    none = given == NO_ANSWER
+    return labels(given.masked_fill(none, 0), num_classes, rows, name).masked_fill(none, NO_ANSWER)

@@ -42,7 +42,7 @@ def match(dataset: Dataset, classes: Sequence[str]) -> Match:
     translated = None if dataset.labels is None else np.array(place)[dataset.labels]
     targets = None
     if dataset.targets is not None:
-        targets = np.zeros((len(dataset), len(own)), np.uint8)
+        targets = np.zeros((len(dataset), len(own)), dataset.targets.dtype)
         targets[:, list(place)] = dataset.targets
     return Match(own, None, translated, targets)
 

@@ -49,7 +49,7 @@ class Outputs:
     dataset: str | None = None
     path: Path | None = None
     details: dict[str, Any] = field(default_factory=dict)  # manifest: key, dataset, undecodable images
-    targets: np.ndarray | None = None  # [N, K] of 0 and 1: the classes of each example of a multi-label set
+    targets: np.ndarray | None = None  # [N, K] of 0, 1, and -1 to ignore: the classes of each example of a multi-label set
     label_classes: tuple[str, ...] | None = None  # the dataset's classes, where the model predicts others
 
     @classmethod
@@ -86,7 +86,7 @@ class Outputs:
         features = None if embeddings is None else _embeddings(embeddings, name)
         kind = present[0] if present else "embeddings"
         if kind == "predictions":
-            checked = arrays.predictions(predictions, name=f"{name} predictions")
+            checked = arrays.answers(predictions, name=f"{name} predictions")
         elif kind == "embeddings":
             checked = arrays.tensor(embeddings, f"{name} embeddings")
         else:
@@ -106,7 +106,7 @@ class Outputs:
         if wide and len(classes) != checked.shape[1]:
             raise InputError(f"{name}: {len(classes)} class names for {checked.shape[1]} columns of {kind}")
         if kind == "predictions":
-            arrays.labels(checked, len(classes), name=f"{name} predictions")
+            arrays.answers(checked, len(classes), name=f"{name} predictions")
         y = None if labels is None else arrays.labels(labels, len(classes), rows, f"{name} labels").cpu().numpy()
         ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
         if len(ids) != rows:
@@ -277,9 +277,11 @@ def _embeddings(values: Any, name: str) -> Column:
 
 def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
     t = arrays.tensor(values, f"{name} targets").cpu()
-    if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1)).all():
-        raise InputError(f"{name} targets: expected zeros and ones of shape [{rows}, {num_classes}], found {list(t.shape)}")
-    return t.to(torch.uint8).numpy()
+    if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1) | (t == -1)).all():
+        raise InputError(
+            f"{name} targets: expected zeros and ones (-1: ignored) of shape [{rows}, {num_classes}], found {list(t.shape)}"
+        )
+    return t.to(torch.int8).numpy()
 
 
 def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any) -> int:

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
 import probes
@@ -94,6 +96,33 @@ def test_a_dataset_without_a_split_is_split() -> None:
     assert "a fifth of each class is held out" in found.stderr
     (row,) = json.loads(found.stdout)["models"]
     assert 120 <= row["examples"] <= 135
+
+
+def test_stacking_of_voc_ignores_what_is_difficult(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "voc2007/VOCdevkit/VOC2007"
+    (root / "ImageSets/Main").mkdir(parents=True)
+    (root / "JPEGImages").mkdir()
+    rng = np.random.default_rng(0)
+    marks = {}
+    for split, rows in (("trainval", range(60)), ("test", range(60, 100))):
+        for name in ("cat", "dog"):
+            marks[split, name] = rng.choice([-1, 0, 1], len(rows), p=[0.5, 0.2, 0.3])
+            lines = [f"{row:06} {mark:2}" for row, mark in zip(rows, marks[split, name], strict=True)]
+            (root / f"ImageSets/Main/{name}_{split}.txt").write_text("\n".join(lines) + "\n")
+        for n, row in enumerate(rows):
+            red, green = (128 + 60 * int(marks[split, name][n]) for name in ("cat", "dog"))
+            Image.new("RGB", (32, 32), (red, green, int(rng.integers(256)))).save(root / f"JPEGImages/{row:06}.jpg")
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    value = json.loads(result(RESNET, VIT, "--data", "voc2007", "--random", "--kind", "stack", "--json").stdout)
+    assert value["metric"] == "map"
+    sides = [run([RESNET, VIT], data=f"voc2007:{split}", weights=False, progress=False) for split in ("train", "test")]
+    x, test_x = ({name: outputs.embeddings for name, outputs in side.items()} for side in sides)
+    seen = [np.stack([marks[split, name] for name in ("cat", "dog")], 1) for split in ("trainval", "test")]
+    y, test_y = (np.select([part == 1, part == -1], [1, 0], -1) for part in seen)
+    expected = probes.stack(x, y, (test_x, test_y), multilabel=True)
+    assert [row["score"] for row in value["results"]] == pytest.approx(expected["score"].tolist())
+    error = zoo(RESNET, VIT, "--data", "voc2007", "--random", "--kind", "concat").exception
+    assert "several classes; use --kind linear or stack" in str(error)
 
 
 def test_a_name_alone_means_its_two_splits() -> None:

@@ -60,8 +60,8 @@ def main() -> None:
 
     import torch
 
+    from probes._neighbours import nearest
     from probes.knn import KNNProbe
-    from probes.neighbours import nearest
 
     torch.set_num_threads(options.threads)
     x, y = features(options.train + options.test, options.dims, options.classes)

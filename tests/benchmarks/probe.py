@@ -55,9 +55,9 @@ def objective(coef: np.ndarray, intercept: np.ndarray, x: np.ndarray, y: np.ndar
 
 def time_ours(x: np.ndarray, y: np.ndarray, classes: int, tolerance: float) -> tuple[float, list[Point], float, float]:
     """(seconds, the solutions, the largest gap relative to its objective, passes over the features)."""
-    from probes.design import Design
-    from probes.logistic import path
-    from probes.losses import Softmax
+    from probes._design import Design
+    from probes._logistic import path
+    from probes._losses import Softmax
 
     start = time.perf_counter()
     design = Design.of(torch.from_numpy(x))

@@ -1,5 +1,7 @@
 """CAPA against the authors' own package."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from accelerator import Accelerator, download, upload
@@ -10,6 +12,7 @@ from lmsim.metrics import CAPA
 import diversity
 from diversity import chance_adjusted
 from zoo.errors import InputError
+from zoo.outputs import Outputs
 
 
 def drawn(seed=0, models=2, rows=40, classes=5):
@@ -48,6 +51,32 @@ def test_matrix_is_the_pairs_in_any_chunks(monkeypatch):
     for i in range(4):
         for j in range(4):
             assert whole[i, j] == pytest.approx(diversity.capa(p[i], p[j], y))
+
+
+def exactly(p, q, y):
+    """The definition in rational numbers, from which floating point has taken nothing."""
+    rows, classes = p.shape
+    p, q = ([[Fraction(float(x)) for x in row] for row in side] for side in (p, q))
+    observed = sum(a * b for one, two in zip(p, q, strict=True) for a, b in zip(one, two, strict=True)) / rows
+    first, second = (sum(side[n][t] for n, t in enumerate(y.tolist())) / rows for side in (p, q))
+    expected = first * second + (1 - first) * (1 - second) / (classes - 1)
+    return float((observed - expected) / (1 - expected))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sure", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_exact_where_agreement_is_expected_anyway(dtype, sure, classes):
+    """Models that miss a share `sure` of the label's probability: expected agreement is 1 less about twice that."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, classes, 200)
+    p, q = ((1 - sure) * np.eye(classes)[y] + sure * rng.dirichlet(np.ones(classes), 200) for _ in range(2))
+    p, q = p.astype(dtype), q.astype(dtype)
+    expected = exactly(p, q, y)
+    # The rows of float32 sum to 1 up to 6e-8, which the definition multiplies as much as an error of ours would be.
+    assert diversity.capa(p, q, y) == pytest.approx(expected, abs=1e-9, rel=1e-9)
+    a, b = (Outputs.from_arrays(n, probabilities=x, labels=y) for n, x in (("a", p), ("b", q)))
+    assert diversity.compare(a, b).capa == pytest.approx(expected, abs=1e-9, rel=1e-9)
 
 
 def test_models_that_are_always_right_and_sure():

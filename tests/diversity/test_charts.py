@@ -1,4 +1,6 @@
-"""Charts: valid Vega-Lite that draws, with the data it should."""
+"""Charts: what they draw is what was measured, and can be read."""
+
+import re
 
 import altair as alt
 import numpy as np
@@ -37,19 +39,67 @@ def frame(outputs):
     return frame.assign(category=["reinit", "hparam", "hparam", "arch", "dataset", None])
 
 
-@pytest.mark.parametrize("measure", ["inconsistency", "conversion_rate", "gain_over_mean"])
-def test_categories(frame, measure):
-    chart = charts.category_chart(frame, measure)
-    assert len(rows_of(chart)) == 6
-    assert drawn(chart).count("reinit") >= 1
+def data_of(spec, part):
+    """The rows behind a part of a chart that has its own."""
+    return pd.DataFrame(spec["datasets"][part["data"]["name"]])
+
+
+def marks(chart):
+    """What each mark of the drawing says it stands for, field by field."""
+    found = re.findall(r'<path aria-label="([^"]*)"', drawn(chart))
+    return [dict(field.split(": ", 1) for field in label.split("; ")) for label in found]
+
+
+def test_categories(frame):
+    dots, ticks = {}, {}
+    for mark in marks(charts.category_chart(frame, "conversion_rate")):
+        if "first" in mark:
+            dots[mark["first"].replace("&#39;", "'"), mark["second"].replace("&#39;", "'")] = mark
+        else:
+            ticks[mark["category"]] = mark
+    assert len(dots) == 6
+    for row in frame.itertuples():
+        assert dots[row.first, row.second]["conversion_rate"] == f"{row.conversion_rate:.2%}"
+    means = frame.fillna({"category": "unknown"}).groupby("category")["conversion_rate"].mean()
+    drawn_means = {kind: float(mark["Mean of conversion_rate"]) for kind, mark in ticks.items()}
+    assert drawn_means == pytest.approx(means.to_dict(), abs=1e-6)
+
+
+def test_the_axis_has_the_measures_title_and_unit(frame):
+    specs = [charts.category_chart(frame, name).to_dict() for name in ("agreement", "kappa")]
+    share, coefficient = (spec["layer"][0]["encoding"]["y"] for spec in specs)
+    assert (share["title"], share["axis"]) == ("same top-1 class", {"format": "%"})
+    assert (coefficient["title"], coefficient["axis"]) == ("error consistency (kappa)", {})
 
 
 @pytest.mark.parametrize("measure", ["gain_over_mean", "ensemble_accuracy", "conversion_rate"])
 def test_gain(frame, measure):
-    chart = charts.gain_chart(frame, measure)
-    line = diversity.regression(frame["inconsistency"], frame[measure])
-    assert chart.to_dict()["title"] == f"r = {line.correlation:.2f}, 6 pairs"
-    assert "<svg" in drawn(chart)
+    spec = charts.gain_chart(frame, measure).to_dict()
+    x, y = frame["inconsistency"], frame[measure]
+    assert spec["title"] == f"r = {np.corrcoef(x, y)[0, 1]:.2f}, 6 pairs"
+    line, dots, stars = (data_of(spec, layer) for layer in spec["layer"])
+    slope, intercept = np.polyfit(x, y, 1)
+    np.testing.assert_allclose(line[measure], slope * np.array([x.min(), x.max()]) + intercept, atol=2e-6)
+    np.testing.assert_allclose(dots[["inconsistency", measure]], frame[["inconsistency", measure]], atol=1e-6)
+    hparam = frame[frame["category"] == "hparam"]
+    star = stars.set_index("category").loc["hparam"]
+    assert star[measure] == pytest.approx(hparam[measure].sum() / 2, abs=1e-6)
+    assert "<svg" in drawn(charts.gain_chart(frame, measure))
+
+
+def test_gains_that_differ_by_rounding_alone(frame):
+    """Such an axis had ticks like 3.0000000000000027%, under a title of r = nan."""
+    same = frame.assign(gain_over_mean=0.03 + np.arange(6) * 5e-18 + np.array([0, 0, 0, 0, 0, 2.7e-17]))
+    picture = drawn(charts.gain_chart(same))
+    assert "nan" not in picture.lower()
+    assert "r is not defined: all points have the same height, 6 pairs" in picture
+    labels = re.findall(r">([\d.]+%)<", picture)
+    assert "3%" in labels
+    assert all(len(label) <= 5 for label in labels)
+    assert all(len(label) <= 5 for label in re.findall(r">([\d.]+%)<", drawn(charts.category_chart(same, "gain_over_mean"))))
+
+
+def test_gain_needs_a_measure_of_the_frame(frame):
     with pytest.raises(InputError, match="measure 'nope'"):
         charts.gain_chart(frame, "nope")
 
@@ -78,6 +128,12 @@ def test_specialization(outputs):
     picture = drawn(chart)
     for outcome in ("both right", "only first right", "only second right", "both wrong"):
         assert outcome in picture
+    outcomes = {row["outcome"]: 0 for row in rows_of(chart) if "count" in row}
+    for row in rows_of(chart):
+        if "count" in row:
+            outcomes[row["outcome"]] += row["count"]
+    assert outcomes["only first right"] == comparison.only_first
+    assert outcomes["both wrong"] == comparison.both_wrong
     by_class = charts.class_chart(comparison)
     apart = comparison.only_first + comparison.only_second
     assert sum(row["count"] for row in rows_of(by_class)) == apart
@@ -90,12 +146,33 @@ def test_class_chart_needs_probabilities():
         charts.class_chart(diversity.compare(*hard))
 
 
+def test_several_pairs_on_one_population(outputs):
+    pairs = [diversity.compare(outputs["a"], outputs[name]) for name in ("f", "d.e")]
+    right = {name: o.predictions() == o.labels for name, o in outputs.items()}
+    population = int(((right["a"] != right["f"]) | (right["a"] != right["d.e"])).sum())
+    chart = charts.joint_theta_chart(diversity.joint_histogram(pairs))
+    bars = marks(chart)
+    for pair in ("a, f", "a, d.e"):
+        assert sum(int(bar["examples"]) for bar in bars if bar["pair"] == pair) == population
+
+
 def test_reliability(outputs):
+    """Each point is the share right among the examples of its bin, counted here by hand."""
     a = outputs["a"]
-    fit = fit_temperature(a.logits, a.labels)
-    both = charts.reliability_chart(fit.reliability())
-    assert {row.get("when") for row in rows_of(both)} >= {"before", "after"}
-    assert "<svg" in drawn(both)
-    one = charts.reliability_chart(reliability(to_probabilities(a.logits), a.labels))
-    assert "<svg" in drawn(one)
-    assert isinstance(fit.reliability(), pd.DataFrame)
+    p = to_probabilities(a.logits)
+    drawn_marks = marks(charts.reliability_chart(reliability(p, a.labels)))
+    points = {(int(mark["count"]), float(mark["accuracy"].rstrip("%"))) for mark in drawn_marks if "count" in mark}
+    bins = np.minimum((p.max(1) * 15).astype(int), 14)
+    right = p.argmax(1) == a.labels
+    expected = {(int((bins == k).sum()), round(100 * right[bins == k].mean(), 4)) for k in np.unique(bins)}
+    assert points == expected
+
+
+def test_reliability_before_and_after_of_several_models(outputs):
+    frames = [fit_temperature(o.logits, o.labels).reliability().assign(model=n) for n, o in outputs.items()]
+    spec = charts.reliability_chart(pd.concat(frames), fewest=5).to_dict()
+    data = data_of(spec, spec)
+    assert set(data["when"]) == {"before", "after"}
+    assert data["count"].min() >= 5
+    assert len(data) == sum((frame["count"] >= 5).sum() for frame in frames)
+    assert spec["facet"]["field"] == "model"

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 from accelerator import DEVICES
+from sklearn.metrics import cohen_kappa_score
 
 import diversity
-from diversity import pair_rows
-from diversity.comparison import COMPARISON_MEASURES
-from diversity.ensembled import ENSEMBLE_MEASURES
+from diversity import _pair_rows
+from diversity.measures import MEASURES, names
 from diversity.similarity import linear_cka
-from diversity.tables import MEASURES
 from zoo.calibration import calibrate, to_probabilities
 from zoo.cards import Card, Training
 from zoo.columns import Column
@@ -48,9 +47,9 @@ def test_every_number_is_that_of_the_function(comparison):
     (z, y), (w, _) = arrays(0), arrays(1)
     a, b, p, q = z.argmax(1), w.argmax(1), to_probabilities(z), to_probabilities(w)
     table, joint = diversity.error_table(a, b, y), diversity.ensemble_table(p, q, y)
-    for measure in MEASURES:
+    for measure in names("errors"):
         assert getattr(comparison, measure) == getattr(table, measure)
-    for measure in ENSEMBLE_MEASURES:
+    for measure in names("ensemble"):
         assert getattr(comparison, measure) == getattr(joint, measure)
     assert comparison.capa == pytest.approx(diversity.capa(p, q, y))
     np.testing.assert_allclose(comparison.theta, diversity.specialization_angle(p, q))
@@ -62,7 +61,7 @@ def test_every_number_is_that_of_the_function(comparison):
 
 
 def test_chunks_make_no_difference(comparison, monkeypatch):
-    monkeypatch.setattr(pair_rows, "CHUNK", 11)
+    monkeypatch.setattr(_pair_rows, "CHUNK", 11)
     again = diversity.compare(outputs("a", 0), outputs("b", 1))
     assert again.ensemble_accuracy == comparison.ensemble_accuracy
     np.testing.assert_allclose(again.theta, comparison.theta)
@@ -72,10 +71,11 @@ def test_a_model_with_itself():
     r = diversity.compare(outputs(), outputs())
     assert (r.inconsistency, r.kappa, r.agreement, r.mean_theta) == (0, 1, 1, 0)
     assert r.ensemble_accuracy == r.accuracy_first
-    assert r.interval("inconsistency") == (0, 0)
+    low, high = r.interval("inconsistency")
+    assert low == 0 < high < 0.02  # no difference in 300 examples is not none in all
 
 
-@pytest.mark.parametrize("measure", [m for m in COMPARISON_MEASURES if m not in ("mcnemar", "cka")])
+@pytest.mark.parametrize("measure", [name for name, measure in MEASURES.items() if measure.has_interval])
 def test_intervals_hold_the_value(comparison, measure):
     low, high = comparison.interval(measure)
     value = getattr(comparison, measure)
@@ -83,7 +83,7 @@ def test_intervals_hold_the_value(comparison, measure):
     assert low <= value <= high or math.isclose(low, value) or math.isclose(high, value)
 
 
-@pytest.mark.parametrize("measure", ["capa", "mean_theta", "conversion_rate"])
+@pytest.mark.parametrize("measure", ["capa", "mean_theta", "gain_over_best"])
 def test_intervals_are_those_of_resampled_examples(measure):
     a, b = outputs("a", 0), outputs("b", 1)
     rng = np.random.default_rng(0)
@@ -123,13 +123,31 @@ def test_predictions_only(kinds):
     assert r.capa == pytest.approx(diversity.capa_of_predictions(z.argmax(1), w.argmax(1), y, 4))
     low, high = r.interval("capa")
     assert low < r.capa < high
-    for call in (r.histogram, r.by_class, r.extremes, r.chart):
+    right = [x.argmax(1) == y for x in (z, w)]
+    assert r.by_class().equals(diversity.specialization_by_class(None, *right, y, CLASSES))
+    for call in (r.histogram, r.extremes, r.chart):
         with pytest.raises(InputError, match="needs probabilities"):
             call()
     with pytest.raises(InputError, match="conversion_rate needs probabilities"):
         r.interval("conversion_rate")
     assert "Only predictions were compared" in str(r)
     assert r.to_dict()["ensemble_accuracy"] is None
+
+
+def test_no_answer_counts_as_wrong_and_is_counted():
+    a, b, y = [0, -1, 2, -1], [0, 1, -1, -1], [0, 1, 2, 3]
+    turned = [3, 1, 0, 2]  # the second's classes in another order, its missing answers still missing
+    other = [turned.index(k) if k >= 0 else -1 for k in b]
+    r = diversity.compare(
+        Outputs.from_arrays("a", predictions=a, labels=y, classes=CLASSES),
+        Outputs.from_arrays("b", predictions=other, labels=np.argsort(turned)[y], classes=[CLASSES[k] for k in turned]),
+    )
+    assert r.unanswered == (2, 2)
+    assert r.cells.tolist() == [1, 1, 1, 0, 1]
+    assert r.to_dict()["unanswered"] == [2, 2]
+    assert "the first to 2 examples, the second to 2" in str(r)
+    with pytest.raises(InputError, match="entry 1 is -2"):
+        Outputs.from_arrays("a", predictions=[0, -2], labels=[0, 1])
 
 
 def test_mixed_kinds():
@@ -251,3 +269,64 @@ def test_tensors_on_each_device(device):
     assert found.capa == pytest.approx(expected.capa, abs=1e-6)
     assert found.ensemble_accuracy == expected.ensemble_accuracy
     np.testing.assert_allclose(found.theta, expected.theta, atol=1e-5)
+
+
+def test_what_is_printed_of_small_numbers():
+    """McNemar's p-value of 50 against nothing is 2^-49, and is said so; a gain of rounding's size is none."""
+    y = np.zeros(60, int)
+    wrong = np.where(np.arange(60) < 50, 1, 0)
+    right, other = (Outputs.from_arrays(n, predictions=p, labels=y, classes=CLASSES) for n, p in (("a", y), ("b", wrong)))
+    text = str(diversity.compare(right, other))
+    assert f"{2.0**-49:.2g}" == "1.8e-15"
+    assert "1.8e-15" in text
+    alone = str(diversity.compare(outputs(), outputs()))
+    assert "-0.0000" not in alone
+    assert "nan" not in alone.lower()
+
+
+def test_owned_classes_are_those_that_a_test_supports(comparison):
+    """The first is far better at cats, and by two of ninety at dogs."""
+    y = np.repeat([0, 1], 90)
+    first, second = y.copy(), y.copy()
+    second[:20] = 2
+    second[90:92] = 3
+    text = str(diversity.compare(*(Outputs.from_arrays(n, predictions=p, labels=y, classes=CLASSES)
+                                   for n, p in (("a", first), ("b", second)))))  # fmt: skip
+    assert "Classes the first owns (McNemar, Holm's 5%): 1, by most: cat (22%)." in text.replace("\n", " ")
+    assert "Neither owns a class" not in text
+    assert "Neither owns a class" in str(comparison).replace("\n", " ")
+
+
+def test_conditions():
+    (z, y), (w, _) = arrays(0), arrays(1)
+    kinds = np.array(["clean", "noise", "blur"])[np.arange(300) % 3]
+    frame = diversity.compare(outputs("a", 0), outputs("b", 1)).by_condition(kinds).set_index("condition")
+    assert frame.index.tolist() == ["clean", "noise", "blur"]
+    for kind, row in frame.iterrows():
+        inside = kinds == kind
+        a, b = z.argmax(1)[inside] == y[inside], w.argmax(1)[inside] == y[inside]
+        assert row["examples"] == 100
+        assert row["kappa"] == pytest.approx(cohen_kappa_score(a, b))
+        assert row["kappa_low"] < row["kappa"] < row["kappa_high"]
+        assert row["accuracy_second"] == b.mean()
+    with pytest.raises(InputError, match="conditions: expected 300"):
+        diversity.compare(outputs("a", 0), outputs("b", 1)).by_condition(kinds[:-1])
+
+
+def test_several_pairs_on_one_population():
+    models = [outputs(name, seed) for seed, name in enumerate("abc")]
+    pairs = [diversity.compare(models[0], models[1]), diversity.compare(models[2].select(np.arange(299, -1, -1)), models[0])]
+    frame = diversity.joint_histogram(pairs, bins=6)
+    y = arrays(0)[1]
+    a, b, c = (arrays(seed)[0].argmax(1) == y for seed in range(3))
+    population = (a != b) | (a != c)
+    assert frame.groupby("pair")["count"].sum().to_dict() == {"a, b": population.sum(), "c, a": population.sum()}
+    p, q = (to_probabilities(arrays(seed)[0]) for seed in (2, 0))
+    theta = np.arctan2(p.max(1), q.max(1)) - np.pi / 4
+    expected = np.histogram(theta[population & c & ~a], 6, (-np.pi / 4, np.pi / 4))[0]
+    found = frame[(frame["pair"] == "c, a") & (frame["outcome"] == "only first right")]
+    assert found["count"].tolist() == expected.tolist()
+    with pytest.raises(InputError, match="on other examples"):
+        diversity.joint_histogram([pairs[0], diversity.compare(*(m.select(slice(0, 200)) for m in models[:2]))])
+    with pytest.raises(InputError, match="at least one comparison"):
+        diversity.joint_histogram([])

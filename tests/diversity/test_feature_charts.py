@@ -1,6 +1,7 @@
-"""Every chart is valid Vega-Lite that renders, with the data it was given inside."""
+"""Every chart draws the numbers that it was given: the marks of the SVG say what they stand for."""
 
 import json
+import re
 
 import altair as alt
 import numpy as np
@@ -40,12 +41,53 @@ CHARTS = {
 }
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_renders(name: str) -> None:
-    chart = CHARTS[name]()
+def marks(chart: alt.TopLevelMixin) -> list[dict[str, str]]:
+    """What each mark of the drawing is labelled with, for readers of screens: field by field. A line has its first point."""
     svg = vl_convert.vegalite_to_svg(chart.to_json())
-    assert svg.startswith("<svg")
     assert "NaN" not in svg
+    found = re.findall(r'<path aria-label="([^"]*)"', svg)
+    return [dict(field.split(": ", 1) for field in label.split("; ")) for label in found]
+
+
+def test_heatmap_draws_every_cell_that_has_a_value() -> None:
+    cells = {(mark["first"], mark["second"]): mark["cka"] for mark in marks(CHARTS["similarity"]())}
+    assert cells == {("c1", "d1"): "1.000", ("c1", "d2"): "−0.010", ("c2", "d2"): "0.500"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("separation", "r2"), ("sparsity", "nonzero")])
+def test_layers_have_a_point_for_every_value(name: str, value: str) -> None:
+    drawn = [(mark["model"], mark["layer"], float(mark[value])) for mark in marks(CHARTS[name]())]
+    expected = LAYERS.dropna(subset=[value])[["model", "layer", value]].itertuples(index=False, name=None)
+    lines = [("a", "stem", LAYERS[value][0]), ("b", "stem", LAYERS[value][2])]  # a line is labelled by where it begins
+    assert sorted(drawn) == sorted([*expected, *lines])
+
+
+def test_metrics_have_a_bar_for_each_model_and_metric() -> None:
+    bars = {(mark["model"], mark["metric"]): float(mark["r2"]) for mark in marks(CHARTS["metrics"]())}
+    assert bars == {("a", "cosine"): 0.3, ("b", "cosine"): 0.4, ("a", "euclidean"): 0.2, ("b", "euclidean"): 0.5}
+
+
+def test_training_has_a_line_for_each_model_and_split() -> None:
+    more = pd.concat([HISTORY, HISTORY.assign(split="holdout", r2=[0.15, 0.25]), HISTORY.assign(model="b", r2=[0.5, 0.6])])
+    lines = {(mark["model"], mark["split"]): float(mark["r2"]) for mark in marks(training_chart(more))}
+    assert lines == {("a", "train"): 0.2, ("a", "holdout"): 0.15, ("b", "train"): 0.5}
+
+
+def test_spectra_leave_out_what_is_zero() -> None:
+    lines = marks(CHARTS["spectra"]())
+    assert [mark["model"] for mark in lines] == ["a", "a"]  # of activations and of centroids; b is nothing but zeros
+    assert all(float(mark["singular value / largest"]) == 1 for mark in lines)
+
+
+def test_densities_and_hardness_begin_where_their_frames_do() -> None:
+    frames = {"a": distance_densities(X, Y, bins=20), "b": distance_densities(X + 1, Y, bins=20)}
+    lines = {(mark["model"], mark["pairs"]): float(mark["density"]) for mark in marks(density_chart(frames))}
+    for (model, pairs), value in lines.items():
+        assert value == pytest.approx(frames[model][pairs].iloc[0])
+    assert len(lines) == 4
+    frame = kernel_density(X[:, 0])
+    (line,) = marks(hardness_chart({"a": frame}))
+    assert float(line["density"]) == pytest.approx(frame.density[0])
 
 
 def test_heatmap_keeps_order_and_missing_values() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from diversity.hsic import BLOCK, feature_sums, gram_sums
+from diversity._hsic import BLOCK, feature_sums, gram_sums
 
 
 def centred(n: int, *widths: int, seed: int = 0) -> list[torch.Tensor]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from diversity.layer_stream import EMBEDDING, LayerStream, even_batches
+from diversity._layer_stream import EMBEDDING, LayerStream, even_batches
 from diversity.layerwise import cka, layer_separation, layer_sparsity
 from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
@@ -142,9 +142,9 @@ def test_sparsity_of_every_block(resnet: Model, layers: dict[str, torch.Tensor])
 def test_batches_are_as_large_as_memory_allows(resnet: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = LayerStream(resnet, DATA)
     assert stream.batch_size == 1500
-    monkeypatch.setattr("diversity.layer_stream.BUDGET", 8 * 100 * sum(stream.widths.values()))
+    monkeypatch.setattr("diversity._layer_stream.BUDGET", 8 * 100 * sum(stream.widths.values()))
     assert LayerStream(resnet, DATA).batch_size == 100
-    monkeypatch.setattr("diversity.layer_stream.BUDGET", 0)
+    monkeypatch.setattr("diversity._layer_stream.BUDGET", 0)
     assert LayerStream(resnet, DATA).batch_size == 16
     assert LayerStream(resnet, DATA, batch_size=5).batch_size == 5
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diversity
-from diversity import pairs
-from diversity.tables import MEASURES
+from diversity import measures, pairs
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
+
+MEASURES = measures.names("errors")
 
 
 def drawn(seed=0, models=5, rows=300, classes=4):
@@ -26,7 +27,9 @@ def drawn(seed=0, models=5, rows=300, classes=4):
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 40), st.integers(1, 5))
 def test_matrices_are_the_pairs_one_by_one(seed, models, rows, classes):
     p, y = drawn(seed, models, rows, classes)
+    p[np.random.default_rng(seed).random(p.shape) < 0.1] = -1  # no answer
     matrices = diversity.pairwise(p, y)
+    assert matrices.unanswered == tuple((p == -1).sum(1))
     for i in range(models):
         for j in range(models):
             table = diversity.error_table(p[i], p[j], y)
@@ -60,7 +63,7 @@ def test_against_deslib():
 def test_symmetry():
     p, y = drawn()
     m = diversity.pairwise(p, y)
-    for measure in set(MEASURES) - {"dominance", "dominated"}:
+    for measure in set(MEASURES) - {"dominance", "dominated", "accuracy_first", "accuracy_second"}:
         np.testing.assert_allclose(m.measure(measure), m.measure(measure).T, rtol=1e-12)
     np.testing.assert_array_equal(m.dominance, m.dominated.T)
     np.testing.assert_array_equal(np.diag(m.inconsistency), 0)
@@ -120,7 +123,7 @@ def test_faults(p, y, more, message):
 
 
 def test_unknown_measure():
-    with pytest.raises(InputError, match=r"measure 'kapa': expected one of inconsistency"):
+    with pytest.raises(InputError, match=r"measure 'kapa': expected one of accuracy_first.* kappa,"):
         diversity.pairwise(*drawn()).measure("kapa")
 
 

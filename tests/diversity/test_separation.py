@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from diversity.class_sums import ClassSums
-from diversity.ordered_separation import OrderedSeparation
-from diversity.separation import class_separation, class_variances, separation_sums, variances
+from diversity.separation import OrderedSeparation, class_separation, class_variances, separation_sums, variances
 from diversity.similarity import kernel_cka
 from zoo.errors import InputError
 

@@ -115,8 +115,29 @@ def test_by_class_is_what_a_loop_counts():
         assert row.advantage == pytest.approx(right[inside].mean() - right_b[inside].mean())
         only = int((right & ~right_b)[inside].sum()), int((right_b & ~right)[inside].sum())
         assert row.mcnemar == pytest.approx(binomtest(only[0], sum(only)).pvalue)
-        assert row.owner == ("first" if row.advantage > 0 else "second" if row.advantage < 0 else "either")
+        ends = binomtest(int(right[inside].sum()), int(inside.sum())).proportion_ci(method="wilson")
+        assert (row.accuracy_first_low, row.accuracy_first_high) == pytest.approx(tuple(ends))
     assert frame["advantage"].is_monotonic_decreasing
+
+
+def test_a_class_is_owned_where_holms_test_says_so():
+    """Of ten classes the first wins by 20, 9, 7 and 1 to 0 and loses one by 15 to 0; the others are level."""
+    wins = [20, 9, 7, 1, -15, 0, 0, 0, 0, 0]
+    y = np.repeat(np.arange(10), 20)
+    row = np.tile(np.arange(20), 10)
+    first = row >= np.repeat(np.maximum(-np.array(wins), 0), 20)
+    second = row >= np.repeat(np.maximum(wins, 0), 20)
+    frame = diversity.specialization_by_class(None, first, second, y).set_index("class")
+    p = {k: 2.0 ** (1 - abs(n)) if n else 1.0 for k, n in enumerate(wins)}
+    ranked = sorted(p.values())
+    for k, n in enumerate(wins):
+        before = [value * (10 - rank) for rank, value in enumerate(ranked) if value <= p[k]]
+        assert frame.loc[str(k), "p_holm"] == pytest.approx(min(1, max(before)))
+        owner = "either" if max(before) >= 0.05 else "first" if n > 0 else "second"
+        assert frame.loc[str(k), "owner"] == owner
+    assert frame["owner"].value_counts().to_dict() == {"either": 7, "first": 2, "second": 1}
+    assert p[2] < 0.05  # alone it would be significant
+    assert "theta" not in frame
 
 
 def test_groups_of_classes():

@@ -9,6 +9,7 @@ from scipy.stats import linregress, pearsonr, sem
 
 import diversity
 from diversity import summary
+from diversity.measures import names
 from zoo.cards import Card, Training, read
 from zoo.errors import InputError, UnknownName
 from zoo.outputs import Outputs, Runs
@@ -80,6 +81,26 @@ def test_pairs_without_cards_have_no_category(runs):
     assert len(diversity.by_category(frame)) == 0
 
 
+def test_predictions_only(runs):
+    hard = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels, card=o.card) for n, o in runs.items())
+    frame, full = diversity.pair_frame(hard), diversity.pair_frame(runs)
+    pd.testing.assert_frame_equal(frame, full[list(frame)])
+    assert set(full) - set(frame) == set(names("ensemble"))
+    table = diversity.by_category(frame)
+    assert "gain_over_mean" not in table
+    assert len(table) == len(diversity.by_category(full))
+
+
+def test_no_correlation_where_nothing_varies():
+    """Gains that are equal up to rounding: their correlation is that of the rounding errors."""
+    gains = np.array([0.03, 0.03 + 4e-18, 0.3 - 0.27, 0.01 + 0.02])
+    line = diversity.regression([0.1, 0.2, 0.3, 0.4], gains)
+    assert np.isnan(line.correlation)
+    assert (line.slope, line.intercept) == (0, pytest.approx(0.03))
+    assert str(line) == "r is not defined: all points have the same height"
+    assert str(diversity.regression([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])) == "r = 1.00"
+
+
 def test_regression():
     rng = np.random.default_rng(0)
     x = rng.normal(size=50)
@@ -121,6 +142,3 @@ def test_faults(runs):
         diversity.regression([1.0, 1.0], [1.0, 2.0])
     with pytest.raises(InputError, match="two lists of one length"):
         diversity.regression([1.0, 2.0], [1.0])
-    hard = Runs(Outputs.from_arrays(n, predictions=[0, 1], labels=[0, 1]) for n in "ab")
-    with pytest.raises(InputError, match="only predictions are stored"):
-        diversity.pair_frame(hard)

@@ -99,6 +99,15 @@ def test_invariants(drawing):
     assert forward.dominance == pytest.approx(backward.dominated, nan_ok=True)
 
 
+def test_no_answer_is_wrong_and_agrees_with_nothing():
+    a, b, y = [0, -1, -1, -1, 2], [0, -1, 1, 0, 2], [0, 0, 1, 1, 1]
+    assert diversity.error_table(a, b, y).cells.tolist() == [1, 0, 1, 1, 2]
+    assert diversity.agreement(a, b) == 2 / 5
+    assert diversity.error_inconsistency(a, b, y) == 1 / 5
+    alone = diversity.error_table(a, a, y)
+    assert (alone.agreement, alone.kappa) == (2 / 5, 1)
+
+
 def test_models_without_errors():
     y = np.array([0, 1, 2])
     table = diversity.error_table(y, y, y)
@@ -122,7 +131,9 @@ def test_kinds_of_input():
         ([0, 1], [0, 1], [0], "labels: expected 2 entries"),
         ([0.1, 0.9], [0, 1], [0, 1], "first predictions: expected whole-number"),
         ([[0.1, 0.9]], [0], [0], "first predictions: expected shape"),
-        ([0, -1], [0, 1], [0, 1], "entry 1 is -1"),
+        ([0, -2], [0, 1], [0, 1], "entry 1 is -2"),
+        ([0, 1], [0, 1], [0, -1], "labels: entry 1 is -1"),
+        ([True, False], [0, 1], [0, 1], "first predictions: expected whole-number"),
         (np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), "at least one example"),
     ],
 )

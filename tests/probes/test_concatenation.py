@@ -131,7 +131,7 @@ BAD = np.where(np.arange(800)[:, None] == 5, np.nan, LOWER)
         ({"features": {"upper": UPPER}}, "two or more models, found 1: 'upper'"),
         (
             {"features": {"upper": UPPER, "lower": LOWER[:-1]}},
-            "features of 'lower': expected 800 rows, one a label, found 799",
+            "features of 'lower': expected 800 rows, one per label, found 799",
         ),
         ({"features": {"upper": UPPER, "lower": BAD}}, "features of 'lower': row 5 has NaN"),
         ({"features": {"upper": UPPER, "lower": LOWER[0]}}, r"features of 'lower': expected shape \[N, K\]"),

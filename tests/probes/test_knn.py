@@ -11,9 +11,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch.utils.flop_counter import FlopCounterMode
 
-from probes import neighbours
+from probes import _neighbours
+from probes._neighbours import nearest, nearest_others, tiles
 from probes.knn import KNNProbe, winners_by_k
-from probes.neighbours import nearest, nearest_others, tiles
 from zoo.errors import InputError
 
 
@@ -73,15 +73,15 @@ def test_votes_against_counting(rows: int, most: int, classes: int, seed: int) -
 def test_tiles_cover_all_rows_once(rows: int) -> None:
     parts = tiles(rows)
     assert [n for part in parts for n in range(part.start, part.stop)] == list(range(rows))
-    assert all((part.stop - part.start) % neighbours.GROUP == 0 for part in parts[:-1])
+    assert all((part.stop - part.start) % _neighbours.GROUP == 0 for part in parts[:-1])
 
 
 @pytest.mark.parametrize("order", ["random", "sorted", "duplicated", "constant"])
 @pytest.mark.parametrize("rows", [1600, 1603])
 def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tiles, so that bars are guessed from little; sorted or repeated rows make the guesses bad, never the result."""
-    monkeypatch.setattr(neighbours, "TILE", 408)
-    monkeypatch.setattr(neighbours, "SMALL", 0)
+    monkeypatch.setattr(_neighbours, "TILE", 408)
+    monkeypatch.setattr(_neighbours, "SMALL", 0)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, 6, generator=generator)
     if order == "sorted":
@@ -102,8 +102,8 @@ def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: p
 
 def test_half_of_the_products_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """With T tiles a side, T (T + 1) / 2 of them are multiplied."""
-    monkeypatch.setattr(neighbours, "TILE", 400)
-    monkeypatch.setattr(neighbours, "SMALL", 0)
+    monkeypatch.setattr(_neighbours, "TILE", 400)
+    monkeypatch.setattr(_neighbours, "SMALL", 0)
     x = torch.randn(1600, 6, generator=torch.Generator().manual_seed(0))
     with FlopCounterMode(display=False) as counter:
         nearest_others(x, x, 10)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.nn import functional
 
-from probes.design import Design
-from probes.logistic import path, solve
-from probes.losses import Sigmoids, Softmax
-from probes.preconditioning import Exact
+from probes._design import Design
+from probes._logistic import path, solve
+from probes._losses import Sigmoids, Softmax
+from probes._preconditioning import Exact
 
 
 def classification(rows: int, width: int, classes: int, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

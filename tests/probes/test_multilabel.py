@@ -15,7 +15,7 @@ from zoo.errors import InputError, ZooWarning
 
 
 def test_voc_map_against_a_table_by_hand() -> None:
-    """Ten pictures, three classes.
+    """Ten images, three classes.
 
     Class 0: positives at ranks 1, 3, 6, 10 of ten. Recall 1/4 at precision 1, 2/4 at 2/3, 3/4 at 1/2, 4/4 at 2/5.
         Recalls 0 to 0.2 -> 1; 0.3 to 0.5 -> 2/3; 0.6, 0.7 -> 1/2; 0.8 to 1 -> 2/5: (3 + 2 + 1 + 1.2) / 11.
@@ -68,6 +68,52 @@ def test_average_precision_and_auc_by_loops(given_rows: tuple[np.ndarray, np.nda
         assert np.isnan(area)
 
 
+def devkit(out: np.ndarray, gt: np.ndarray) -> float:
+    """VOCevalcls.m of the VOC 2007 devkit, line by line: gt is 1, -1, or 0 for difficult."""
+    si = np.argsort(-out)
+    tp, fp = np.cumsum(gt[si] > 0), np.cumsum(gt[si] < 0)
+    rec = tp / (gt > 0).sum()
+    with np.errstate(invalid="ignore"):
+        prec = tp / (fp + tp)
+    ap = 0.0
+    for t in range(11):
+        passed = prec[(rec >= t / 10 - 1e-12) & ~np.isnan(prec)]
+        ap += (passed.max() if len(passed) else 0) / 11
+    return ap
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_difficult_objects_are_ignored_as_the_devkit_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gt = rng.choice([-1, -1, 0, 1], (60, 4))
+    scores = rng.permutation(240).reshape(60, 4) / 240 + 0.203 * gt  # no two the same
+    scores[0, 0], gt[0, 0] = 9.0, 0  # a difficult one on top
+    labels = np.where(gt == 0, -1, gt == 1).astype(int)
+    expected = [devkit(scores[:, k], gt[:, k]) for k in range(4)]
+    np.testing.assert_allclose(average_precision(scores, labels), expected)
+    np.testing.assert_allclose(average_precision(scores, gt == 1, mask=gt != 0), expected)
+    assert voc_map(scores, gt == 1, mask=gt != 0) == pytest.approx(np.mean(expected))
+    assert (average_precision(scores, gt == 1) != expected).any()  # counting them as absent is something else
+    areas = [roc_auc_score(gt[gt[:, k] != 0, k], scores[gt[:, k] != 0, k]) for k in range(4)]
+    np.testing.assert_allclose(auc(scores, labels), areas)
+    assert mean_auc(scores, gt == 1, mask=gt != 0) == pytest.approx(np.mean(areas))
+
+
+def test_what_is_ignored_has_no_part_in_a_classs_fit() -> None:
+    x, y = tags(300)
+    ignored = np.random.default_rng(1).random(y.shape) < 0.3
+    probe = MultilabelProbe(strengths=[0.5], validation=0, tolerance=1e-8).fit(x, np.where(ignored, -1, y))
+    for k in range(5):
+        kept = ~ignored[:, k]
+        theirs = LogisticRegression(C=1.0, tol=1e-10, max_iter=5000).fit(x[kept], y[kept, k])
+        np.testing.assert_allclose(probe.coef_[k], theirs.coef_[0], atol=1e-3)
+        np.testing.assert_allclose(probe.intercept_[k], theirs.intercept_[0], atol=1e-3)
+    logits = probe.decision_function(x)
+    assert probe.score(x, np.where(ignored, -1, y)) == pytest.approx(voc_map(logits, y, mask=~ignored))
+    chosen = MultilabelProbe().fit(x, np.where(ignored, -1, y))
+    assert len(set(chosen.strengths_)) > 1
+
+
 def test_a_thousand_bins_come_close() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, (4000, 2))
@@ -89,7 +135,7 @@ def test_classes_that_cannot_be_scored_are_left_out_aloud() -> None:
     ("scores", "labels", "words"),
     [
         (np.zeros((3, 2)), np.zeros((3, 1), int), "expected shape"),
-        (np.zeros((3, 2)), np.full((3, 2), 2), "expected 0 .absent. or 1"),
+        (np.zeros((3, 2)), np.full((3, 2), 2), "expected 0 .absent., 1 .present. or -1"),
         (np.zeros((3, 2)), np.zeros(3, int), r"\[N, K\]"),
         (np.array([[0.0], [np.nan]]), np.array([[1], [0]]), "row 1"),
     ],
@@ -98,6 +144,12 @@ def test_bad_scores_are_named(scores: np.ndarray, labels: np.ndarray, words: str
     for measure in (voc_map, mean_auc):
         with pytest.raises(InputError, match=words):
             measure(scores, labels)
+
+
+def test_a_mask_is_booleans_of_the_labels_shape() -> None:
+    for mask in (np.ones((2, 2), bool), np.ones((2, 1), int)):
+        with pytest.raises(InputError, match=r"mask: expected booleans of shape \[2, 1\]"):
+            average_precision([[0.1], [0.2]], [[1], [0]], mask=mask)
 
 
 def test_bins_take_probabilities_only() -> None:

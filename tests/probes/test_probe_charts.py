@@ -1,6 +1,7 @@
-"""Every chart is valid Vega-Lite that renders, with the data it was given inside."""
+"""Every chart draws the numbers that it was given, and can be read."""
 
 import json
+import re
 
 import altair as alt
 import numpy as np
@@ -48,14 +49,45 @@ def values(chart: alt.LayerChart) -> list[dict]:
     return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_valid_and_renders(name: str) -> None:
-    chart = CHARTS[name]()
-    picture = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict(validate=True)))
-    assert "<path" in picture
-    assert "NaN" not in picture
-    assert chart.to_dict()["width"] == 420
-    assert chart.to_dict()["height"] == 280
+def drawn(chart: alt.LayerChart) -> str:
+    """The SVG of a valid specification."""
+    svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict(validate=True)))
+    assert "NaN" not in svg
+    return svg
+
+
+def marks(chart: alt.LayerChart) -> list[dict[str, str]]:
+    """What each mark of the drawing says it stands for, field by field."""
+    found = re.findall(r'<(?:path|text) aria-label="([^"]*)"', drawn(chart))
+    return [dict(field.split(": ", 1) for field in label.split("; ")) for label in found]
+
+
+def test_concatenation_draws_a_point_for_each_model_and_share() -> None:
+    points = {(mark["other"], mark["mix"]): mark["mean"] for mark in marks(CHARTS["concatenation"]()) if "other" in mark}
+    assert points == {("b", "100/0"): "0.7000", ("b", "25/75"): "0.7400", ("c", "100/0"): "0.7000", ("c", "25/75"): "0.8000"}
+
+
+@pytest.mark.parametrize(("name", "expected"), [("compression", [""]), ("compressions", ["seeds", "datasets"])])
+def test_compression_draws_each_result(name: str, expected: list[str]) -> None:
+    points = {(mark["name"], mark["dimensions"], mark["accuracy"]) for mark in marks(CHARTS[name]()) if "name" in mark}
+    assert points == {
+        (result, *numbers) for result in expected for numbers in (("256", "70.000000%"), ("512", "77.000000%"))
+    }
+
+
+def test_stacking_and_transfer_draw_each_value() -> None:
+    cells = {(mark["first"], mark["second"]): mark["score"] for mark in marks(CHARTS["stacking"]()) if "gain" in mark}
+    assert cells == {("a", "a"): "0.6000", ("b", "b"): "0.7000", ("a", "b"): "0.8000"}
+    points = {mark["model"]: (mark["source"], mark["transfer"]) for mark in marks(CHARTS["transfer"]()) if "model" in mark}
+    assert points == {"a": ("0.7600", "0.8500"), "b": ("0.9000", "0.8300")}
+    assert {mark.get("group") for mark in marks(CHARTS["groups"]())} >= {"supervised", "contrastive"}
+
+
+def test_scores_that_differ_by_rounding_alone_have_ticks_that_can_be_read() -> None:
+    same = CONCATENATED.assign(accuracy=0.7 + np.arange(6) * 1e-16)
+    labels = re.findall(r">([\d.]+%)<", drawn(concatenation_chart(same)))
+    assert labels
+    assert all(len(label) <= 5 for label in labels)
 
 
 def test_concatenation_shows_means_and_standard_errors() -> None:

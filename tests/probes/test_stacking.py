@@ -78,6 +78,17 @@ def test_several_labels_against_one_vs_rest_and_mean_average_precision() -> None
         assert row.score == pytest.approx(np.mean(precisions), abs=0.004)
 
 
+def test_what_is_ignored_is_passed_through() -> None:
+    """Rows whose labels are all ignored might as well not be there, but for their part in standardising the features."""
+    marked = TARGETS.copy()
+    marked[TRAIN.stop - 100 : TRAIN.stop] = -1
+    marked[TEST.stop - 50 : TEST.stop] = -1
+    few, fewer = slice(0, TRAIN.stop - 100), slice(TEST.start, TEST.stop - 50)
+    frame = stack(parts(TRAIN), marked[TRAIN], (parts(TEST), marked[TEST]), multilabel=True, **ONE)
+    without = stack(parts(few), TARGETS[few], (parts(fewer), TARGETS[fewer]), multilabel=True, **ONE)
+    np.testing.assert_allclose(frame["score"], without["score"], atol=0.005)
+
+
 def test_a_probe_of_ones_own_is_copied() -> None:
     """Any estimator with fit and score will do."""
     probe = OneVsRestClassifier(LogisticRegression(C=0.5, max_iter=2000))

@@ -37,10 +37,12 @@ def probe(
     kind: Annotated[Kind, typer.Option(help="Which probe, see above.")] = "linear",
     metric: Annotated[str | None, typer.Option(help="accuracy, mean-per-class, map, auc; default: the dataset's.")] = None,
     distance: Annotated[str, typer.Option(help="knn: cosine or euclidean.")] = "cosine",
-    base: Annotated[str | None, typer.Option(help="concat, compress: whom the others join; default: the first.")] = None,
+    base: Annotated[
+        str | None, typer.Option(help="concat, compress: to which others are added; default: the first.")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
     target: Annotated[float | None, typer.Option(help="compress: a score; default: what the base reaches alone.")] = None,
-    multiples: Annotated[int | None, typer.Option(help="compress: dimensions a step; default: 256.")] = None,
+    multiples: Annotated[int | None, typer.Option(help="compress: dimensions per step; default: 256.")] = None,
     random: RandomOption = False,
     chart: ChartOption = None,
     json: JsonOption = False,
@@ -81,13 +83,17 @@ class _Sides:
     test_spec: str
     metric: str
 
-    def features(self) -> "tuple[dict[str, Array], np.ndarray, tuple[dict[str, Array], np.ndarray]]":
-        from probes.transfer import features_of
+    def features(self, several: bool = False) -> "tuple[dict[str, Array], np.ndarray, tuple[dict[str, Array], np.ndarray]]":
+        """What a probe of several models' features takes; `several` says whether examples may have several classes."""
+        from probes.transfer import features_of, labels_of
 
-        if self.metric in ("map", "auc"):
-            raise InputError(f"{self.train_spec}: its examples have several classes; use --kind linear")
         features, labels = features_of(self.train)
-        return features, labels, features_of(self.test)
+        test_features, test_labels = features_of(self.test)
+        if labels.ndim == 2:
+            if not several:
+                raise InputError(f"{self.train_spec}: its examples have several classes; use --kind linear or stack")
+            labels, test_labels = labels_of(next(iter(self.train.values())), next(iter(self.test.values())))
+        return features, labels, (test_features, test_labels)
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,8 @@ def _split(runs: "Runs") -> "tuple[np.ndarray, np.ndarray]":
     import numpy as np
     import torch
 
+    from probes._splits import hold_out
     from probes.multilabel import strata
-    from probes.splits import hold_out
 
     first = next(iter(runs.values()))
     if any(not np.array_equal(first.ids, other.ids) for other in runs.values()):
@@ -211,8 +217,8 @@ def _stacked(sides: _Sides, metric: str) -> _Shown:
     import probes
     from probes.charts import stacking_chart
 
-    features, labels, test = sides.features()
-    frame = probes.stack(features, labels, test=test, metric=metric)
+    features, labels, test = sides.features(several=True)
+    frame = probes.stack(features, labels, test=test, multilabel=labels.ndim == 2, metric=metric)
     rows = [
         {
             "models": row["first"] if row["second"] is None else f"{row['first']} + {row['second']}",

@@ -17,9 +17,9 @@ Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
 class Dataset:
     """N pictures, decoded when asked for: `dataset[i]` is a PIL image in RGB, or raises `Undecodable`.
 
-    `labels` [N] are indices into `classes`; a multi-label set has `targets` [N, K] of 0 and 1 instead, an unlabelled one
-    neither. `class_subset` gives, for a set that covers part of a label set, the indices of `classes` in that label set:
-    predictions are then made among these classes alone.
+    `labels` [N] are indices into `classes`; a multi-label set has `targets` [N, K] of 0, 1 and -1 (ignored) instead, an
+    unlabelled one neither. `class_subset` gives, for a set that covers part of a label set, the indices of `classes` in that
+    label set: predictions are then made among these classes alone.
     """
 
     name: str

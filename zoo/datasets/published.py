@@ -15,10 +15,12 @@ PATHOLOGIES = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural
 
 
 def voc(folder: Path, split: str, spec: str) -> Dataset | None:
-    """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where hardly.
+    """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where it is difficult.
 
-    What is hardly seen counts as absent.
+    What is difficult is ignored, as the devkit does: a target of -1, neither present (1) nor absent (0). The split to train
+    on is `trainval`, training and validation together (paper 000, Table A.2).
     """
+    split = "trainval" if split == "train" else split
     roots = (folder, folder / "VOC2007", folder / "VOCdevkit" / "VOC2007")
     root = next((root for root in roots if (root / "ImageSets/Main").is_dir()), None)
     if root is None:
@@ -28,7 +30,8 @@ def voc(folder: Path, split: str, spec: str) -> Dataset | None:
         raise InputError(f"{spec}: no class lists *_{split}.txt in {root / 'ImageSets/Main'}")
     marks = {name: dict(line.split() for line in path.read_text().splitlines()) for name, path in lists.items()}
     ids = sorted(next(iter(marks.values())))
-    targets = np.array([[marks[name].get(row_id) == "1" for name in marks] for row_id in ids], np.uint8)
+    meaning = {"1": 1, "0": -1}  # anything else is absent
+    targets = np.array([[meaning.get(marks[name].get(row_id, ""), 0) for name in marks] for row_id in ids], np.int8)
     return _dataset("voc2007", spec, root, [f"JPEGImages/{row_id}.jpg" for row_id in ids], tuple(marks), targets)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from zoo.calibration.links import log_probabilities
 from zoo.cards import Link
 from zoo.objectives.nine import unit
+from zoo.separation import ClassSpread
 
 
 @dataclass
@@ -57,16 +58,12 @@ class Tally:
 
 
 def class_separation(directions: Tensor, counts: Tensor) -> float:
-    """R^2 = 1 - d_within / d_total of cosine distances, from the sums of unit features [K, D] and the counts [K].
-
-    The mean cosine of all pairs of two classes is the product of their mean unit vectors m, so that with every class
-    weighing the same d_within = 1 - mean_k ||m_k||^2 and d_total = 1 - ||mean_k m_k||^2 (Kornblith et al. 2021, eq. 11).
+    """R^2 of cosine distances, from the sums of unit features [K, D] and the counts [K]; 0 where there is no spread.
 
     >>> class_separation(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([2, 3]))
     1.0
     """
-    present = counts > 0
-    means = directions[present].double() / counts[present, None]
-    within = 1 - means.square().sum(1).mean()
-    total = 1 - means.mean(0).square().sum()
-    return float(1 - within / total) if total > 0 else 0.0
+    spread = ClassSpread()
+    spread.add(counts.double(), directions.double(), counts.double())  # a unit vector's square is 1
+    within, between = spread.variances()
+    return between / (within + between) if within + between > 0 else 0.0

@@ -45,7 +45,7 @@ def features(
     )
     together, found = _together(material, pair, seed)
     numbers: dict[str, Any] = {"transfer": rows, **found}
-    if len(frame) < FEWEST:
+    if len(frame) < FEWEST or min(frame["class separation"].nunique(), frame["transfer"].nunique()) < 2:
         return [transfer, together], [], numbers
     correlation, _ = probes.spearman(frame["class separation"], frame["transfer"])
     numbers["transfer_correlation"] = correlation
@@ -79,7 +79,7 @@ def task_labels(outputs: Outputs) -> np.ndarray:
 
 def _transfer_chart(frame: pd.DataFrame) -> alt.Chart:
     return (
-        alt.Chart(frame)
+        alt.Chart(frame.round(6))
         .mark_point(filled=True, size=80)
         .encode(
             x=alt.X("class separation:Q", title="class separation R²", scale=alt.Scale(zero=False)),

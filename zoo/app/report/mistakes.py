@@ -7,11 +7,12 @@ import pandas as pd
 
 import diversity
 from diversity import charts
+from diversity.measures import title
 from zoo.app.report.document import Figure, Finding, Section, Table
 from zoo.outputs import Runs
 
 ALL_PAIRS = 32  # models; with more, pairs are those with the best model, as in the paper, or the page would drown in dots
-PERCENT = frozenset({"inconsistency", "gain over mean", "gain over best", "conversion rate"})
+BY_CATEGORY = ("inconsistency", "gain_over_mean", "gain_over_best", "conversion_rate")
 
 
 def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
@@ -28,37 +29,38 @@ def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
             wide=len(runs) > 12,
         )
     ]
-    frame = _pairs(runs, table)
+    frame = _pairs(runs)
     pair = _most_different(frame)
     tables: list[Table] = []
     numbers: dict[str, Any] = {"inconsistency": matrix.to_dict(), "pair": pair}
     findings = [_pair_finding(frame, pair)]
-    if "gain_over_mean" in frame:
-        line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"]) if _varies(frame) else None
-        if line is not None:
-            figures.append(
-                Figure(
-                    "gain",
-                    "What different errors are worth",
-                    "Each dot is a pair; stars are means of a category of training difference.",
-                    charts.gain_chart(frame),
-                )
+    if "gain_over_mean" in frame and _varies(frame):
+        line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"])
+        figures.append(
+            Figure(
+                "gain",
+                "What different errors are worth",
+                "Each dot is a pair; stars are means of a category of training difference.",
+                charts.gain_chart(frame),
             )
-            findings.append(_line_finding(line))
-            numbers["line"] = {"slope": line.slope, "correlation": line.correlation, "pairs": line.points}
-        summary = diversity.by_category(frame)
-        if len(summary):
-            figures.append(
-                Figure(
-                    "categories",
-                    "Errors by how training differs",
-                    "Each dot is a pair, the bar the mean. What differs most decides: the seed alone (reinit), the "
-                    "objective or another hyper-parameter (hparam), the architecture, the framework, the dataset.",
-                    charts.category_chart(frame),
-                )
+        )
+        findings.append(_line_finding(line))
+        correlation = None if np.isnan(line.correlation) else line.correlation
+        numbers["line"] = {"slope": line.slope, "correlation": correlation, "pairs": line.points}
+    summary = diversity.by_category(frame)
+    if len(summary):
+        figures.append(
+            Figure(
+                "categories",
+                "Errors by how training differs",
+                "Each dot is a pair, the bar the mean. What differs most decides: the seed alone (reinit), the "
+                "objective or another hyper-parameter (hparam), the architecture, the framework, the dataset.",
+                charts.category_chart(frame),
             )
-            tables.append(Table("by-category", "By what differs in training", _category_rows(summary), PERCENT))
-            numbers["categories"] = summary.to_dict(orient="records")
+        )
+        percent = frozenset(map(title, BY_CATEGORY))
+        tables.append(Table("by-category", "By what differs in training", _category_rows(summary), percent))
+        numbers["categories"] = summary.to_dict(orient="records")
     lead = (
         "Two models of the same accuracy can fail on the same examples or on different ones. Only where their errors differ "
         "can an ensemble win."
@@ -66,10 +68,8 @@ def mistakes(runs: Runs) -> tuple[Section, list[Finding], dict[str, Any]]:
     return Section("errors", "Who makes different mistakes", lead, figures, tables), findings, numbers
 
 
-def _pairs(runs: Runs, table: Any) -> pd.DataFrame:
-    """A row a pair, with the ensemble's gains where there are probabilities to average."""
-    if any(outputs.kind == "predictions" for outputs in runs.values()):
-        return table.to_frame()
+def _pairs(runs: Runs) -> pd.DataFrame:
+    """One row per pair, with the ensemble's gains where there are probabilities to average."""
     best = max(runs.values(), key=lambda outputs: outputs.accuracy).name
     return diversity.pair_frame(runs, None if len(runs) <= ALL_PAIRS else best)
 
@@ -82,7 +82,7 @@ def _most_different(frame: pd.DataFrame) -> tuple[str, str]:
 
 
 def _varies(frame: pd.DataFrame) -> bool:
-    return len(frame) > 2 and frame["inconsistency"].nunique() > 1
+    return len(frame) > 2 and frame["inconsistency"].round(9).nunique() > 1
 
 
 def _pair_finding(frame: pd.DataFrame, pair: tuple[str, str]) -> Finding:
@@ -95,26 +95,15 @@ def _pair_finding(frame: pd.DataFrame, pair: tuple[str, str]) -> Finding:
 
 
 def _line_finding(line: Any) -> Finding:
-    if line.correlation > 0.5:
-        sentence = (
-            f"is the correlation of error inconsistency and ensemble gain over {line.points} pairs: different errors pay."
-        )
-    else:
-        sentence = (
-            f"is the correlation of error inconsistency and ensemble gain over {line.points} pairs: no clear link here."
-        )
-    return Finding(f"r = {line.correlation:.2f}", sentence)
+    of = f"the correlation of error inconsistency and ensemble gain over {line.points} pairs"
+    if np.isnan(line.correlation):
+        return Finding("no correlation", f"can be given of error inconsistency and ensemble gain: {line}.")
+    return Finding(str(line), f"is {of}: {'different errors pay' if line.correlation > 0.5 else 'no clear link here'}.")
 
 
 def _category_rows(summary: pd.DataFrame) -> list[dict[str, Any]]:
     return [
-        {
-            "category": str(row["category"]),
-            "pairs": int(row["pairs"]),
-            "inconsistency": float(row["inconsistency"]),
-            "gain over mean": float(row["gain_over_mean"]),
-            "gain over best": float(row["gain_over_best"]),
-            "conversion rate": float(row["conversion_rate"]),
-        }
+        {"category": str(row["category"]), "pairs": int(row["pairs"])}
+        | {title(name): float(row[name]) for name in BY_CATEGORY if name in row}
         for row in summary.to_dict(orient="records")
     ]

@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from diversity.charts import reliability_chart
 from zoo import calibration
 from zoo.app.report.document import Figure, Section, Table
 from zoo.outputs import Outputs, Runs
@@ -43,7 +44,7 @@ def overview(runs: Runs) -> tuple[list[Section], list[dict[str, Any]]]:
                         "Accuracy against confidence",
                         "On the diagonal a model is right as often as it says. Grey: as it came; blue: at its temperature. "
                         f"Bins of fewer than {FEWEST} examples are left out.",
-                        reliability_chart(shown),
+                        _reliability(shown),
                         wide=True,
                     )
                 ],
@@ -81,25 +82,11 @@ def uncalibrated(outputs: Outputs) -> Any:
     return calibration.to_probabilities(outputs.logits, 1.0, outputs.link)
 
 
-def reliability_chart(shown: list[Outputs]) -> alt.TopLevelMixin:
-    """Small multiples of accuracy against confidence, before and after the temperature."""
+def _reliability(shown: list[Outputs]) -> alt.TopLevelMixin:
+    """Accuracy against confidence, before and after the temperature, one panel per model."""
     frames = []
     for outputs in shown:
         labels = outputs.require_labels()
-        for stage, probabilities in (("before", uncalibrated(outputs)), ("after", outputs.probabilities())):
-            frame = calibration.reliability(probabilities, labels)
-            frame = frame[frame["count"] >= FEWEST]
-            frames.append(frame[["confidence", "accuracy", "count"]].assign(model=outputs.name, stage=stage))
-    data = pd.concat(frames, ignore_index=True)
-    diagonal = alt.Chart(data).transform_aggregate(groupby=["model"]).transform_calculate(low="0", high="1")
-    base = alt.Chart(data).encode(
-        alt.X("confidence:Q").scale(domain=[0, 1]).axis(format="%", tickCount=3),
-        alt.Y("accuracy:Q").scale(domain=[0, 1]).axis(format="%", tickCount=3),
-        alt.Color("stage:N").scale(domain=["before", "after"], range=["#9aa5b1", "#0b7fb0"]).title(""),
-        tooltip=["model", "stage", alt.Tooltip("confidence", format=".1%"), alt.Tooltip("accuracy", format=".1%"), "count"],
-    )
-    rule = diagonal.mark_rule(strokeDash=[3, 3], opacity=0.6).encode(
-        x=alt.X("low:Q").title("confidence"), x2="high:Q", y=alt.Y("low:Q").title("accuracy"), y2="high:Q"
-    )
-    layered = rule + base.mark_line() + base.mark_point(filled=True, size=22)
-    return layered.properties(width=150, height=150).facet(facet=alt.Facet("model:N").title(None), columns=5)
+        for when, probabilities in (("before", uncalibrated(outputs)), ("after", outputs.probabilities())):
+            frames.append(calibration.reliability(probabilities, labels).assign(model=outputs.name, when=when))
+    return reliability_chart(pd.concat(frames, ignore_index=True), FEWEST)

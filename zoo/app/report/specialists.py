@@ -43,7 +43,10 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
         figures,
         [
             Table(
-                "owned", "Which classes each owns", [_class_row(row, pair) for row in owned], frozenset({*pair, "advantage"})
+                "owned",
+                "Which classes each owns: better with p < 0.05, by McNemar's test and Holm's correction for all classes",
+                [_class_row(row, pair) for row in owned],
+                frozenset({*pair, "advantage"}),
             )
         ],
         _strip(comparison, pictures),
@@ -58,7 +61,8 @@ def _class_row(row: Mapping[Any, Any], pair: tuple[str, str]) -> dict[str, Any]:
         pair[0]: float(row["accuracy_first"]),
         pair[1]: float(row["accuracy_second"]),
         "advantage": float(row["advantage"]),
-        "p (McNemar)": float(row["mcnemar"]),
+        "p (McNemar, Holm)": float(row["p_holm"]),
+        "owner": {"first": pair[0], "second": pair[1]}.get(row["owner"], ""),
     }
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from .losses import Expansion, Loss
+from ._losses import Expansion, Loss
 
 
 class Kronecker:

@@ -80,7 +80,9 @@ def classes(estimator: Any, y: Any, x: Tensor) -> tuple[np.ndarray, Tensor]:
         found, index = np.unique(y, return_inverse=True)
         index = torch.from_numpy(index).to(x.device)
     if len(index) != len(x):
-        raise InputError(f"y: expected {len(x)} labels, one a row of x, found {len(index)}: inconsistent numbers of samples")
+        raise InputError(
+            f"y: expected {len(x)} labels, one per row of x, found {len(index)}: inconsistent numbers of samples"
+        )
     if len(found) < 2:
         raise InputError(f"{name}: expected at least two classes in y, found one class: {found[0].item()!r}")
     return found, index
@@ -90,7 +92,7 @@ def among(names: np.ndarray, y: Any, x: Tensor) -> Tensor:
     """Each label's index among `names` [N], where x is; a label that is not among them is an error."""
     y = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     if y.shape != (len(x),):
-        raise InputError(f"y: expected {len(x)} labels, one a row of x, found shape {list(y.shape)}")
+        raise InputError(f"y: expected {len(x)} labels, one per row of x, found shape {list(y.shape)}")
     unknown = ~np.isin(y, names)
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
@@ -119,5 +121,5 @@ def paired(predicted: Any, y: Any) -> tuple[Tensor, Tensor]:
         sides = [side.cpu().numpy() if isinstance(side, Tensor) else np.asarray(side) for side in (predicted, y)]
         codes = torch.from_numpy(np.unique(np.concatenate(sides), return_inverse=True)[1])
     if len(codes) != 2 * len(predicted):
-        raise InputError(f"y: expected {len(predicted)} labels, one a row of x, found {len(codes) - len(predicted)}")
+        raise InputError(f"y: expected {len(predicted)} labels, one per row of x, found {len(codes) - len(predicted)}")
     return codes[: len(predicted)], codes[len(predicted) :]

@@ -1,4 +1,4 @@
-"""Activations as matrices: one row an example, whatever the shape of the layer, checked once and centred without loss."""
+"""Activations as matrices: one row per example, whatever the shape of the layer, checked once and centred without loss."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,11 +23,6 @@ def matrix(values: Any, name: str = "x") -> torch.Tensor:
     if 0 in x.shape:
         raise InputError(f"{name}: expected at least one row and one feature, found shape {list(x.shape)}")
     return (x if x.dtype in (torch.float32, torch.float64) else x.float()).flatten(1)
-
-
-def wide(device: torch.device) -> torch.dtype:
-    """The dtype of long sums: float64, or float32 on devices that have no wider numbers."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
@@ -95,8 +90,8 @@ def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
     """
     ones = torch.ones(256, dtype=x.dtype, device=x.device)
     whole = len(x) - len(x) % len(ones)
-    total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=wide(x.device)) if whole else 0.0
-    total = total + (ones[: len(x) - whole] @ x[whole:]).to(wide(x.device))
+    total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.wide(x.device)) if whole else 0.0
+    total = total + (ones[: len(x) - whole] @ x[whole:]).to(arrays.wide(x.device))
     if not total.isfinite().all():
         row_norms(x, name)
     return total / len(x)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .losses import Expansion, Loss
-from .preconditioning import Exact, Kronecker
+from ._losses import Expansion, Loss
+from ._preconditioning import Exact, Kronecker
 
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step
@@ -174,7 +174,7 @@ def path(values: Tensor, loss: Loss, ridges: Tensor, tolerance: float) -> Iterat
 
 
 def solve(values: Tensor, loss: Loss, ridge: Tensor, tolerance: float, start: Tensor | None = None) -> Solution:
-    """The solution at one strength a problem, `ridge` [G], from a start likely to be near, or led in from a strong one."""
+    """The solution at one strength per problem, `ridge` [G], from a start likely to be near, or led in from a strong one."""
     if start is not None:
         found = minimise(values, loss, ridge, start, tolerance)
         if (found.gap <= tolerance * found.objective).all():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from diversity.activations import column_means, matrix
+from diversity._activations import column_means, matrix
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 import html
 import math
 import textwrap
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from diversity.measures import MEASURES, Measure
 
 if TYPE_CHECKING:
     from diversity.comparison import Comparison
@@ -12,35 +13,6 @@ if TYPE_CHECKING:
 WIDTH = 80
 OWNED = 3  # classes named for each model
 FEWEST_APART = 20  # disagreements below which nothing is said of who prevails
-SECTIONS = {
-    "Errors": {
-        "accuracy_first": "accuracy, first",
-        "accuracy_second": "accuracy, second",
-        "mcnemar": "McNemar p-value",
-        "inconsistency": "error inconsistency",
-        "kappa": "error consistency (kappa)",
-        "correlation": "correlation of errors",
-        "q": "Q statistic",
-        "dominance": "P(second right | first wrong)",
-        "dominated": "P(first right | second wrong)",
-    },
-    "Agreement": {
-        "agreement": "same top-1 class",
-        "error_agreement": "both right or both wrong",
-        "wrong_agreement": "same class where both wrong",
-        "capa": "chance-adjusted (CAPA)",
-        "cka": "embeddings (linear CKA)",
-    },
-    "Ensemble": {
-        "ensemble_accuracy": "accuracy",
-        "gain_over_mean": "gain over the mean member",
-        "gain_over_best": "gain over the best member",
-        "conversion_rate": "conversion rate",
-        "both_right_lost": "lost where both right",
-        "both_wrong_gained": "gained where both wrong",
-    },
-    "Specialization": {"mean_theta": "mean angle (first surer: > 0)"},
-}
 
 
 def as_text(comparison: "Comparison") -> str:
@@ -87,41 +59,49 @@ def _table(comparison: "Comparison") -> list[str]:
     ]
 
 
-def _sections(comparison: "Comparison") -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+def _sections(comparison: "Comparison") -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Sections that have something to show, each with (title, value, interval) for its lines."""
-    measured = comparison.measured()
-    for section, titles in SECTIONS.items():
-        shown = []
-        for name, title in titles.items():
-            if name in measured:
-                value, low, high = (_number(number) for number in measured[name])
-                shown.append((title, value, "" if math.isnan(measured[name][1]) else f"{low} … {high}"))
-        if shown:
-            yield section, shown
+    sections: dict[str, list[tuple[str, str, str]]] = {}
+    for name, numbers in comparison.measured().items():
+        measure = MEASURES[name]
+        if measure.printed:
+            value, low, high = (_number(number, measure) for number in numbers)
+            ends = "" if math.isnan(numbers[1]) else f"{low} … {high}"
+            sections.setdefault(measure.section, []).append((measure.title, value, ends))
+    return list(sections.items())
 
 
-def _number(value: float) -> str:
+def _number(value: float, measure: Measure) -> str:
     if math.isnan(value):
         return "–"
-    return f"{value:.2g}" if 1e-9 < abs(value) < 1e-3 else f"{abs(value) if abs(value) < 1e-9 else value:.4f}"
+    if abs(value) < 1e-9 and measure.unit != "p-value":
+        value = 0.0  # rounding, and perhaps with a sign
+    return f"{value:.2g}" if 0 < abs(value) < 1e-3 else f"{value:.4f}"
 
 
 def _notes(comparison: "Comparison") -> list[str]:
-    if comparison.rows.theta is None:
-        return ["Only predictions were compared: no ensemble, no specialization."]
     notes = []
+    if any(comparison.unanswered):
+        first, second = comparison.unanswered
+        notes.append(f"No answer, counted as wrong: the first to {first:,} examples, the second to {second:,}.")
     band = comparison.band
     apart = int((comparison.rows.first != comparison.rows.second).sum())
     if band is not None and apart >= FEWEST_APART:
         for side, edge, beyond in (("first", band.upper, "above"), ("second", band.lower, "below")):
             if edge is not None:
                 notes.append(f"At angles {beyond} {edge:.3f} the {side}'s class prevails {band.level:.0%} of the time.")
-    owned = comparison.by_class()
-    for side, rows in (("first", owned[owned["owner"] == "first"]), ("second", owned[owned["owner"] == "second"][::-1])):
-        if len(rows):
-            named = ", ".join(f"{row[0]} ({abs(row[5]):.0%})" for row in rows.head(OWNED).itertuples(index=False))
-            notes.append(f"Classes the {side} owns: {len(rows)}, by most: {named}.")
-    if None in comparison.temperatures:
+    classes = comparison.by_class()
+    for side, rows in (("first", classes), ("second", classes[::-1])):
+        owned = rows[rows["owner"] == side]
+        if len(owned):
+            most = owned.head(OWNED)
+            named = ", ".join(f"{name} ({abs(by):.0%})" for name, by in zip(most["class"], most["advantage"], strict=True))
+            notes.append(f"Classes the {side} owns (McNemar, Holm's 5%): {len(owned)}, by most: {named}.")
+    if len(classes) > 1 and (classes["owner"] == "either").all():
+        notes.append(f"Neither owns a class: none of {len(classes)} differs beyond chance (McNemar, Holm's 5%).")
+    if comparison.rows.theta is None:
+        notes.append("Only predictions were compared: no ensemble, no specialization.")
+    elif None in comparison.temperatures:
         notes.append("Not calibrated: angles and ensemble compare confidences at T = 1; zoo.calibrate first.")
     return notes
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from diversity.activations import chunks, column_means, minus, wide
+from diversity._activations import chunks, column_means, minus
+from zoo import arrays
 
 # Rows of a Gram matrix built at a time. Large enough for fast products, small enough that the blocks of 32 layers
 # stay near the cache and that a float32 product over one block is good to six digits.
@@ -56,8 +57,8 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
     """
     n, device = len(layers[0]), layers[0].device
     squares = [torch.linalg.vector_norm(x, dim=1).square() for x in layers]
-    products = torch.zeros(len(layers), len(layers), dtype=wide(device), device=device)
-    rows = torch.zeros(len(layers), n, dtype=wide(device), device=device)
+    products = torch.zeros(len(layers), len(layers), dtype=arrays.wide(device), device=device)
+    rows = torch.zeros(len(layers), n, dtype=arrays.wide(device), device=device)
     for start in range(0, n, BLOCK):
         here = slice(start, min(start + BLOCK, n))
         for there in (slice(0, start), here):

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diversity.chance_adjusted import misses
 from diversity.ensembled import ensemble, split_cells
 from diversity.specialization import angle
 from zoo import arrays
@@ -26,7 +27,7 @@ class PairRows:
     ensemble: np.ndarray | None = None
     confidences: np.ndarray | None = None  # [2, N] probability of each model's top-1 class
     theta: np.ndarray | None = None
-    overlap: np.ndarray | None = None  # [N, 3]: sum_k p_1 p_2, and both models' probability of the label
+    misses: np.ndarray | None = None  # [N, 3]: what CAPA is made of, shared and each model's own
 
 
 def probabilities(outputs: Outputs, rows: slice) -> Tensor:
@@ -56,10 +57,11 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
         rows = slice(start, min(start + CHUNK, len(a)))
         p = probabilities(a, rows)
         q = probabilities(b, rows).to(p)
-        y = torch.from_numpy(labels[rows]).to(p.device)[:, None]
-        overlap = torch.stack([(p * q).sum(1), p.gather(1, y)[:, 0], q.gather(1, y)[:, 0]], 1)
-        parts.append((ensemble(p, q), p.amax(1), q.amax(1), overlap))
-    joint, c1, c2, overlap = (torch.cat(column) for column in zip(*parts, strict=True))
+        y = torch.from_numpy(labels[rows]).to(p.device)
+        (one, missed_one), (two, missed_two) = misses(p, y), misses(q, y)
+        shared = torch.linalg.vecdot(one, two)
+        parts.append((ensemble(p, q), p.amax(1), q.amax(1), torch.stack([shared, missed_one, missed_two], 1)))
+    joint, c1, c2, missed = (torch.cat(column) for column in zip(*parts, strict=True))
     first, second = a.predictions(), b.predictions()
     truth, one, two = (torch.from_numpy(x) for x in (labels, first, second))
     joint = torch.from_numpy(arrays.host(joint))
@@ -71,5 +73,5 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
         ensemble=joint.numpy(),
         confidences=arrays.host(torch.stack([c1, c2])),
         theta=arrays.host(angle(c1, c2)),
-        overlap=arrays.host(overlap),
+        misses=arrays.host(missed),
     )

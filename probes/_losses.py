@@ -87,15 +87,15 @@ class Softmax:
 
 
 class Sigmoids:
-    """K independent binary log losses of targets [N, K] in {0, 1}, one column a problem."""
+    """K independent binary log losses of targets [N, K] in {0, 1}, one problem per column; a target of -1 has no loss."""
 
     def __init__(self, targets: Tensor) -> None:
-        self.sign = targets.to(torch.float32) * 2 - 1
+        self.sign = torch.where(targets < 0, 0, targets.to(torch.float32) * 2 - 1)
         self.problems = targets.shape[1]
 
     def at(self, logits: Tensor) -> Expansion:
         margin = logits * self.sign
-        loss = torch.nn.functional.softplus(-margin)
+        loss = torch.nn.functional.softplus(-margin).mul_(self.sign.abs())
         residual = torch.sigmoid(-margin).mul_(-self.sign)
         return Expansion(loss.sum(0, dtype=torch.float64), residual, torch.sigmoid(logits))
 
@@ -107,8 +107,8 @@ class Sigmoids:
         return weights.sum(0, dtype=torch.float64), weights.sum(1)
 
     def priors(self) -> Tensor:
-        positive = (self.sign > 0).double().mean(0).clamp(1e-6, 1 - 1e-6)
-        return torch.logit(positive)
+        positive = (self.sign > 0).sum(0).double() / self.sign.abs().sum(0).clamp(min=1)
+        return torch.logit(positive.clamp(1e-6, 1 - 1e-6))
 
     def _weights(self, here: Expansion) -> Tensor:
         wrong = here.residual.abs()

@@ -1,14 +1,15 @@
-"""Intervals: the multinomial draw is the bootstrap of examples, and covers what it should."""
+"""Intervals: Wilson's is SciPy's, the multinomial draw is the bootstrap of examples, and both cover what they should."""
 
 import numpy as np
 import pytest
 import torch
 from accelerator import Accelerator, download, upload
+from scipy.stats import binomtest
 
 import diversity
-from diversity import bootstrap
-from diversity.bootstrap import interval, percentile_interval, resample, resampled, resampled_means
+from diversity import intervals
 from diversity.ensembled import EnsembleTable
+from diversity.intervals import interval, percentile_interval, resample, resampled, resampled_means, wilson
 from zoo.errors import InputError
 
 
@@ -18,7 +19,25 @@ def drawn(rows=400, models=2, seed=0):
     return np.where(rng.random((models, rows)) < 0.6, y, rng.integers(0, 4, (models, rows))), y
 
 
-@pytest.mark.parametrize("measure", ["inconsistency", "kappa", "wrong_agreement", "dominance", "q", "accuracy_first"])
+@pytest.mark.parametrize(("hits", "count"), [(0, 1), (1, 1), (7, 7), (0, 40), (3, 7), (399, 400), (20_000, 50_000)])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_wilson_is_scipys(hits, count, level):
+    expected = binomtest(hits, count).proportion_ci(level, method="wilson")
+    np.testing.assert_allclose(wilson(hits / count, count, level), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_share_of_few_examples_is_never_certain():
+    table = EnsembleTable(np.array([90.0, 1, 0, 7, 0]), np.array([90.0, 1, 0, 0, 0]))
+    counts = {
+        "conversion_rate": (1, 1), "dominance": (0, 7), "dominated": (1, 8), "wrong_agreement": (7, 7),
+        "both_wrong_gained": (0, 7), "both_right_lost": (0, 90), "accuracy_first": (91, 98),
+    }  # fmt: skip
+    for measure, (hits, count) in counts.items():
+        expected = binomtest(hits, count).proportion_ci(method="wilson")
+        assert interval(table, measure) == pytest.approx(tuple(expected), abs=1e-12), measure
+
+
+@pytest.mark.parametrize("measure", ["kappa", "q", "correlation"])
 def test_equals_the_bootstrap_of_the_examples(measure):
     (a, b), y = drawn()
     table = diversity.error_table(a, b, y)
@@ -46,7 +65,7 @@ def test_covers_the_truth_as_often_as_it_says():
 def test_every_pair_of_a_matrix(monkeypatch):
     p, y = drawn(models=5)
     m = diversity.pairwise(p, y)
-    monkeypatch.setattr(bootstrap, "PAIR_BLOCK", 4)
+    monkeypatch.setattr(intervals, "PAIR_BLOCK", 4)
     for measure in ("kappa", "dominance"):
         low, high = m.interval(measure, resamples=3000)
         for i in range(5):
@@ -73,10 +92,10 @@ def test_the_ensembles_verdict_is_drawn_with_the_rest():
 
 
 def test_draws_in_which_a_measure_is_undefined_are_left_out():
-    table = diversity.ErrorTable(np.array([97.0, 1.0, 1.0, 1.0, 0.0]))
-    low, high = interval(table, "wrong_agreement")
-    assert low == high == 1
-    assert np.isnan(interval(diversity.ErrorTable(np.array([9.0, 0, 0, 0, 0])), "wrong_agreement")).all()
+    low, high = interval(diversity.ErrorTable(np.array([97.0, 1.0, 1.0, 1.0, 0.0])), "q")
+    assert -1 <= low < high <= 1
+    errorless = diversity.ErrorTable(np.array([9.0, 0, 0, 0, 0]))
+    assert np.isnan([interval(errorless, "wrong_agreement"), interval(errorless, "q")]).all()
 
 
 def test_means_of_columns():
@@ -97,6 +116,8 @@ def test_faults():
         interval(table, "kappa", resamples=0)
     with pytest.raises(InputError, match="only predictions"):
         interval(EnsembleTable(table.cells), "conversion_rate")
+    with pytest.raises(InputError, match="mcnemar has no interval"):
+        interval(table, "mcnemar")
     with pytest.raises(InputError, match="measure 'nope'"):
         interval(diversity.pairwise(*drawn()), "nope")
 
