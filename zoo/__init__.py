@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zoo import objectives as objectives
     from zoo.calibration import calibrate as calibrate
     from zoo.cards import Card as Card
+    from zoo.collecting import collect as collect
     from zoo.hidden import layers as layers
     from zoo.importing import import_outputs as import_outputs
     from zoo.model import Model as Model
@@ -34,6 +35,7 @@ _HOMES = {
     "Runs": "outputs",
     "calibrate": "calibration",
     "card": "registry",
+    "collect": "collecting",
     "import_outputs": "importing",
     "layers": "hidden",
     "list": "registry",
@@ -46,8 +48,8 @@ _HOMES = {
 _SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives", "store", "training")
 
 __all__ = [
-    "Card", "Model", "Outputs", "Runs", "calibrate", "calibration", "card", "datasets", "import_outputs", "layers", "list",
-    "load", "objectives", "register", "run", "train", "verify",
+    "Card", "Model", "Outputs", "Runs", "calibrate", "calibration", "card", "collect", "datasets", "import_outputs",
+    "layers", "list", "load", "objectives", "register", "run", "train", "verify",
 ]  # fmt: skip
 
 

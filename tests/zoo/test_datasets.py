@@ -200,7 +200,7 @@ class TestFolders:
             (tmp_path / "d/cat").mkdir(parents=True)
         elif case == "file":
             (tmp_path / "d").write_text("")
-        message = {"mixed": "both pictures", "empty": "no pictures"}.get(case, "is not a folder")
+        message = {"mixed": "both images", "empty": "no images"}.get(case, "is not a folder")
         with pytest.raises(ZooError, match=message):
             datasets.load(f"folder:{tmp_path / 'd'}")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo import arrays, files
+from zoo import arrays, datasets, files
 from zoo.columns import Column
+from zoo.datasets import own
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 from zoo.store.finding import stored
@@ -36,6 +37,8 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
     run.finish()
     for old in others:
         _retire(old.path)
+    if outputs.dataset is not None and datasets.is_own(outputs.dataset):
+        own.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     if outputs.temperature is not None:
         save_temperature(run.open(), {"temperature": outputs.temperature})
     return run.open()
