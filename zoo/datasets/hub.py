@@ -86,4 +86,4 @@ def _answers() -> bool:
 
 def _picture(table: Any, column: str, row: int) -> Image.Image:
     value = table[row][column]
-    return tables.picture(value, row, Path())
+    return tables.picture(value, row, None)

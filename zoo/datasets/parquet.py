@@ -3,13 +3,15 @@
 import functools
 import glob
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from zoo import limits
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
@@ -19,15 +21,7 @@ IN_MEMORY = 2**29  # bytes of pictures; of larger files only a few row groups ar
 
 def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     """The rows of one or more files, in order; ids are row numbers. Class names come from the file where it has them."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        opened = [pq.ParquetFile(path) for path in paths]
-    except OSError as error:
-        raise ZooError(f"{spec}: {error.filename or paths[0]} cannot be read: {error.strerror or error}") from error
-    except pa.ArrowInvalid as error:
-        raise CorruptFile(f"{spec}: {paths[0]} is not a parquet file: {error}") from error
+    opened = [_opened(path) for path in paths]
     found = list(opened[0].schema_arrow.names)
     image_column = tables.find(found, tables.IMAGE_NAMES)
     if image_column is None:
@@ -35,7 +29,10 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     label_column = tables.find(found, tables.LABEL_NAMES)
     truth = tables.Truth()
     if label_column is not None:
-        values = [value for file in opened for value in file.read([label_column])[label_column].to_pylist()]
+        values: list[Any] = []
+        for path, file in zip(paths, opened, strict=True):
+            with _reading(path):
+                values += file.read([label_column])[label_column].to_pylist()
         truth = tables.truth(values, _class_names(opened[0].schema_arrow.metadata, label_column), f"{spec} {label_column}")
     rows = sum(file.metadata.num_rows for file in opened)
     folder = paths[0].parent
@@ -58,7 +55,7 @@ def expand(path: Path, spec: str) -> list[Path]:
     pattern = path / "*.parquet" if path.is_dir() else path
     found = sorted(Path(match) for match in glob.glob(str(pattern)))
     if not found:
-        raise ZooError(f"{spec}: no parquet file at {path}; expected a file, a folder of them or a pattern")
+        raise InputError(f"{spec}: no parquet file at {path}; expected a file, a folder of them or a pattern")
     return found
 
 
@@ -77,14 +74,13 @@ class _Rows:
     def __call__(self, row: int) -> Image.Image:
         group = int(np.searchsorted(self._ends, row, side="right"))
         start = int(self._ends[group - 1]) if group else 0
-        value = self._group(group)[row - start].as_py()
+        with _reading(self.paths[self._groups[group][0]]):
+            value = self._group(group)[row - start].as_py()
         return tables.picture(value, row, self.paths[0].parent)
 
     @functools.cached_property
     def _files(self) -> list[Any]:
-        import pyarrow.parquet as pq
-
-        return [pq.ParquetFile(path, pre_buffer=False) for path in self.paths]
+        return [_opened(path, pre_buffer=False) for path in self.paths]
 
     @functools.cached_property
     def _groups(self) -> list[tuple[int, int, int]]:
@@ -107,7 +103,32 @@ class _Rows:
 
     def _read_group(self, index: int) -> Any:
         number, group, _ = self._groups[index]
-        return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
+        with _reading(self.paths[number]):
+            return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
+
+
+def _opened(path: Path, **options: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    with _reading(path):
+        file = pq.ParquetFile(path, **options)
+        size, rows = path.stat().st_size, file.metadata.num_rows
+    if limits.unpacks_too_far(size, rows):
+        raise CorruptFile(f"{path}: {size} bytes that claim {rows} rows; refused, unless ZOO_MAX_UNPACKED is raised")
+    return file
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A damaged file is one sentence that names it, whichever of its many exceptions the reader meets it with."""
+    try:
+        yield
+    except (ZooError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not the reader's
+            raise ZooError(f"{path}: cannot be read: {error.strerror}") from error
+        raise CorruptFile(f"{path}: is not a readable parquet file: {' '.join(str(error).split())[:300]}") from error
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> list[str] | None:
