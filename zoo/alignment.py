@@ -69,8 +69,7 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     if other.kind == "embeddings":
         values = other.values
     elif other.kind == "predictions":
-        told = np.asarray(other.predictions())
-        values = Column([np.where(told < 0, told, back[told])])  # -1: an answer that is none of the classes
+        values = Column([back[np.asarray(other.predictions())]])
     else:
         whole = other.values.array()
         values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])

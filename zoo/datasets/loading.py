@@ -20,7 +20,7 @@ from zoo.names import near
 from zoo.text import check_storable
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
-_EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
+EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
 _OWN = "own"
 _Rows: TypeAlias = tuple[int | None, int | None]
 _ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
@@ -67,8 +67,8 @@ def parse(spec: str) -> Spec:
         repo, _, split = rest.partition(":")
         return Spec("hf", repo, split or "test")
     name, _, place = kind.partition("/")
-    if name in _EMBEDDED and not place:
-        return Spec(name, split=_split(rest or "test", dict.fromkeys(_EMBEDDED[name].SPLITS, ""), spec))
+    if name in EMBEDDED and not place:
+        return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].SPLITS, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
     if own.is_name(spec):
@@ -89,7 +89,7 @@ def is_own(spec: str) -> bool:
 
 
 def _unknown(spec: str) -> UnknownName:
-    known = [*_EMBEDDED, *KNOWN, *own.specs()]
+    known = [*EMBEDDED, *KNOWN, *own.specs()]
     return UnknownName(
         f"unknown dataset {spec!r}{near(spec.partition(':')[0].partition('/')[0], known) or ';'} expected "
         f"{', '.join(known)}, folder:PATH, parquet:PATH or hf:REPO[:split]; `zoo import --data {spec}` makes one of outputs"
@@ -137,7 +137,7 @@ def calibration_split(spec: str) -> str | None:
     ('digits:calibration', None)
     """
     parsed = parse(spec)
-    if parsed.kind in _EMBEDDED and parsed.split == "test" and "calibration" in _EMBEDDED[parsed.kind].SPLITS:
+    if parsed.kind in EMBEDDED and parsed.split == "test" and "calibration" in EMBEDDED[parsed.kind].SPLITS:
         return str(Spec(parsed.kind, split="calibration"))
     return None
 
@@ -149,8 +149,8 @@ def training_split(spec: str) -> str | None:
     ('cifar10:train', 'digits:train', None)
     """
     parsed = parse(spec)
-    if parsed.kind in _EMBEDDED:
-        return str(Spec(parsed.kind if "train" in _EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
+    if parsed.kind in EMBEDDED:
+        return str(Spec(parsed.kind if "train" in EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
     if parsed.kind in KNOWN and "train" in KNOWN[parsed.kind].splits:
         return str(dataclasses.replace(parsed, split="train", rows=None))
     return None
@@ -176,8 +176,8 @@ def load(spec: "str | Dataset") -> Dataset:
 
 
 def _load(spec: Spec) -> Dataset:
-    if spec.kind in _EMBEDDED:
-        return _EMBEDDED[spec.kind].load(spec.split)
+    if spec.kind in EMBEDDED:
+        return EMBEDDED[spec.kind].load(spec.split)
     if spec.kind == "folder":
         if spec.split:
             return _with_label_set(folder.load_split(Path(spec.place), spec.split, str(spec)))

@@ -19,6 +19,7 @@ from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
 
 SCHEMA = 1
+_ABOUT = "about"  # name, classes and checksum, as JSON
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}(:[A-Za-z0-9][A-Za-z0-9._+-]{0,59})?\Z")
 
 
@@ -36,22 +37,22 @@ def find(spec: str, home: Path | None = None) -> Dataset | None:
     path = _path(spec, home)
     if not path.exists():
         return None
-    held = tensorfile.read(path)
-    note = files.parse_json(held.metadata.get("zoo", "null").encode(), f"{path} metadata")
-    if not isinstance(note, dict) or note.pop("sha256", None) != _digest(note, held.tensors):
+    tensors = tensorfile.read(path).tensors
+    note = _note(tensors, path)
+    if note.pop("sha256", None) != _digest(note, tensors):
         raise CorruptFile(f"{path}: its contents do not match its checksum; remove it and import the outputs again")
     if note["schema"] > SCHEMA:
         raise InputError(f"{path}: schema {note['schema']}, this version reads up to {SCHEMA}; upgrade the package")
-    text, ends = held.tensors["ids"].tobytes(), held.tensors["id_ends"].tolist()
+    text, ends = tensors["ids"].tobytes(), tensors["id_ends"].tolist()
     return Dataset(
         name=spec,
         spec=spec,
         ids=[text[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)],
         picture=functools.partial(_no_image, spec),
-        fingerprint=_digest(note, held.tensors),
+        fingerprint=_digest(note, tensors),
         classes=tuple(note["classes"]),
-        labels=held.tensors.get("labels"),
-        targets=held.tensors.get("targets"),
+        labels=tensors.get("labels"),
+        targets=tensors.get("targets"),
     )
 
 
@@ -76,7 +77,8 @@ def remember(
     note: dict[str, Any] = {"schema": SCHEMA, "dataset": spec, "classes": list(classes)}
     path = _path(spec, home)
     files.make_folder(path.parent)
-    files.write(path, tensorfile.encode(tensors, note | {"sha256": _digest(note, tensors)}))
+    about = json.dumps(note | {"sha256": _digest(note, tensors)}).encode()
+    files.write(path, tensorfile.encode(tensors | {_ABOUT: np.frombuffer(about, np.uint8)}, None))
 
 
 def specs(home: Path | None = None) -> list[str]:
@@ -84,8 +86,7 @@ def specs(home: Path | None = None) -> list[str]:
     found = []
     for path in sorted(_folder(home).glob("*.safetensors")):
         try:
-            note = files.parse_json(tensorfile.read(path).metadata.get("zoo", "{}").encode(), str(path))
-            found.append(str(note["dataset"]))
+            found.append(str(_note(tensorfile.read(path).tensors, path)["dataset"]))
         except (ZooError, KeyError, TypeError):  # loading it by name says what is wrong with it
             continue
     return sorted(found)
@@ -109,9 +110,16 @@ def _path(spec: str, home: Path | None) -> Path:
     return _folder(home) / f"{spec.replace(':', '-').lower()}-{hashlib.sha256(spec.encode()).hexdigest()[:8]}.safetensors"
 
 
+def _note(tensors: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
+    note = files.parse_json(tensors.get(_ABOUT, np.empty(0, np.uint8)).tobytes(), str(path))
+    if not isinstance(note, dict):
+        raise CorruptFile(f"{path}: carries no description of itself; remove it and import the outputs again")
+    return note
+
+
 def _digest(note: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
     parts: list[str | bytes] = [json.dumps(note, sort_keys=True)]
-    for name in sorted(tensors):
+    for name in sorted(set(tensors) - {_ABOUT}):
         parts += [name, tensors[name].dtype.str, str(tensors[name].shape), tensors[name].tobytes()]
     return files.digest(parts)
 

@@ -34,11 +34,11 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
     for number in missing:
         rows = run.identity.rows(number)
         run.write(number, _shard(outputs, slice(rows.start, rows.stop)))
+    if outputs.dataset is not None and datasets.is_own(outputs.dataset):
+        own.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     run.finish()
     for old in others:
         _retire(old.path)
-    if outputs.dataset is not None and datasets.is_own(outputs.dataset):
-        own.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     if outputs.temperature is not None:
         save_temperature(run.open(), {"temperature": outputs.temperature})
     return run.open()
