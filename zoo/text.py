@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo import limits
 from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Controls (escape sequences begin with one), marks that reverse the reading direction, and bytes that are not UTF-8.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -28,6 +31,11 @@ def csv_cell(value: Any) -> Any:
     ("'=1+1", 'cat', -1.5)
     """
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def csv_bytes(frame: "pd.DataFrame") -> bytes:
+    """A frame as a .csv file whose texts no spreadsheet runs."""
+    return frame.rename(columns=csv_cell).map(csv_cell).to_csv(index=False).encode("utf-8", "backslashreplace")
 
 
 def check_storable(texts: Iterable[str], where: str) -> None:

@@ -1,6 +1,5 @@
 """`zoo datasets`, `zoo outputs`, `zoo rm`, `zoo pairs`, `zoo shift`, on a newcomer's own predictions."""
 
-import csv
 import json
 import sys
 
@@ -116,14 +115,6 @@ def test_pairs_as_a_matrix_and_as_rows(zoo, stored, tmp_path):
     code, _, err = zoo("pairs", *SKILL, "--data", "old-set", "-o", tmp_path / "absent/kappa.csv")
     assert (code, "there is no folder" in err) == (2, True)
     assert zoo("pairs", *SKILL, "--data", "old-set", "-o", tmp_path / "kappa.xlsx")[0] == 2
-
-
-def test_formulas_are_not_run_by_spreadsheets(zoo, tmp_path):
-    pd.DataFrame({"label": Y, "=cmd()": answers(0.5, 0), "+sum": answers(0.7, 1)}).to_csv(tmp_path / "a.csv", index=False)
-    assert zoo("import", tmp_path / "a.csv", "--kind", "predictions", "--data", "d")[0] == 0
-    assert zoo("pairs", "=cmd()", "+sum", "--data", "d", "--long", "-o", tmp_path / "out.csv")[0] == 0
-    with open(tmp_path / "out.csv", newline="") as file:
-        assert next(iter(csv.DictReader(file)))["first"] == "'=cmd()"
 
 
 def test_shift(zoo, stored, tmp_path):

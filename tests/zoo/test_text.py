@@ -3,12 +3,13 @@
 import csv
 import io
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.errors import InputError
-from zoo.text import as_text, check_storable, csv_cell
+from zoo.text import as_text, check_storable, csv_bytes, csv_cell
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 
@@ -34,6 +35,13 @@ def test_no_cell_begins_like_a_formula(text):
     (cell,) = next(csv.reader(io.StringIO(file.getvalue(), newline="")), [""])
     assert not cell.startswith(("=", "+", "-", "@", "\t"))
     assert cell.removeprefix("'") == text or cell == text
+
+
+def test_an_exported_table_holds_no_formulas():
+    frame = pd.DataFrame({"=model": ["=cmd()", "+1", "@sum", "vit"], "drop": [-0.5, 0.25, 0.0, 1.0]})
+    back = pd.read_csv(io.BytesIO(csv_bytes(frame)))
+    assert back["'=model"].tolist() == ["'=cmd()", "'+1", "'@sum", "vit"]
+    assert back["drop"].tolist() == frame["drop"].tolist()
 
 
 def test_what_cannot_be_stored_is_said_at_once(monkeypatch):

@@ -8,7 +8,7 @@ import typer
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.text import as_text, csv_cell
+from zoo.text import as_text, csv_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,8 +101,7 @@ def _give(frame: "pd.DataFrame", out: Path | None, json: bool) -> None:
     from zoo import files
 
     if out is not None:
-        safe = frame.rename(columns=csv_cell).map(csv_cell)
-        files.write(out, safe.to_csv(index=False).encode())
+        files.write(out, csv_bytes(frame))
         note(f"wrote {out}")
         return
     rows: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
