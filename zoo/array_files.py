@@ -4,18 +4,17 @@ Nothing is unpickled. The shape an array claims is compared with the bytes that 
 and an archive that would unpack to far more than its own size is refused.
 """
 
-import lzma
 import math
 import zipfile
-import zlib
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
 
-from zoo import limits, tensorfile
-from zoo.errors import CorruptFile, InputError, ZooError
+from zoo import tensorfile
+from zoo.errors import CorruptFile, InputError
+from zoo.foreign_files import check_unpacked, reading
 
 SUFFIXES = (".npz", ".npy", ".safetensors")
 _MOST_EMPTY = 2**20  # rows of nothing
@@ -27,48 +26,31 @@ _READERS: dict[tuple[int, int], Any] = {
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a `.npz` or `.safetensors` file by name; the one of a `.npy` file under an empty name."""
-    try:
-        if path.suffix.lower() == ".safetensors":
+    suffix = path.suffix.lower()
+    with reading(path, f"{suffix} file"):
+        if suffix == ".safetensors":
             return tensorfile.read(path.resolve()).tensors
-        if path.suffix.lower() == ".npy":
+        if suffix == ".npy":
             with open(path, "rb") as file:
                 _check_header(file, path.stat().st_size, str(path))
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
         return _read_npz(path)
-    except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        if isinstance(error, ZooError):
-            raise
-        raise CorruptFile(f"{path}: not a readable {path.suffix.lower()} file: {error}") from error
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            size, promised = path.stat().st_size, sum(entry.file_size for entry in entries)
-            if limits.unpacks_too_far(size, promised):
-                raise CorruptFile(
-                    f"{path}: {size} bytes that would unpack to {promised}; refused, unless ZOO_MAX_UNPACKED is raised"
-                )
-            arrays: dict[str, np.ndarray] = {}
-            for entry in entries:
-                name = entry.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise CorruptFile(f"{path}: array {name!r} is given twice")
-                with archive.open(entry) as file:
-                    _check_header(file, entry.file_size, f"{path} {name}")
-                with archive.open(entry) as file:
-                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-            return arrays
-    except ZooError:
-        raise
-    except (
-        zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OverflowError, EOFError, NotImplementedError,
-        RuntimeError, KeyError,
-    ) as error:  # fmt: skip
-        raise CorruptFile(f"{path}: not a readable .npz file: {error}") from error
+    arrays: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        check_unpacked(path, sum(entry.file_size for entry in entries))
+        for entry in entries:
+            name = entry.filename.removesuffix(".npy")
+            if name in arrays:
+                raise CorruptFile(f"{path}: array {name!r} is given twice")
+            with archive.open(entry) as file:
+                _check_header(file, entry.file_size, f"{path} {name}")
+            with archive.open(entry) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
 
 
 def _check_header(file: IO[bytes], size: int, where: str) -> None:

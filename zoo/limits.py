@@ -32,8 +32,3 @@ def check_classes(highest: int, where: str) -> None:
             f"{where}: label {highest} asks for {highest + 1} classes, at most {bound('ZOO_MAX_CLASSES')} are expected; "
             "give class names, or raise ZOO_MAX_CLASSES"
         )
-
-
-def unpacks_too_far(packed: int, unpacked: int) -> bool:
-    """Whether a file that stands for that many bytes was made to fill the memory."""
-    return unpacked > max(bound("ZOO_MAX_UNPACKED"), HONEST_RATIO * packed)

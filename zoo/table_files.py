@@ -11,8 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo import column_names, files, limits
-from zoo.errors import CorruptFile, InputError, ZooError
+from zoo import column_names, files
+from zoo.errors import InputError
+from zoo.foreign_files import check_unpacked, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ def suffix_of(path: Path) -> str:
 def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
     """The rows of a table, ids and model names as texts; of a JSON object the arrays in it, by name."""
     suffix = suffix_of(path)
-    with _one_sentence(path):
+    with reading(path, "table"):
         if suffix == ".parquet":
             return _read_parquet(path)
         if suffix == ".feather":
@@ -48,24 +49,6 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
             if suffix.startswith(".jsonl"):
                 return _frame([files.parse_json(line, f"{path} line {n}") for n, line in enumerate(file, 1) if line.strip()])
             return _of_json(files.parse_json(file.read(), str(path)))
-
-
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (ZooError, MemoryError):
-        raise
-    except OSError as error:
-        if error.errno is None or isinstance(error, gzip.BadGzipFile):  # a reader's complaint, not the system's
-            raise CorruptFile(f"{path}: not a readable table: {_brief(error)}") from error
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # pandas and pyarrow meet damaged files with exceptions of a dozen kinds
-        raise CorruptFile(f"{path}: not a readable table: {_brief(error)}") from error
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _read_separated(file: IO[bytes], suffix: str) -> "pd.DataFrame":
@@ -90,11 +73,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        size, rows = path.stat().st_size, file.metadata.num_rows
-        if limits.unpacks_too_far(size, rows * _CELL):
-            raise CorruptFile(
-                f"{path}: {size} bytes that would unpack to {rows} rows; refused, unless ZOO_MAX_UNPACKED is raised"
-            )
+        check_unpacked(path, file.metadata.num_rows * _CELL)
         # What pandas once noted about its index is not needed, and may be damaged.
         return _pandas(file.read())
 
@@ -164,7 +143,7 @@ class _Bounded(io.RawIOBase):
     """A stream that ends in an error where a packed file turns out to hold far more than its size."""
 
     def __init__(self, source: Any, path: Path) -> None:
-        self.source, self.path, self.size, self.seen = source, path, path.stat().st_size, 0
+        self.source, self.path, self.seen = source, path, 0
 
     def readable(self) -> bool:
         return True
@@ -172,10 +151,6 @@ class _Bounded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = self.source.read(len(buffer))
         self.seen += len(data)
-        if limits.unpacks_too_far(self.size, self.seen):
-            raise CorruptFile(
-                f"{self.path}: {self.size} bytes that unpack to more than {self.seen}; refused, unless ZOO_MAX_UNPACKED is "
-                "raised"
-            )
+        check_unpacked(self.path, self.seen)
         buffer[: len(data)] = data
         return len(data)

@@ -163,3 +163,16 @@ def test_an_import_by_options(zoo, tmp_path):
     assert (code, "there is no such file" in err) == (2, True)
     code, _, err = zoo("import", tmp_path / "all.csv", "--meta", tmp_path / "absent.csv")
     assert code == 2
+
+
+def test_names_are_shown_as_text(zoo, tmp_path):
+    """Markup, escapes and formulas in names and classes: nothing breaks, nothing reaches the terminal."""
+    pd.DataFrame({"label": Y, "[/b]": answers(0.5, 0), "[red]x": answers(0.7, 1)}).to_csv(tmp_path / "a.csv", index=False)
+    code, out, err = zoo("import", tmp_path / "a.csv", "--kind", "predictions", "--data", "d")
+    assert (code, "[/b]" in out, "[red]x" in out) == (0, True, True), err
+    assert "d is a new dataset of your own" in err
+    for command in (("outputs",), ("verify",), ("datasets",)):
+        code, out, err = zoo(*command)
+        assert code == 0, err
+    code, _, err = zoo("import", tmp_path / "a.csv", "--kind", "\x1b[31mred")
+    assert (code, "\x1b" in err, "\\x1b[31mred" in err) == (2, False, True)

@@ -412,7 +412,7 @@ class TestTables:
 
     def test_files_that_are_refused(self, tmp_path):
         (tmp_path / "x.parquet").write_bytes(b"not parquet")
-        with pytest.raises(ZooError, match=r"x\.parquet: is not a readable parquet file"):
+        with pytest.raises(ZooError, match=r"x\.parquet: not a readable parquet file"):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
         with pytest.raises(ZooError, match="no parquet file at"):
             datasets.load(f"parquet:{tmp_path / 'absent.parquet'}")

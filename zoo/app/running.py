@@ -78,8 +78,11 @@ def import_(
 
     [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
     """
+    from zoo.datasets import is_own, own
+    from zoo.datasets.listing import list_datasets
     from zoo.errors import InputError
     from zoo.importing import import_outputs
+    from zoo.names import near
     from zoo.outputs import Runs
     from zoo.store import save
 
@@ -98,7 +101,11 @@ def import_(
         columns=dict(pairs),
         meta=meta,
     )
+    is_new = data is not None and is_own(data) and own.find(data) is None
     _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
+    if is_new:
+        known = [listed.name for listed in list_datasets() if listed.name != data]
+        note(f"{data} is a new dataset of your own, known by these outputs{near(str(data), known)}")
 
 
 def verify(

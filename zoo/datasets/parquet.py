@@ -3,18 +3,17 @@
 import functools
 import glob
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from zoo import limits
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
-from zoo.errors import CorruptFile, InputError, ZooError
+from zoo.errors import InputError
+from zoo.foreign_files import check_unpacked, reading
 
 IN_MEMORY = 2**29  # bytes of pictures; of larger files only a few row groups are kept
 
@@ -31,7 +30,7 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     if label_column is not None:
         values: list[Any] = []
         for path, file in zip(paths, opened, strict=True):
-            with _reading(path):
+            with reading(path, "parquet file"):
                 values += file.read([label_column])[label_column].to_pylist()
         truth = tables.truth(values, _class_names(opened[0].schema_arrow.metadata, label_column), f"{spec} {label_column}")
     rows = sum(file.metadata.num_rows for file in opened)
@@ -74,7 +73,7 @@ class _Rows:
     def __call__(self, row: int) -> Image.Image:
         group = int(np.searchsorted(self._ends, row, side="right"))
         start = int(self._ends[group - 1]) if group else 0
-        with _reading(self.paths[self._groups[group][0]]):
+        with reading(self.paths[self._groups[group][0]], "parquet file"):
             value = self._group(group)[row - start].as_py()
         return tables.picture(value, row, self.paths[0].parent)
 
@@ -103,32 +102,17 @@ class _Rows:
 
     def _read_group(self, index: int) -> Any:
         number, group, _ = self._groups[index]
-        with _reading(self.paths[number]):
+        with reading(self.paths[number], "parquet file"):
             return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
 
 
 def _opened(path: Path, **options: Any) -> Any:
     import pyarrow.parquet as pq
 
-    with _reading(path):
+    with reading(path, "parquet file"):
         file = pq.ParquetFile(path, **options)
-        size, rows = path.stat().st_size, file.metadata.num_rows
-    if limits.unpacks_too_far(size, rows):
-        raise CorruptFile(f"{path}: {size} bytes that claim {rows} rows; refused, unless ZOO_MAX_UNPACKED is raised")
-    return file
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """A damaged file is one sentence that names it, whichever of its many exceptions the reader meets it with."""
-    try:
-        yield
-    except (ZooError, MemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's, not the reader's
-            raise ZooError(f"{path}: cannot be read: {error.strerror}") from error
-        raise CorruptFile(f"{path}: is not a readable parquet file: {' '.join(str(error).split())[:300]}") from error
+        check_unpacked(path, file.metadata.num_rows)
+        return file
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> list[str] | None:
