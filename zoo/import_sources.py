@@ -77,7 +77,7 @@ def beside(source: Any) -> dict[str, Any]:
 def value_of(value: Any, what: str) -> Any:
     """An array given as such, or as a file: lines of text or a .npy file."""
     if not isinstance(value, (str, Path)):
-        return value
+        return table_files.as_array(value)
     path = Path(value)
     if path.suffix.lower() == ".npy":
         return array_files.read_arrays(_checked(path))[""]

@@ -12,7 +12,7 @@ from zoo import arrays, dataset_truth, import_sources, limits, text
 from zoo.cards import Link
 from zoo.columns import Column
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Kind, Outputs, Runs
+from zoo.outputs import Kind, Outputs, Runs, check_unique
 from zoo.parts import Parts, Reading, of_arrays, of_table
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None
         classes = classes or list(of_dataset) or union
     elif (classes is None or _numbered(classes)) and len(of_dataset) == width:
         classes = list(of_dataset)
+    check_unique(classes or (), f"{where} classes")
     kept = {member.kind: parts[member.kind]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
     outside = None
     if member.kind == "predictions":

@@ -111,8 +111,14 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", part
 
 
-def as_array(values: Any) -> np.ndarray:
+def as_array(values: Any) -> Any:
     """Lists as an array; what is ragged or of mixed kinds stays Python's objects, for whoever uses it to refuse."""
+    if hasattr(values, "detach"):  # a tensor is taken as it is
+        return values
+    if np.ma.is_masked(values):
+        raise InputError(
+            f"a masked array with {np.ma.count_masked(values)} values missing; fill them in, or leave the rows out"
+        )
     try:
         return np.asarray(values)
     except ValueError:  # rows of different lengths

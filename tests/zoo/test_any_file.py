@@ -215,6 +215,16 @@ class TestFrames:
             zoo.import_outputs({"logits": Z, "labels": NAMES[Y]}, name="a")
         check(zoo.import_outputs({"logits": Z, "labels": NAMES[Y], "ids": IDS}, name="a", classes=NAMES)["a"], "logits")
 
+    def test_tensors_masked_arrays_and_classes_given_twice(self):
+        tensors = {"logits": torch.from_numpy(Z), "labels": torch.from_numpy(Y), "ids": IDS}
+        check(zoo.import_outputs(tensors, name="a")["a"], "logits")
+        hidden = np.ma.masked_array(Y, mask=np.arange(N) == 3)
+        for given in ({"arrays": {"logits": Z, "labels": hidden}}, {"arrays": {"logits": Z}, "labels": hidden}):
+            with pytest.raises(InputError, match="a masked array with 1 values missing"):
+                zoo.import_outputs(given.pop("arrays"), name="a", **given)
+        with pytest.raises(InputError, match="classes: 'cat' is given twice"):
+            zoo.import_outputs({"pred": ["cat"], "label": ["cat"]}, name="a", classes=["cat", "cat"])
+
 
 class TestCollect:
     def test_a_pytorch_loop(self):
