@@ -15,7 +15,7 @@ from zoo.outputs import Outputs
 
 def find(data: str) -> tuple[str, Dataset | None]:
     """The dataset's spec, and the dataset where it is here."""
-    spec = datasets.canonical(data)
+    spec = datasets.canonical(data, new=True)
     if datasets.is_own(spec):
         return spec, own.find(spec)
     try:

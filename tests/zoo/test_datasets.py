@@ -135,8 +135,8 @@ class TestSpecs:
         ],
     )
     def test_one_way_to_write_each(self, spec, canonical):
-        assert datasets.canonical(spec) == canonical
-        assert datasets.canonical(canonical) == canonical
+        assert datasets.canonical(spec, new=True) == canonical
+        assert datasets.canonical(canonical, new=True) == canonical
 
     @pytest.mark.parametrize(
         ("spec", "message"),

@@ -101,7 +101,7 @@ def import_(
         columns=dict(pairs),
         meta=meta,
     )
-    is_new = data is not None and is_own(data) and own.find(data) is None
+    is_new = data is not None and is_own(data) and not own.exists(data)
     _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
     if is_new:
         known = [listed.name for listed in list_datasets() if listed.name != data]

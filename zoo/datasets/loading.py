@@ -44,8 +44,8 @@ class Spec:
         return f"{self.kind}{'/' + self.place if self.place else ''}:{self.split}{rows}"
 
 
-def parse(spec: str) -> Spec:
-    """The parts of a spec, with the default split filled in and paths made absolute.
+def parse(spec: str, new: bool = False) -> Spec:
+    """The parts of a spec, with the default split filled in and paths made absolute; with `new` it may be one to be made.
 
     >>> str(parse("digits")), str(parse("cifar10:test[:100]"))
     ('digits:test', 'cifar10:test[:100]')
@@ -56,7 +56,7 @@ def parse(spec: str) -> Spec:
     sliced = _SLICE.match(spec)
     if sliced:
         start, stop = (int(sliced[part]) if sliced[part] else None for part in ("start", "stop"))
-        whole = parse(sliced["spec"])
+        whole = parse(sliced["spec"], new)
         return dataclasses.replace(whole, rows=_within(whole.rows, start, stop))
     kind, _, rest = spec.partition(":")
     if kind in ("folder", "parquet"):
@@ -71,19 +71,19 @@ def parse(spec: str) -> Spec:
         return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].SPLITS, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
-    if own.is_name(spec):
+    if own.is_name(spec) and (new or own.exists(spec)):
         return Spec(_OWN, spec)
     raise _unknown(spec)
 
 
 def is_own(spec: str) -> bool:
-    """Whether a spec is a name of one's own: not of a known dataset, nor a place where images are.
+    """Whether a spec is a name of one's own, known or to be made: not of a known dataset, nor a place where images are.
 
     >>> is_own("cifar10.1-v6"), is_own("cifar10"), is_own("folder:x")
     (True, False, False)
     """
     try:
-        return parse(spec).kind == _OWN
+        return dataclasses.replace(parse(spec, new=True), place="") == Spec(_OWN)  # whole, not some rows of it
     except InputError:
         return False
 
@@ -121,13 +121,13 @@ def _absolute(path: str) -> str:
     return os.path.abspath(Path(path).expanduser())
 
 
-def canonical(spec: str) -> str:
-    """The one way to write a spec: with its split, and an absolute path.
+def canonical(spec: str, new: bool = False) -> str:
+    """The one way to write a spec: with its split, and an absolute path; with `new` it may be one to be made.
 
     >>> canonical("digits"), canonical("in1k:val[:50]"), canonical("folder:/data/dogs/../cats")
     ('digits:test', 'in1k:validation[:50]', 'folder:/data/cats')
     """
-    return str(parse(spec))
+    return str(parse(spec, new))
 
 
 def calibration_split(spec: str) -> str | None:

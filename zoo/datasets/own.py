@@ -32,10 +32,15 @@ def is_name(spec: str) -> bool:
     return _NAME.match(spec) is not None
 
 
+def exists(spec: str, home: Path | None = None) -> bool:
+    """Whether outputs on a dataset of that name were stored."""
+    return _path(spec, home).exists()
+
+
 def find(spec: str, home: Path | None = None) -> Dataset | None:
     """The dataset of that name, if outputs on it were stored."""
     path = _path(spec, home)
-    if not path.exists():
+    if not exists(spec, home):
         return None
     tensors = tensorfile.read(path).tensors
     note = _note(tensors, path)
