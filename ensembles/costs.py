@@ -46,7 +46,8 @@ def _measured(library: Library, model: int, cost: str) -> float:
     name: Name = library.names[model]
     if library.runs is None:
         raise InputError(f"cost {cost!r} is measured on models, but the library is arrays; pass figures of your own")
-    known = library.runs[str(name)].details.get(cost)
+    outputs = library.runs[str(name)]
+    known = outputs.details.get(cost) or (outputs.card and outputs.card.details.get(cost))  # told when it was imported
     if isinstance(known, (int, float)):
         return float(known)
     import zoo

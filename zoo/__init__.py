@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zoo import objectives as objectives
     from zoo.calibration import calibrate as calibrate
     from zoo.cards import Card as Card
+    from zoo.collecting import collect as collect
     from zoo.hidden import layers as layers
     from zoo.importing import import_outputs as import_outputs
     from zoo.model import Model as Model
@@ -36,6 +37,7 @@ _HOMES = {
     "availability": "registry",
     "calibrate": "calibration",
     "card": "registry",
+    "collect": "collecting",
     "import_outputs": "importing",
     "layers": "hidden",
     "list": "registry",
@@ -48,7 +50,8 @@ _HOMES = {
 _SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives", "store", "training")
 
 __all__ = [
-    "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "datasets", "import_outputs",
+    "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets",
+    "import_outputs",
     "layers", "list", "load", "objectives", "register", "run", "train", "verify",
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ def match(dataset: Dataset, classes: Sequence[str]) -> Match:
         return Match(dataset.classes, None, dataset.labels, dataset.targets)
     if not dataset.classes:
         return Match(own)
-    place = _places(dataset.classes, own)
+    place = places(dataset.classes, own)
     if place is None:
         return Match(own, None, dataset.labels, dataset.targets, dataset.classes)
     if dataset.class_subset is not None or len(place) == len(own):
@@ -47,7 +47,7 @@ def match(dataset: Dataset, classes: Sequence[str]) -> Match:
     return Match(own, None, translated, targets)
 
 
-def _places(wanted: Sequence[str], own: Sequence[str]) -> tuple[int, ...] | None:
+def places(wanted: Sequence[str], own: Sequence[str]) -> tuple[int, ...] | None:
     """Where each wanted class stands among the model's; None unless all of them do, each in a place of its own."""
     for spelling in (str, _plain, _in_words):
         known: dict[str, int | None] = {}

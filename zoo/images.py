@@ -1,20 +1,28 @@
-"""Pictures in whatever form they come, as 8-bit RGB; what cannot be one is an error that names it.
+"""Images in whatever form they come, as 8-bit RGB; what cannot be one is an error that names it.
+
+Only the formats named here are opened, whatever a file's name ends in: none that starts another program (EPS runs
+Ghostscript) or follows what the file says elsewhere. An image of more than `ZOO_MAX_PIXELS` is refused unread.
 
 Nothing is guessed: floating-point pixels have no agreed range and are refused, and a file that does not decode is an
 error with its path. What has one meaning is converted: grey and palette to RGB, CMYK to RGB, 16 bits to 8 by dividing by
 257 (so that 65535 becomes 255), an EXIF rotation is carried out, transparent pixels are laid on white as a viewer would.
 """
 
+import functools
 import io
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from zoo import limits
 from zoo.errors import InputError
+
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "AVIF", "PPM", "MPO", "JPEG2000", "DIB", "TGA", "ICO")
 
 Images: TypeAlias = (
     Any  # one or many of: PIL picture, path, uint8 array [H, W(, C)] or [N, H, W, C], uint8 tensor [(N, )C, H, W]
@@ -39,7 +47,8 @@ def pictures(images: Images) -> Iterator[Image.Image]:
 def picture(image: Any, name: str) -> Image.Image:
     """One picture as RGB; `name` is what error messages call it where it has no path."""
     if isinstance(image, Image.Image):
-        return to_rgb(image, _path_of(image) or name)
+        with _decoding(_path_of(image) or name):  # what Pillow opened it may not have read yet
+            return to_rgb(image, _path_of(image) or name)
     if isinstance(image, (str, os.PathLike)):
         return read(Path(image))
     if isinstance(image, bytes):
@@ -59,15 +68,34 @@ def read(path: Path) -> Image.Image:
 
 
 def decode(data: Any, name: str) -> Image.Image:
-    """The picture in bytes or an open file, as RGB."""
+    """The image in bytes or an open file, as RGB."""
+    most = limits.bound("ZOO_MAX_PIXELS")
+    Image.MAX_IMAGE_PIXELS = most  # Pillow's own bound, of the whole process, would come before ours
+    with _decoding(name), Image.open(io.BytesIO(data) if isinstance(data, bytes) else data, formats=_formats()) as image:
+        if image.width * image.height > most:
+            raise InputError(
+                f"{name}: {image.width} x {image.height} pixels, at most {most} are read; raise ZOO_MAX_PIXELS if need be"
+            )
+        return to_rgb(image, name)
+
+
+@contextmanager
+def _decoding(name: str) -> Iterator[None]:
+    """Whatever a decoder meets a broken image with is that image's error alone; a machine out of memory is not."""
     try:
-        with Image.open(io.BytesIO(data) if isinstance(data, bytes) else data) as image:
-            return to_rgb(image, name)
-    except InputError:
+        yield
+    except (InputError, MemoryError):
         raise
-    # Pillow's decoders meet broken files with all of these.
-    except (OSError, SyntaxError, ValueError, EOFError, IndexError, Image.DecompressionBombError) as error:
-        raise InputError(f"{name}: is not a picture that can be decoded: {error or type(error).__name__}") from error
+    except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, RuntimeError, struct.error and more
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{name}: is not an image that can be decoded: {reason}") from error
+
+
+@functools.cache
+def _formats() -> list[str]:
+    """Those of FORMATS that this Pillow was built with."""
+    Image.init()
+    return [one for one in FORMATS if one in Image.OPEN]
 
 
 def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:

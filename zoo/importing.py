@@ -1,43 +1,28 @@
-"""Outputs made elsewhere: from npz, npy, csv, parquet or safetensors files to the same `Outputs` a run gives.
-
-What the numbers are is declared, by `kind` or by the name of the array or column that holds them; it is never guessed.
-"""
+"""Outputs made elsewhere, from any file or frame people have, to the same `Outputs` a run gives."""
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from zoo import array_files
+from zoo import arrays, dataset_truth, import_sources, limits, text
 from zoo.cards import Link
-from zoo.errors import InputError, ZooError, ZooWarning
-from zoo.outputs import Kind, Outputs, Runs
+from zoo.columns import Column
+from zoo.errors import InputError, ZooWarning
+from zoo.outputs import Kind, Outputs, Runs, check_unique
+from zoo.parts import Parts, Reading, of_arrays, of_table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from zoo.datasets import Dataset
 
-_MEANINGS = {
-    "logits": ("logits", "logit"),
-    "probabilities": ("probabilities", "probability", "probs", "prob"),
-    "predictions": ("predictions", "prediction", "preds", "pred"),
-    "embeddings": ("embeddings", "embedding", "features"),
-    "labels": ("labels", "label", "y", "truth"),
-    "ids": ("ids", "id", "image_id", "filename"),
-    "classes": ("classes", "class_names"),
-    "targets": ("targets",),
-}
-_MEANING = {spelling: meaning for meaning, spellings in _MEANINGS.items() for spelling in spellings}
-_KINDS: tuple[Kind, ...] = ("logits", "probabilities", "predictions", "embeddings")
-_BESIDE = {"labels": "labels.npy", "classes": "classes.txt", "ids": "ids.txt"}
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def import_outputs(
-    path: str | Path | Sequence[str | Path],
+    source: Any,
     name: str | None = None,
     kind: Kind | None = None,
     labels: Any = None,
@@ -45,197 +30,218 @@ def import_outputs(
     ids: Any = None,
     link: Link = "softmax",
     data: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    meta: Any = None,
 ) -> Runs:
-    """Outputs from a file, from several, or from a folder of them, by name: a file's own, or that in a column `model`.
+    """Outputs from a file, several files or a folder of them, from a frame, or from arrays by name.
 
-    `.npz` and `.safetensors` files hold arrays `logits`, `probabilities` or `predictions`, and maybe `embeddings`,
-    `labels`, `ids`, `classes`; a `.npy` file holds one array, so `kind` has to say which. Tables (`.csv`, `.parquet`) have
-    one row an example with columns `id`, `label`, maybe `model`, and either `prediction`, or a column of lists
-    (`logits`, `probabilities`), or one column a class (`probabilities.cat`; without the prefix when `kind` says what
-    they are). Labels and predictions are class indices or class names.
+    Arrays (`.npz`, `.safetensors`, `.json`, a mapping) are called `logits`, `probabilities` or `predictions`, and maybe
+    `embeddings`, `labels`, `ids`, `classes`; for several models `MODEL/logits`, or just `MODEL` with `kind`. A `.npy` file
+    holds one array, so `kind` has to say which. Tables (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.feather`, a pandas or
+    polars frame, a `datasets.Dataset`) have one row per example, or per model and example with a column `model`: `id`,
+    `label`, and `prediction`, a column of lists (`logits`), or one column per class (`prob_0`, `probabilities.cat`; just
+    `cat` when `kind` says what they are). With `kind="predictions"` every other column is a model. Common names such as
+    `y_true` or `Filename` are understood; `columns` names others: `{"predictions": "guess"}`.
 
-    `labels`, `classes` and `ids` may be given here, as arrays or as files (`.npy`, or `.txt` with one entry a line), or lie
-    beside the files of a folder as `labels.npy`, `classes.txt` and `ids.txt`. `data` names the dataset; labels that no file
-    has are taken from it, by id, and columns without class names are taken to be in its order of classes.
+    Labels and predictions are class indices or class names. Classes that nobody lists are all those that occur; of listed
+    ones (`classes`, or the dataset's) an answer that is none counts as wrong: it becomes -1, and they are counted.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "a.npz")
-    >>> np.savez(file, probabilities=[[0.9, 0.1]], labels=[0], classes=["cat", "dog"])
-    >>> import_outputs(file)["a"].classes
-    ('cat', 'dog')
+    `labels`, `classes` and `ids` may be given here, as arrays or as files (`.npy`, or `.txt` with one entry per line), or
+    lie beside the files of a folder as `labels.npy`, `classes.txt` and `ids.txt`. `data` names the dataset, one of your
+    own or a known one: what the files do not say is taken from it, labels by id. `meta` is a table about the models, see
+    `zoo.metadata`.
+
+    >>> answers = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
+    >>> outputs = import_outputs(answers, name="a")["a"]
+    >>> outputs.classes, outputs.accuracy
+    (('cat', 'dog'), 0.5)
     """
-    if kind is not None and kind not in _KINDS:
-        raise InputError(f"kind {kind!r}: expected one of {', '.join(_KINDS)}")
-    files = _files(path)
-    if name is not None and len(files) > 1:
-        raise InputError(f"name {name!r} for {len(files)} files; leave it out, each file gives its own")
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"--kind {kind}: expected one of {', '.join(KINDS)}")
     given = {"labels": labels, "classes": classes, "ids": ids}
-    if isinstance(path, (str, Path)) and Path(path).is_dir():
-        beside = {key: Path(path) / file for key, file in _BESIDE.items() if (Path(path) / file).is_file()}
-        given = {key: beside.get(key) if value is None else value for key, value in given.items()}
-    shared = {key: _value(value, key) for key, value in given.items() if value is not None}
-    found: list[Outputs] = []
-    for file in files:
-        array_files.check_kind_of_file(file)
-        for called, parts in _parts(file, kind):
-            found.append(_outputs(name or called, parts | shared, kind, link, str(file)))
-    return Runs(found if data is None else _on_dataset(found, data))
+    said = import_sources.beside(source) | {key: value for key, value in given.items() if value is not None}
+    shared = {key: import_sources.value_of(value, key) for key, value in said.items()}
+    listed = None if "classes" not in shared else [str(c) for c in shared["classes"]]
+    members: list[_Member] = []
+    for where, stem, held in import_sources.held(source):
+        reading = Reading(where, kind, dict(columns or {}), listed)
+        found = list((of_arrays if isinstance(held, Mapping) else of_table)(held, reading))
+        if name is not None and (len(found) > 1 or members):
+            raise InputError(f"--name {name} for several models; leave it out, each has its own")
+        for model, parts in found:
+            called = name or model or stem
+            if called is None:
+                raise InputError(f"{where}: has no name of its own; give one with name=")
+            members.append(_member(called, where, parts | shared, kind))
+    spec, dataset = (None, None) if data is None else dataset_truth.find(data)
+    union = _classes_that_occur(members) if dataset is None or not dataset.classes else None
+    made = [_outputs(member, dataset, union, link) for member in members]
+    if spec is not None:
+        made = [dataclasses.replace(outputs, dataset=spec) for outputs in made]
+    if dataset is not None:
+        has_ids = ["ids" in member.parts for member in members]
+        made = [dataset_truth.complete(one, dataset, has) for one, has in zip(made, has_ids, strict=True)]
+    else:
+        dataset_truth.say_what_is_missing(made)
+    if meta is not None:
+        from zoo.metadata import with_cards
+
+        made = with_cards(made, meta)
+    return Runs(made)
 
 
-def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
-    if len(paths) == 1 and paths[0].is_dir():
-        usable = array_files.ARRAYS + array_files.TABLES
-        apart = set(_BESIDE.values())
-        found = sorted(p for p in paths[0].iterdir() if p.suffix.lower() in usable and p.name not in apart)
-        if not found:
-            raise InputError(f"{paths[0]}: no file that ends in {', '.join(usable)}")
-        return found
-    if not paths:
-        raise InputError("expected at least one file, found none")
-    return paths
+@dataclass(frozen=True)
+class _Member:
+    """What was read of one model, and which of it are its outputs."""
+
+    name: str
+    where: str
+    parts: Parts
+    kind: Kind
+
+    @property
+    def classes(self) -> list[str] | None:
+        return None if self.parts.get("classes") is None else [str(c) for c in self.parts["classes"]]
+
+    def positions(self, what: str, classes: Sequence[str]) -> np.ndarray:
+        """Labels or predictions as indices into `classes`; -1 for what is none of them."""
+        values = _names_or_numbers(self.parts[what], f"{self.where} {what}")
+        if values.dtype.kind == "U":
+            import pandas as pd
+
+            return pd.Index(list(classes)).get_indexer(values.astype(object)).astype(np.int64)  # type: ignore[arg-type]
+        return np.where((values >= 0) & (values < len(classes)), values, -1).astype(np.int64)
 
 
-def _value(value: Any, what: str) -> Any:
-    """An array given as such, or as a file: lines of text or a .npy file."""
-    if not isinstance(value, (str, Path)):
-        return value
-    path = Path(value)
-    if path.suffix.lower() == ".npy":
-        return array_files.read_arrays(path)[""]
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{what}: {path}: expected a .npy file or lines of text: {error}") from error
-
-
-def _parts(file: Path, kind: Kind | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, {meaning: values}) of each model in a file."""
-    if file.suffix.lower() in array_files.ARRAYS:
-        yield file.stem, _of_arrays(array_files.read_arrays(file), kind, file)
-        return
-    table = array_files.read_table(file)
-    if len(table) == 0:
-        raise InputError(f"{file}: expected at least one row, found none")
-    if "model" not in table.columns:
-        yield file.stem, _of_table(table, kind, file)
-        return
-    if table["model"].isna().any():
-        raise InputError(f"{file}: row {int(table['model'].isna().to_numpy().argmax())} has no model")
-    for called, rows in table.groupby("model", sort=False):
-        yield str(called), _of_table(rows.drop(columns="model").reset_index(drop=True), kind, file)
-
-
-def _of_arrays(arrays: dict[str, np.ndarray], kind: Kind | None, file: Path) -> dict[str, Any]:
-    parts = {_MEANING[name]: values for name, values in arrays.items() if name in _MEANING}
-    unknown = [name for name in arrays if name not in _MEANING]
-    if len(unknown) == 1 and not any(k in parts for k in _KINDS if k != "embeddings"):
-        if kind is None:
-            which = f"array {unknown[0]!r}" if unknown[0] else "the array"
-            raise InputError(f"{file}: say what {which} is: kind= (--kind) one of {', '.join(_KINDS)}")
-        return {**parts, kind: arrays[unknown[0]]}
-    if unknown:
-        warnings.warn(f"{file}: arrays of no known meaning left out: {', '.join(unknown)}", ZooWarning, stacklevel=4)
-    return parts
-
-
-def _of_table(table: "pd.DataFrame", kind: Kind | None, file: Path) -> dict[str, Any]:
-    parts: dict[str, Any] = {}
-    wide: dict[str, list[tuple[str, str]]] = {}  # kind -> [(class, column)]
-    for column in map(str, table.columns):
-        prefix, dot, rest = column.partition(".")
-        if column in _MEANING:
-            if table[column].isna().any():
-                raise InputError(f"{file}: row {int(table[column].isna().to_numpy().argmax())} has no {column}")
-            parts[_MEANING[column]] = _column(table[column], f"{file} {column}")
-        elif dot and _MEANING.get(prefix) in _KINDS:
-            wide.setdefault(_MEANING[prefix], []).append((rest, column))
-        else:
-            wide.setdefault("", []).append((column, column))
-    loose = wide.pop("", [])
-    if loose and not wide and not any(k in parts for k in _KINDS if k != "embeddings"):
-        if kind is None:
-            raise InputError(f"{file}: say what columns such as {loose[0][0]!r} are: kind= (--kind) logits or probabilities")
-        wide[kind] = loose
-    elif loose:
-        named = ", ".join(column for column, _ in loose[:5])
-        warnings.warn(f"{file}: columns of no known meaning left out: {named}", ZooWarning, stacklevel=4)
-    for meaning, columns in wide.items():
-        parts[meaning] = table[[column for _, column in columns]].to_numpy()
-        if meaning != "embeddings":
-            parts["classes"] = [name for name, _ in columns]
-    return parts
-
-
-def _column(values: "pd.Series[Any]", where: str) -> Any:
-    first = values.iloc[0]
-    if isinstance(first, (list, np.ndarray)):
-        lengths = {len(value) for value in values}
-        if len(lengths) > 1:
-            raise InputError(f"{where}: rows of different lengths ({min(lengths)} to {max(lengths)})")
-        return np.array([np.asarray(value) for value in values])
-    return values.to_numpy()
-
-
-def _outputs(name: str, parts: dict[str, Any], kind: Kind | None, link: Link, where: str) -> Outputs:
-    here = [k for k in _KINDS if k in parts]
+def _member(name: str, where: str, parts: Parts, kind: Kind | None) -> _Member:
+    here: list[Kind] = [k for k in KINDS if k in parts]
     main = [k for k in here if k != "embeddings"] or here
+    if len(main) == 2 and main[1] == "predictions":
+        main = main[:1]  # what was predicted follows from the numbers
     if kind is not None and kind not in here:
         raise InputError(f"{where}: declared as {kind}, but it holds {' and '.join(here) or 'none'}")
     if len(main) != 1 and kind is None:
-        raise InputError(f"{where}: holds {' and '.join(main) or 'no outputs'}; say which with kind= (--kind)")
-    chosen = kind or main[0]
-    classes = None if parts.get("classes") is None else [str(c) for c in parts["classes"]]
-    kept = {chosen: parts[chosen]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
-    if chosen == "predictions":
-        kept[chosen], classes = _indices(kept[chosen], classes, f"{where} predictions", parts.get("labels"))
-    given = parts.get("labels")
-    labels = None if given is None else _indices(given, classes, f"{where} labels")[0]
-    return Outputs.from_arrays(
-        name, **kept, labels=labels, ids=parts.get("ids"), classes=classes, link=link, targets=parts.get("targets")
-    )
+        raise InputError(f"{where}: holds {' and '.join(main) or 'no outputs'}; say which with --kind")
+    return _Member(name, where, parts, kind or main[0])
 
 
-def _indices(values: Any, classes: list[str] | None, where: str, others: Any = None) -> tuple[Any, list[str] | None]:
-    """Class names as indices, and the classes; whole numbers are indices already."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "OUS":
-        return array, classes
-    texts = [str(value) for value in array.tolist()]
-    if classes is None:
-        from zoo.datasets.folder import class_order
-
-        more = np.asarray([] if others is None else others)
-        classes = class_order({*texts, *(map(str, more.tolist()) if more.dtype.kind in "OUS" else ())})
-    index = {name: k for k, name in enumerate(classes)}
-    unknown = next((row for row, text in enumerate(texts) if text not in index), None)
-    if unknown is not None:
-        raise InputError(f"{where}: row {unknown} is {texts[unknown]!r}, expected one of the {len(classes)} classes")
-    return np.array([index[text] for text in texts], np.int64), classes
+def _names_or_numbers(values: Any, where: str) -> np.ndarray:
+    """Class names as texts, or class indices as int64."""
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(value, (int, np.integer)) for value in array):
+        try:
+            array = array.astype(np.int64)
+        except OverflowError as error:
+            raise InputError(f"{where}: a number beyond 64 bits, expected class indices or names") from error
+    if array.dtype.kind in "OUS" and array.ndim == 1:
+        return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.tolist()])
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        arrays.labels(array, name=where)  # says what is wrong with it
+    return array.astype(np.int64)
 
 
-def _on_dataset(found: list[Outputs], data: str) -> list[Outputs]:
-    from zoo.datasets import canonical, load
+def _classes_that_occur(members: Sequence[_Member]) -> list[str] | None:
+    """All classes that occur as labels or answers of members that list none and have no columns to count."""
+    from zoo.datasets.folder import class_order
 
-    spec = canonical(data)
-    named = [dataclasses.replace(outputs, dataset=spec) for outputs in found]
-    try:
-        dataset = load(spec)
-    except ZooError:  # not on this machine: its name is kept, and the files say all there is to say
-        return named
-    return [_with_truth(outputs, dataset) for outputs in named]
-
-
-def _with_truth(outputs: Outputs, dataset: "Dataset") -> Outputs:
-    numbered = outputs.classes == tuple(str(k) for k in range(len(outputs.classes)))
-    if numbered and len(dataset.classes) == len(outputs.classes):
-        outputs = dataclasses.replace(outputs, classes=dataset.classes)
-    row_of = {row_id: row for row, row_id in enumerate(dataset.ids)}
-    if outputs.labels is not None or dataset.labels is None or outputs.classes != dataset.classes:
-        return outputs
-    unknown = next((row_id for row_id in outputs.ids.tolist() if row_id not in row_of), None)
-    if unknown is not None:
+    names: set[str] = set()
+    highest = -1
+    where = ""
+    for member in members:
+        if member.classes is not None or member.kind in ("logits", "probabilities"):
+            continue
+        for what in ("labels", "predictions"):
+            if what in member.parts and (what != "predictions" or member.kind == what):
+                values = _names_or_numbers(member.parts[what], f"{member.where} {what}")
+                where = where or f"{member.where} {what}"
+                if values.dtype.kind == "U":
+                    names.update(values.tolist())
+                else:
+                    highest = max(highest, int(values.max(initial=-1)))
+    if names and highest >= 0:
         raise InputError(
-            f"{outputs.name}: id {unknown!r} is not one of {dataset.spec}, whose ids are like {dataset.ids[0]!r}"
+            f"{where}: some labels or predictions are class names and some are numbers; list them with --classes"
         )
-    return dataclasses.replace(outputs, labels=dataset.labels[[row_of[row_id] for row_id in outputs.ids.tolist()]])
+    limits.check_classes(max(highest, len(names) - 1), where)
+    return class_order(names) if names else [str(k) for k in range(highest + 1)] if highest >= 0 else None
+
+
+def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None, link: Link) -> Outputs:
+    parts, where = member.parts, member.where
+    width = np.shape(parts[member.kind])[1] if member.kind in ("logits", "probabilities") else None
+    of_dataset = dataset.classes if dataset is not None else ()
+    classes = member.classes
+    if width is None:
+        classes = classes or list(of_dataset) or union
+    elif (classes is None or _numbered(classes)) and len(of_dataset) == width:
+        classes = list(of_dataset)
+    check_unique(classes or (), f"{where} classes")
+    kept = {member.kind: parts[member.kind]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
+    outside = None
+    if member.kind == "predictions":
+        answers = member.positions("predictions", classes or [])
+        outside = answers < 0
+        if outside.all():
+            example = np.asarray(parts["predictions"]).tolist()[0]
+            raise InputError(
+                f"{where}: no answer of {member.name} is one of the {len(classes or [])} classes; found {example!r}, "
+                f"expected an index or a name such as {(classes or ['none'])[0]!r}"
+            )
+        kept["predictions"] = np.where(outside, 0, answers)
+    ids = parts.get("ids")
+    ids = None if ids is None else [str(i) for i in np.asarray(ids).tolist()]
+    text.check_storable([member.name, *(ids or ()), *(classes or ())], where)
+    labels = _labels(member, classes, width)
+    try:
+        outputs = Outputs.from_arrays(
+            member.name, **kept, labels=labels, ids=ids, classes=classes, link=link, targets=parts.get("targets")
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if outside is None:
+        _check_beside(member, outputs)
+        return outputs
+    if outside.any():
+        row = int(outside.argmax())
+        warnings.warn(
+            f"{member.name}: {int(outside.sum())} of {len(outside)} answers are none of the {len(classes or [])} classes "
+            f"and count as wrong, e.g. {np.asarray(parts['predictions']).tolist()[row]!r} in row {row}",
+            ZooWarning,
+            stacklevel=3,
+        )
+    return dataclasses.replace(outputs, values=Column([answers]))
+
+
+def _labels(member: _Member, classes: Sequence[str] | None, width: int | None) -> np.ndarray | None:
+    if "labels" not in member.parts:
+        return None
+    where = f"{member.where} labels"
+    values = _names_or_numbers(member.parts["labels"], where)
+    if values.dtype.kind != "U":
+        return values
+    if classes is None:
+        raise InputError(
+            f"{where}: are names such as {str(values[0])!r}, but the {width} columns have none; list them with --classes"
+        )
+    found = member.positions("labels", classes)
+    if (found < 0).any():
+        row = int((found < 0).argmax())
+        raise InputError(f"{where}: row {row} is {str(values[row])!r}, expected one of the {len(classes)} classes")
+    return found
+
+
+def _check_beside(member: _Member, outputs: Outputs) -> None:
+    """Say so where predictions that stand beside logits or probabilities are others."""
+    if "predictions" in member.parts and np.ndim(member.parts["predictions"]) == 1:
+        differ = member.positions("predictions", outputs.classes) != outputs.predictions()
+        if differ.any():
+            warnings.warn(
+                f"{member.where}: the predictions of {member.name} differ from the highest {member.kind} in "
+                f"{int(differ.sum())} of {len(differ)} rows, first row {int(differ.argmax())}; the {member.kind} are used",
+                ZooWarning,
+                stacklevel=4,
+            )
+
+
+def _numbered(classes: Sequence[str]) -> bool:
+    return list(classes) == [str(k) for k in range(len(classes))]

@@ -46,7 +46,7 @@ def test_run_prints_a_table_and_says_where_things_are(zoo, zoo_home):
     [
         (("run", "timm:test_vit", "--data", "digitz"), 2, "unknown dataset 'digitz'; did you mean digits?"),
         (("run", "no-such-model", "--data", "digits"), 2, "unknown model 'no-such-model'"),
-        (("run", "timm:test_vit", "--random", "--data", "folder:/nowhere"), 1, "/nowhere is not a folder"),
+        (("run", "timm:test_vit", "--random", "--data", "folder:/nowhere"), 2, "/nowhere is not a folder"),
         (("run", "timm:test_vit", "--random", "--data", "digits", "--precision", "int8"), 2, "precision 'int8'"),
         (("run", "timm:test_vit", "--random", "--data", "digits", "--device", "cuda:9"), 2, "'cuda:9' is not here"),
         (("import", "absent.npz"), 2, "absent.npz: there is no such file"),

@@ -126,11 +126,17 @@ class TestSpecs:
             ("hf:a/b:train[:7]", "hf:a/b:train[:7]"),
             ("folder:/x/../y", "folder:/y"),
             ("digits:test[3:]", "digits:test[3:]"),
+            ("digits:test[100:200][:10]", "digits:test[100:110]"),
+            ("digits[5:][2:4]", "digits:test[7:9]"),
+            ("digits[:5][3:90]", "digits:test[3:5]"),
+            ("folder:/x:val", "folder:/x:validation"),
+            ("cifar10.1-v6", "cifar10.1-v6"),
+            ("mine:dev[:5]", "mine:dev[:5]"),
         ],
     )
     def test_one_way_to_write_each(self, spec, canonical):
-        assert datasets.canonical(spec) == canonical
-        assert datasets.canonical(canonical) == canonical
+        assert datasets.canonical(spec, new=True) == canonical
+        assert datasets.canonical(canonical, new=True) == canonical
 
     @pytest.mark.parametrize(
         ("spec", "message"),
@@ -144,6 +150,8 @@ class TestSpecs:
             ("in-c/fuzz/1", "no corruption 'fuzz'"),
             ("in-a/x", "expected in-a"),
             ("folder:", "expected folder:PATH"),
+            ("folder:/caf\udce9", "is not UTF-8; rename it"),
+            ("digits[3:5][2:]", "no rows left of 602"),
             ("hf:../../etc", "not the name of a hub repository"),
         ],
     )
@@ -200,8 +208,52 @@ class TestFolders:
             (tmp_path / "d/cat").mkdir(parents=True)
         elif case == "file":
             (tmp_path / "d").write_text("")
-        message = {"mixed": "both pictures", "empty": "no pictures"}.get(case, "is not a folder")
+        message = {"mixed": "both images", "empty": "no images"}.get(case, "is not a folder")
         with pytest.raises(ZooError, match=message):
+            datasets.load(f"folder:{tmp_path / 'd'}")
+
+    def test_splits_inside_are_not_classes(self, tmp_path):
+        for split, classes in (("train", ("cat", "dog", "owl")), ("Val", ("dog", "cat")), ("test", ("owl",))):
+            save_pictures(tmp_path / "d" / split, 2, classes=classes)
+        spec = f"folder:{tmp_path / 'd'}"
+        assert datasets.canonical(spec) == f"{spec}:test"
+        test = datasets.load(spec)
+        assert (test.spec, test.classes, test.ids) == (f"{spec}:test", ("cat", "dog", "owl"), ["owl/0.png", "owl/1.png"])
+        assert test.labels.tolist() == [2, 2]
+        assert datasets.load(f"{spec}:dev").ids == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
+        assert datasets.load(f"{spec}:train[:1]")[0].size == (12, 9)
+        shutil.rmtree(tmp_path / "d/test")
+        assert datasets.load(spec).spec == f"{spec}:validation"
+        with pytest.raises(InputError, match=r"no test split in .*; found Val, train"):
+            datasets.load(f"{spec}:test")
+
+    def test_what_may_be_splits_or_classes_is_refused(self, tmp_path):
+        save_pictures(tmp_path / "a", 1, classes=("train", "test"))
+        spec = f"folder:{tmp_path / 'a'}"
+        with pytest.raises(InputError, match=r"test, train in .* may be splits without classes, or classes; name a split"):
+            datasets.load(spec)
+        assert (datasets.load(f"{spec}:test").ids, datasets.load(f"{spec}:test").labels) == (["0.png"], None)
+        save_pictures(tmp_path / "b/train", 1)
+        save_pictures(tmp_path / "b", 1, classes=("extra",))
+        with pytest.raises(InputError, match="train looks like a split and extra does not"):
+            datasets.load(f"folder:{tmp_path / 'b'}")
+        save_pictures(tmp_path / "c/val", 1)
+        save_pictures(tmp_path / "c/valid", 1)
+        with pytest.raises(InputError, match="both val and valid are its validation split"):
+            datasets.load(f"folder:{tmp_path / 'c'}")
+        save_pictures(tmp_path / "vehicles", 1, classes=("car", "train"))  # a train is also a vehicle
+        assert datasets.load(f"folder:{tmp_path / 'vehicles'}").classes == ("car", "train")
+
+    @pytest.mark.parametrize("place", [b"caf\xe9/0.png", b"cat/\xff.png"])
+    def test_names_that_are_not_utf8_are_refused_before_any_work(self, tmp_path, place):
+        path = os.path.join(os.fsencode(tmp_path), b"d", place)
+        os.makedirs(os.path.dirname(path))
+        try:
+            with open(path, "wb") as file:
+                file.write(png(1))
+        except OSError:
+            pytest.skip("this file system takes UTF-8 alone")
+        with pytest.raises(InputError, match=r"udc?[ef]. is not UTF-8; rename it|is not UTF-8; rename it"):
             datasets.load(f"folder:{tmp_path / 'd'}")
 
     def test_an_undecodable_picture_says_which(self, tmp_path):
@@ -303,6 +355,36 @@ class TestTables:
         pq.write_table(pa.table({"img": [png(8)]}), tmp_path / "y.parquet")
         assert datasets.load(f"parquet:{tmp_path / 'y.parquet'}")[0].getpixel((0, 0)) == (8, 8, 8)
 
+    @pytest.mark.parametrize("path", ["/etc/hostname", "../outside.png", "/dev/zero", "link.png", "absent.png", "a\0b"])
+    def test_images_are_read_from_beside_the_table_alone(self, tmp_path, path):
+        (tmp_path / "outside.png").write_bytes(png(1))
+        (tmp_path / "d").mkdir()
+        (tmp_path / "d/link.png").symlink_to(tmp_path / "outside.png")
+        pq.write_table(pa.table({"image": [{"bytes": None, "path": path}]}), tmp_path / "d/x.parquet")
+        with pytest.raises(datasets.Undecodable, match=r"row 0: its image .* (lies outside of|is not a file)"):
+            datasets.load(f"parquet:{tmp_path / 'd/x.parquet'}")[0]
+
+    def test_a_label_beyond_reason(self, tmp_path):
+        write_parquet(tmp_path / "x.parquet", count=2, label=[0, 2**40])
+        with pytest.raises(InputError, match=r"label 1099511627776 asks for .* ZOO_MAX_CLASSES"):
+            datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
+
+    def test_damaged_tables_end_in_one_sentence(self, tmp_path):
+        path = tmp_path / "x.parquet"
+        write_parquet(path, count=5, label=[0, 1, 0, 1, 0])
+        whole = path.read_bytes()
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            data = bytearray(whole)
+            for place in rng.integers(0, len(data), 2):
+                data[place] ^= 1 << int(rng.integers(8))
+            path.write_bytes(data)
+            try:
+                for index in range(len(dataset := datasets.load(f"parquet:{path}"))):
+                    dataset[index]
+            except ZooError as error:
+                assert "x.parquet" in str(error) or isinstance(error, datasets.Undecodable)  # noqa: PT017
+
     def test_a_row_without_a_picture_is_undecodable(self, tmp_path):
         pq.write_table(pa.table({"image": pa.array([None], pa.binary())}), tmp_path / "x.parquet")
         with pytest.raises(datasets.Undecodable, match="row 0"):
@@ -330,7 +412,7 @@ class TestTables:
 
     def test_files_that_are_refused(self, tmp_path):
         (tmp_path / "x.parquet").write_bytes(b"not parquet")
-        with pytest.raises(ZooError, match=r"x\.parquet is not a parquet file"):
+        with pytest.raises(ZooError, match=r"x\.parquet: not a readable parquet file"):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
         with pytest.raises(ZooError, match="no parquet file at"):
             datasets.load(f"parquet:{tmp_path / 'absent.parquet'}")

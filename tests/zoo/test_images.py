@@ -105,7 +105,8 @@ def test_absent_files_and_folders_are_named(tmp_path: Path) -> None:
 
 def test_a_picture_that_claims_to_be_enormous_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(Image.new("RGB", (100, 100)), tmp_path / "bomb.png")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)  # put back afterwards
+    monkeypatch.setenv("ZOO_MAX_PIXELS", "1000")
     with pytest.raises(InputError, match=r"bomb\.png.*decompression bomb"):
         images.read(path)
 
@@ -164,3 +165,78 @@ def test_what_is_no_picture_at_all() -> None:
         list(images.pictures([np.zeros((2, 2), np.uint8), 3]))
     with pytest.raises(InputError, match="found int"):
         list(images.pictures(7))
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".eps", ".jpg"])
+def test_a_format_that_runs_another_program_is_never_opened(tmp_path: Path, suffix: str, monkeypatch) -> None:
+    """Pillow knows an EPS by its content, whatever it is called, and gives it to Ghostscript."""
+    from PIL import EpsImagePlugin
+
+    def started(*arguments: object, **options: object) -> None:
+        raise AssertionError("Ghostscript was started")
+
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", started)
+    (tmp_path / f"trap{suffix}").write_bytes(EPS)
+    with Image.open(io.BytesIO(EPS)) as opened:
+        assert opened.format == "EPS"  # the trap is one
+    with pytest.raises(InputError, match="is not an image that can be decoded"):
+        images.read(tmp_path / f"trap{suffix}")
+
+
+@pytest.mark.parametrize("form", images.FORMATS)
+def test_every_format_named_is_read(tmp_path: Path, form: str) -> None:
+    Image.init()
+    if form not in Image.SAVE:
+        pytest.skip(f"this Pillow cannot write {form}")
+    path = tmp_path / "image"
+    Image.new("RGB", (16, 16), (200, 200, 200)).save(path, form)
+    assert np.allclose(first_pixel(images.read(path)), (200, 200, 200), atol=6)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ZeroDivisionError, KeyError, OverflowError, RecursionError])
+def test_any_error_of_a_decoder_is_that_images(error: type[Exception], monkeypatch) -> None:
+    def fails(image: Image.Image) -> None:
+        raise error("decoder")
+
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(buffer, "PNG")
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", fails)
+    with pytest.raises(InputError, match=r"image 7: is not an image .*decoder"):
+        images.decode(buffer.getvalue(), "image 7")
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "AVIF", "JPEG2000", "ICO", "TGA"])
+def test_damaged_images_are_read_or_refused_by_name(form: str) -> None:
+    Image.init()
+    if form not in Image.SAVE:
+        pytest.skip(f"this Pillow cannot write {form}")
+    rng = np.random.default_rng(0)
+    buffer = io.BytesIO()
+    Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8)).save(buffer, form)
+    for _ in range(100):
+        data = bytearray(buffer.getvalue())
+        for place in rng.integers(0, len(data), 3):
+            data[place] = rng.integers(256)
+        try:
+            images.decode(bytes(data[: int(rng.integers(1, len(data) + 1))]), "bad one")
+        except InputError as error:
+            assert str(error).startswith("bad one: ")  # noqa: PT017
+
+
+def test_a_decompression_bomb_is_refused_unread(monkeypatch) -> None:
+    monkeypatch.setenv("ZOO_MAX_PIXELS", "10000")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)  # put back afterwards
+    for side, refused in ((100, False), (120, True), (1000, True)):
+        buffer = io.BytesIO()
+        Image.new("L", (side, side)).save(buffer, "PNG")
+        if refused:
+            with pytest.raises(InputError, match=r"bomb: .*pixels"):
+                images.decode(buffer.getvalue(), "bomb")
+        else:
+            assert images.decode(buffer.getvalue(), "bomb").size == (side, side)
+    monkeypatch.setenv("ZOO_MAX_PIXELS", "many")
+    with pytest.raises(InputError, match="ZOO_MAX_PIXELS: expected a whole number, found 'many'"):
+        images.decode(b"", "x")

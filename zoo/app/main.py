@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from zoo.app import catalogue, comparing, ensembling, features, probing, reporting, running, training
+from zoo.app import catalogue, comparing, ensembling, features, housekeeping, pairs, probing, reporting, running, training
 from zoo.app.printing import warnings_as_notes
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -42,13 +42,14 @@ def before_any_command(context: typer.Context) -> None:
     context.with_resource(warnings_as_notes())
 
 
-for group in (catalogue, training, running, comparing, ensembling, probing, features, reporting):
+for group in (catalogue, training, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping):
     group.register(app)
 
 
 def main() -> None:
     """Run a command; a user's mistake ends in a short message on standard error, exit code 2, a failure in exit code 1."""
     from zoo.errors import ZooError
+    from zoo.text import as_text
 
     code: str | int | None = 0
     try:
@@ -58,12 +59,13 @@ def main() -> None:
     except (ZooError, OSError, MemoryError) as error:
         if os.environ.get("ZOO_DEBUG"):
             raise
-        print(f"zoo: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
-        code = getattr(error, "exit_code", 1)
+        print(f"zoo: {as_text(' '.join(str(error).split())) or type(error).__name__}", file=sys.stderr)
+        absent = isinstance(error, (FileNotFoundError, NotADirectoryError))  # a mistyped path is a user's mistake
+        code = getattr(error, "exit_code", 2 if absent else 1)
     except Exception as error:
         if os.environ.get("ZOO_DEBUG"):
             raise
-        reason = " ".join(str(error).split())
+        reason = as_text(" ".join(str(error).split()))
         print(f"zoo: unexpected {type(error).__name__}: {reason} (ZOO_DEBUG=1 shows where)", file=sys.stderr)
         code = 1
     if code == INTERRUPTED:

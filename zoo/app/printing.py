@@ -12,12 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
+from zoo.text import as_text
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def note(text: str) -> None:
     """A line about what is going on, on standard error so that standard output stays the result."""
-    print(text, file=sys.stderr, flush=True)
+    print("\n".join(map(as_text, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -70,15 +72,17 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     rows = list(rows)
     columns = list(columns or (rows[0] if rows else []))
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for column in columns:
         numeric = any(isinstance(row.get(column), (int, float)) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(as_text(column)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(cell(row.get(column)) for column in columns))
+        # as Text, since a name may hold what Rich would take for its markup
+        table.add_row(*(Text(as_text(cell(row.get(column)))) for column in columns))
     Console(highlight=False).print(table)
 
 

@@ -55,25 +55,40 @@ def run(
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="npz, npy, csv, parquet or safetensors files, or a folder.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="csv, tsv, json, jsonl, parquet, feather, npz, npy, safetensors; or a folder.")
+    ],
     kind: Annotated[str | None, typer.Option(help="logits, probabilities, predictions or embeddings.")] = None,
     name: Annotated[str | None, typer.Option(help="The model's name; by default the file's.")] = None,
-    data: Annotated[str | None, typer.Option(help="The dataset these are outputs on.")] = None,
+    data: Annotated[str | None, typer.Option(help="The dataset these are outputs on: known, or a name of your own.")] = None,
     labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one a line.")] = None,
     classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one a line.")] = None,
     ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one a line.")] = None,
     link: Annotated[str, typer.Option(help="softmax or sigmoid: from logits to probabilities.")] = "softmax",
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="MEANING=NAME", help="Columns by unusual names: labels=answer, ids=key, ...")
+    ] = None,
+    meta: Annotated[Path | None, typer.Option(help="A table about the models: model, family, params, ...")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put outputs of the same name aside.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Bring in outputs made elsewhere, so that the other commands find them by name.
 
     [dim]zoo import mine.npz --kind logits --data cifar10:test[/dim]
+
+    [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
     """
+    from zoo.datasets import is_own, own
+    from zoo.datasets.listing import list_datasets
+    from zoo.errors import InputError
     from zoo.importing import import_outputs
+    from zoo.names import near
     from zoo.outputs import Runs
     from zoo.store import save
 
+    pairs = [text.partition("=")[::2] for text in column or ()]
+    if not all(name for _, name in pairs):
+        raise InputError("--column: expected MEANING=NAME, e.g. labels=answer")
     found = import_outputs(
         list(files) if len(files) > 1 else files[0],
         name=name,
@@ -83,8 +98,14 @@ def import_(
         ids=ids,
         link=link,  # type: ignore[arg-type]
         data=data,
+        columns=dict(pairs),
+        meta=meta,
     )
+    is_new = data is not None and is_own(data) and not own.exists(data)
     _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
+    if is_new:
+        known = [listed.name for listed in list_datasets() if listed.name != data]
+        note(f"{data} is a new dataset of your own, known by these outputs{near(str(data), known)}")
 
 
 def verify(

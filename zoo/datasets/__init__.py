@@ -5,8 +5,9 @@ from zoo.datasets.dataset import Metric as Metric
 from zoo.datasets.known import KNOWN as KNOWN
 from zoo.datasets.loading import calibration_split as calibration_split
 from zoo.datasets.loading import canonical as canonical
+from zoo.datasets.loading import is_own as is_own
 from zoo.datasets.loading import load as load
 from zoo.datasets.loading import training_split as training_split
 from zoo.datasets.pictures import Undecodable as Undecodable
 
-__all__ = ["KNOWN", "Dataset", "Undecodable", "calibration_split", "canonical", "load", "training_split"]
+__all__ = ["KNOWN", "Dataset", "Undecodable", "calibration_split", "canonical", "is_own", "load", "training_split"]

@@ -9,6 +9,7 @@ from PIL import Image
 
 from zoo import files
 from zoo.errors import InputError
+from zoo.text import check_storable
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
 
@@ -36,6 +37,7 @@ class Dataset:
     rows: np.ndarray | None = field(default=None, repr=False)  # of the source, where some rows were selected
 
     def __post_init__(self) -> None:
+        check_storable([*self.ids, *self.classes], self.spec)
         if self.labels is not None and len(self.labels) != len(self.ids):
             raise InputError(f"{self.spec}: {len(self.labels)} labels for {len(self.ids)} pictures")
         if self.labels is not None and len(self.labels):

@@ -55,19 +55,20 @@ def check_reachable(repo: str, spec: str) -> None:
     """An error, within a second and before the slow library is imported, if the repository is neither here nor reachable."""
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo):
         raise InputError(f"{spec}: {repo!r} is not the name of a hub repository; expected hf:OWNER/NAME[:split]")
-    if any(folder.exists() for folder in _cached(repo)):
+    if any(folder.exists() for folder in cached(repo)):
         return
     offline = [name for name in _OFFLINE if os.environ.get(name, "0").lower() not in ("", "0", "false", "no")]
     reason = f"{offline[0]} is set" if offline else "" if _answers() else "the hub does not answer"
     if reason:
-        searched = ", ".join(str(folder) for folder in _cached(repo))
+        searched = ", ".join(str(folder) for folder in cached(repo))
         raise ZooError(
             f"{spec}: {repo} is not in the Hugging Face cache ({searched}) and {reason}; download it where there is a "
             f"network (`hf download --repo-type dataset {repo}`), or put it into a folder named by ZOO_DATA"
         )
 
 
-def _cached(repo: str) -> list[Path]:
+def cached(repo: str) -> list[Path]:
+    """Where the hub's libraries would keep a repository on this machine."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
@@ -86,4 +87,4 @@ def _answers() -> bool:
 
 def _picture(table: Any, column: str, row: int) -> Image.Image:
     value = table[row][column]
-    return tables.picture(value, row, Path())
+    return tables.picture(value, row, None)

@@ -1,81 +1,133 @@
-"""From a spec string to a dataset: `digits[:split]`, `NAME[:split]`, `folder:PATH`, `parquet:PATH`, `hf:REPO[:split]`.
+"""From a spec string to a dataset: `digits[:split]`, `NAME[:split]`, `folder:PATH[:split]`, `parquet:PATH`,
+`hf:REPO[:split]`, or a name of one's own, of which there are outputs alone.
 
-Any spec may end in `[start:stop]`, the rows from `start` up to `stop`, e.g. `cifar10:test[:5000]`.
+Any spec may end in `[start:stop]`, the rows from `start` up to `stop`, e.g. `cifar10:test[:5000]`; a second such part
+counts within the first.
 """
 
 import dataclasses
 import os
 import re
 from pathlib import Path
+from typing import TypeAlias
 
 from zoo import settings
-from zoo.datasets import digits, folder, holes, hub, label_sets, parquet, published, rotated
+from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 from zoo.names import near
+from zoo.text import check_storable
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
-_EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
+EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
+_OWN = "own"
+_Rows: TypeAlias = tuple[int | None, int | None]
 _ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """A parsed spec: `kind` is `digits`, a known name, `folder`, `parquet` or `hf`."""
+    """A parsed spec: `kind` is `digits`, a known name, `folder`, `parquet`, `hf` or `own`."""
 
     kind: str
-    place: str = ""  # path, repository, or the further parts of a known name
+    place: str = ""  # path, repository, the further parts of a known name, or a name of one's own
     split: str = ""
-    rows: tuple[int | None, int | None] | None = None
+    rows: _Rows | None = None
 
     def __str__(self) -> str:
         rows = "" if self.rows is None else f"[{':'.join('' if row is None else str(row) for row in self.rows)}]"
-        if self.kind in ("folder", "parquet"):
-            return f"{self.kind}:{self.place}{rows}"
-        if self.kind == "hf":
-            return f"hf:{self.place}:{self.split}{rows}"
+        if self.kind == _OWN:
+            return f"{self.place}{rows}"
+        if self.kind in ("folder", "parquet", "hf"):
+            return f"{self.kind}:{self.place}{':' + self.split if self.split else ''}{rows}"
         return f"{self.kind}{'/' + self.place if self.place else ''}:{self.split}{rows}"
 
 
-def parse(spec: str) -> Spec:
-    """The parts of a spec, with the default split filled in and paths made absolute.
+def parse(spec: str, new: bool = False) -> Spec:
+    """The parts of a spec, with the default split filled in and paths made absolute; with `new` it may be one to be made.
 
     >>> str(parse("digits")), str(parse("cifar10:test[:100]"))
     ('digits:test', 'cifar10:test[:100]')
     """
     if not isinstance(spec, str) or not spec or "\0" in spec:
         raise InputError(f"dataset {spec!r}: expected a spec such as digits:test, cifar10 or folder:PATH")
+    check_storable([spec], "dataset")
     sliced = _SLICE.match(spec)
     if sliced:
         start, stop = (int(sliced[part]) if sliced[part] else None for part in ("start", "stop"))
-        return dataclasses.replace(parse(sliced["spec"]), rows=(start, stop))
+        whole = parse(sliced["spec"], new)
+        return dataclasses.replace(whole, rows=_within(whole.rows, start, stop))
     kind, _, rest = spec.partition(":")
     if kind in ("folder", "parquet"):
         if not rest:
             raise InputError(f"dataset {spec!r}: expected {kind}:PATH")
-        return Spec(kind, os.path.abspath(Path(rest).expanduser()))
+        return _folder_spec(rest, spec) if kind == "folder" else Spec(kind, _absolute(rest))
     if kind == "hf":
         repo, _, split = rest.partition(":")
         return Spec("hf", repo, split or "test")
     name, _, place = kind.partition("/")
-    if name in _EMBEDDED and not place:
-        return Spec(name, split=_split(rest or "test", dict.fromkeys(_EMBEDDED[name].SPLITS, ""), spec))
+    if name in EMBEDDED and not place:
+        return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].SPLITS, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
-    raise UnknownName(
-        f"unknown dataset {spec!r}{near(name, [*_EMBEDDED, *KNOWN]) or ';'} expected digits, {', '.join(KNOWN)}, "
-        "folder:PATH, parquet:PATH or hf:REPO[:split]"
+    if own.is_name(spec) and (new or own.exists(spec)):
+        return Spec(_OWN, spec)
+    raise _unknown(spec)
+
+
+def is_own(spec: str) -> bool:
+    """Whether a spec is a name of one's own, known or to be made: not of a known dataset, nor a place where images are.
+
+    >>> is_own("cifar10.1-v6"), is_own("cifar10"), is_own("folder:x")
+    (True, False, False)
+    """
+    try:
+        return dataclasses.replace(parse(spec, new=True), place="") == Spec(_OWN)  # whole, not some rows of it
+    except InputError:
+        return False
+
+
+def _unknown(spec: str) -> UnknownName:
+    known = [*EMBEDDED, *KNOWN, *own.specs()]
+    return UnknownName(
+        f"unknown dataset {spec!r}{near(spec.partition(':')[0].partition('/')[0], known) or ';'} expected "
+        f"{', '.join(known)}, folder:PATH, parquet:PATH or hf:REPO[:split]; `zoo import --data {spec}` makes one of outputs"
     )
 
 
-def canonical(spec: str) -> str:
-    """The one way to write a spec: with its split, and an absolute path.
+def _within(rows: _Rows | None, start: int | None, stop: int | None) -> _Rows:
+    """The part from `start` up to `stop` of a part.
+
+    >>> _within((100, 200), None, 10), _within((100, 105), 2, None)
+    ((100, 110), (102, 105))
+    """
+    if rows is None:
+        return start, stop
+    first = (rows[0] or 0) + (start or 0)
+    ends = [end for end in (rows[1], None if stop is None else (rows[0] or 0) + stop) if end is not None]
+    return first, max(first, min(ends)) if ends else None
+
+
+def _folder_spec(rest: str, spec: str) -> Spec:
+    """A folder, with the split that was named, or the one to report on where it holds splits."""
+    path, _, word = rest.rpartition(":")
+    split = folder.split_named(word) if path else None
+    place = _absolute(path if split else rest)
+    return Spec("folder", place, split or next(iter(folder.splits(Path(place), spec)), ""))
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(Path(path).expanduser())
+
+
+def canonical(spec: str, new: bool = False) -> str:
+    """The one way to write a spec: with its split, and an absolute path; with `new` it may be one to be made.
 
     >>> canonical("digits"), canonical("in1k:val[:50]"), canonical("folder:/data/dogs/../cats")
     ('digits:test', 'in1k:validation[:50]', 'folder:/data/cats')
     """
-    return str(parse(spec))
+    return str(parse(spec, new))
 
 
 def calibration_split(spec: str) -> str | None:
@@ -85,7 +137,7 @@ def calibration_split(spec: str) -> str | None:
     ('digits:calibration', None)
     """
     parsed = parse(spec)
-    if parsed.kind in _EMBEDDED and parsed.split == "test" and "calibration" in _EMBEDDED[parsed.kind].SPLITS:
+    if parsed.kind in EMBEDDED and parsed.split == "test" and "calibration" in EMBEDDED[parsed.kind].SPLITS:
         return str(Spec(parsed.kind, split="calibration"))
     return None
 
@@ -97,8 +149,8 @@ def training_split(spec: str) -> str | None:
     ('cifar10:train', 'digits:train', None)
     """
     parsed = parse(spec)
-    if parsed.kind in _EMBEDDED:
-        return str(Spec(parsed.kind if "train" in _EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
+    if parsed.kind in EMBEDDED:
+        return str(Spec(parsed.kind if "train" in EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
     if parsed.kind in KNOWN and "train" in KNOWN[parsed.kind].splits:
         return str(dataclasses.replace(parsed, split="train", rows=None))
     return None
@@ -124,14 +176,21 @@ def load(spec: "str | Dataset") -> Dataset:
 
 
 def _load(spec: Spec) -> Dataset:
-    if spec.kind in _EMBEDDED:
-        return _EMBEDDED[spec.kind].load(spec.split)
+    if spec.kind in EMBEDDED:
+        return EMBEDDED[spec.kind].load(spec.split)
     if spec.kind == "folder":
+        if spec.split:
+            return _with_label_set(folder.load_split(Path(spec.place), spec.split, str(spec)))
         return _with_label_set(folder.load(Path(spec.place), str(spec)))
     if spec.kind == "parquet":
         return _with_label_set(parquet.load(parquet.expand(Path(spec.place), str(spec)), str(spec)))
     if spec.kind == "hf":
         return _with_label_set(hub.load(spec.place, spec.split, str(spec)))
+    if spec.kind == _OWN:
+        found = own.find(spec.place)
+        if found is None:
+            raise _unknown(spec.place)
+        return found
     known = KNOWN[spec.kind]
     dataset = _local(spec, known) or _from_hub(spec, known)
     if known.label_set == label_sets.IMAGENET:

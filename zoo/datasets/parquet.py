@@ -12,22 +12,15 @@ from PIL import Image
 
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
-from zoo.errors import CorruptFile, InputError, ZooError
+from zoo.errors import InputError
+from zoo.foreign_files import check_unpacked, reading
 
 IN_MEMORY = 2**29  # bytes of pictures; of larger files only a few row groups are kept
 
 
 def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     """The rows of one or more files, in order; ids are row numbers. Class names come from the file where it has them."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        opened = [pq.ParquetFile(path) for path in paths]
-    except OSError as error:
-        raise ZooError(f"{spec}: {error.filename or paths[0]} cannot be read: {error.strerror or error}") from error
-    except pa.ArrowInvalid as error:
-        raise CorruptFile(f"{spec}: {paths[0]} is not a parquet file: {error}") from error
+    opened = [_opened(path) for path in paths]
     found = list(opened[0].schema_arrow.names)
     image_column = tables.find(found, tables.IMAGE_NAMES)
     if image_column is None:
@@ -35,7 +28,10 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     label_column = tables.find(found, tables.LABEL_NAMES)
     truth = tables.Truth()
     if label_column is not None:
-        values = [value for file in opened for value in file.read([label_column])[label_column].to_pylist()]
+        values: list[Any] = []
+        for path, file in zip(paths, opened, strict=True):
+            with reading(path, "parquet file"):
+                values += file.read([label_column])[label_column].to_pylist()
         truth = tables.truth(values, _class_names(opened[0].schema_arrow.metadata, label_column), f"{spec} {label_column}")
     rows = sum(file.metadata.num_rows for file in opened)
     folder = paths[0].parent
@@ -58,7 +54,7 @@ def expand(path: Path, spec: str) -> list[Path]:
     pattern = path / "*.parquet" if path.is_dir() else path
     found = sorted(Path(match) for match in glob.glob(str(pattern)))
     if not found:
-        raise ZooError(f"{spec}: no parquet file at {path}; expected a file, a folder of them or a pattern")
+        raise InputError(f"{spec}: no parquet file at {path}; expected a file, a folder of them or a pattern")
     return found
 
 
@@ -77,14 +73,13 @@ class _Rows:
     def __call__(self, row: int) -> Image.Image:
         group = int(np.searchsorted(self._ends, row, side="right"))
         start = int(self._ends[group - 1]) if group else 0
-        value = self._group(group)[row - start].as_py()
+        with reading(self.paths[self._groups[group][0]], "parquet file"):
+            value = self._group(group)[row - start].as_py()
         return tables.picture(value, row, self.paths[0].parent)
 
     @functools.cached_property
     def _files(self) -> list[Any]:
-        import pyarrow.parquet as pq
-
-        return [pq.ParquetFile(path, pre_buffer=False) for path in self.paths]
+        return [_opened(path, pre_buffer=False) for path in self.paths]
 
     @functools.cached_property
     def _groups(self) -> list[tuple[int, int, int]]:
@@ -107,7 +102,17 @@ class _Rows:
 
     def _read_group(self, index: int) -> Any:
         number, group, _ = self._groups[index]
-        return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
+        with reading(self.paths[number], "parquet file"):
+            return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
+
+
+def _opened(path: Path, **options: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    with reading(path, "parquet file"):
+        file = pq.ParquetFile(path, **options)
+        check_unpacked(path, file.metadata.num_rows)
+        return file
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> list[str] | None:

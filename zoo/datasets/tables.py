@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from zoo import limits
 from zoo.datasets import pictures
 from zoo.datasets.folder import class_order
 from zoo.errors import InputError
@@ -34,16 +35,28 @@ def find(columns: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((name for name in usual if name in columns), None)
 
 
-def picture(value: Any, row: int, folder: Path) -> Image.Image:
-    """The picture in a cell: bytes, a path relative to `folder`, or the hub's `{bytes, path}`."""
+def picture(value: Any, row: int, folder: Path | None) -> Image.Image:
+    """The picture in a cell: bytes, a path inside `folder`, or the hub's `{bytes, path}`."""
     if isinstance(value, dict):
         data = value.get("bytes")
         value = data if data is not None else value.get("path")
     if isinstance(value, str):
-        return pictures.read(folder / value)
+        return pictures.read(_inside(folder, value, row))
     if not isinstance(value, bytes):
         raise pictures.Undecodable(f"row {row}: no picture in it")
     return pictures.decode(value, f"row {row}")
+
+
+def _inside(folder: Path | None, value: str, row: int) -> Path:
+    """The file a row names: beside its table, or, of a table that `datasets` prepared, where that library put it."""
+    if "\0" in value:
+        raise pictures.Undecodable(f"row {row}: its image {value!r} is not a file")
+    path = Path(value) if folder is None else folder / value
+    if folder is not None and (Path(value).is_absolute() or not path.resolve().is_relative_to(folder.resolve())):
+        raise pictures.Undecodable(f"row {row}: its image {value!r} lies outside of {folder}; expected a path inside")
+    if not path.is_file():
+        raise pictures.Undecodable(f"row {row}: its image {value!r} is not a file")
+    return path
 
 
 def truth(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Truth:
@@ -66,6 +79,7 @@ def truth(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Tru
         raise InputError(f"{where}: labels are {labels.dtype}, expected whole numbers, class names or lists of them")
     if len(labels) and labels.max() < 0:  # the hub's way of saying that a test split is unlabelled
         return Truth(tuple(names or ()))
+    limits.check_classes(0 if names else int(labels.max(initial=-1)), where)
     classes = tuple(names or (str(k) for k in range(int(labels.max(initial=-1)) + 1)))
     return Truth(classes, labels.astype(np.int64))
 
@@ -74,6 +88,8 @@ def _several(values: Sequence[Any], names: Sequence[str] | None, where: str) -> 
     members = sorted({member for value in values for member in value}, key=lambda m: (isinstance(m, str), m))
     if names and all(len(value) == len(names) for value in values) and set(members) <= {0, 1}:
         return Truth(tuple(names), targets=np.array([list(value) for value in values], np.uint8))
+    if not names and members and not isinstance(members[-1], str):
+        limits.check_classes(int(members[-1]), where)
     classes = tuple(names or (members if members and isinstance(members[0], str) else range(max(members, default=-1) + 1)))
     index = {name: k for k, name in enumerate(classes)} | {k: k for k in range(len(classes))}
     targets = np.zeros((len(values), len(classes)), np.uint8)

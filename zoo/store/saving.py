@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo import arrays, files
+from zoo import arrays, datasets, files
 from zoo.columns import Column
+from zoo.datasets import own
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 from zoo.store.finding import stored
@@ -34,6 +35,8 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
     for number in missing:
         rows = run.identity.rows(number)
         run.write(number, _shard(outputs, slice(rows.start, rows.stop)))
+    if outputs.dataset is not None and datasets.is_own(outputs.dataset):
+        own.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     run.finish()
     for old in others:
         _retire(old.path)

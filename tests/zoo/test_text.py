@@ -1,0 +1,54 @@
+"""Texts from elsewhere are shown, stored and exported as text."""
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.errors import InputError
+from zoo.text import as_text, check_storable, csv_bytes, csv_cell
+
+ANYTHING = st.text(st.characters(exclude_categories=()))
+
+
+@given(ANYTHING)
+def test_nothing_reaches_the_terminal_but_visible_text(text):
+    shown = as_text(text)
+    assert shown.encode().decode() == shown
+    assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown)
+    if text.isprintable():
+        assert shown == text
+
+
+def test_escapes_and_reversals_are_spelled_out():
+    assert as_text("\x1b]0;owned\x07 \u202egnp.exe") == "\\x1b]0;owned\\x07 \\u202egnp.exe"
+    assert as_text("[/b] [red]x[/red] é") == "[/b] [red]x[/red] é"
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\0")))
+def test_no_cell_begins_like_a_formula(text):
+    file = io.StringIO(newline="")
+    csv.writer(file).writerow([csv_cell(text)])
+    (cell,) = next(csv.reader(io.StringIO(file.getvalue(), newline="")), [""])
+    assert not cell.startswith(("=", "+", "-", "@", "\t"))
+    assert cell.removeprefix("'") == text or cell == text
+
+
+def test_an_exported_table_holds_no_formulas():
+    frame = pd.DataFrame({"=model": ["=cmd()", "+1", "@sum", "vit"], "drop": [-0.5, 0.25, 0.0, 1.0]})
+    back = pd.read_csv(io.BytesIO(csv_bytes(frame)))
+    assert back["'=model"].tolist() == ["'=cmd()", "'+1", "'@sum", "vit"]
+    assert back["drop"].tolist() == frame["drop"].tolist()
+
+
+def test_what_cannot_be_stored_is_said_at_once(monkeypatch):
+    check_storable(["é", "x" * 4096], "here")
+    with pytest.raises(InputError, match=r"here: caf.udce9 is not UTF-8"):
+        check_storable(["fine", "caf\udce9"], "here")
+    with pytest.raises(InputError, match=r"here: 'xxxx.* is 4097 bytes long"):
+        check_storable(["x" * 4097], "here")
+    monkeypatch.setenv("ZOO_MAX_ID_BYTES", "5000")
+    check_storable(["x" * 4097], "here")

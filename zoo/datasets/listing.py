@@ -1,0 +1,44 @@
+"""Which datasets there are: embedded, known by name and maybe found here, and those of which only outputs are stored."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from zoo import settings
+from zoo.datasets import hub, own
+from zoo.datasets.known import KNOWN
+from zoo.datasets.loading import EMBEDDED
+
+State = Literal["embedded", "found", "not here", "outputs only"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A dataset as a list shows it; `place` is where its images are, or where to get them."""
+
+    name: str
+    state: State
+    splits: tuple[str, ...] = ()
+    place: str = ""
+
+
+def list_datasets() -> list[Listed]:
+    """Every dataset that has a name, without reading any of them.
+
+    >>> [listed.name for listed in list_datasets()][:2]
+    ['digits', 'digits-holes']
+    """
+    embedded = [Listed(name, "embedded", tuple(module.SPLITS), "scikit-learn") for name, module in EMBEDDED.items()]
+    known = [_known(name) for name in KNOWN]
+    return [*embedded, *known, *(Listed(spec, "outputs only") for spec in own.specs())]
+
+
+def _known(name: str) -> Listed:
+    entry = KNOWN[name]
+    splits = tuple(entry.splits)
+    for root in settings.data_folders():
+        if (root / name).is_dir():
+            return Listed(name, "found", splits, str(root / name))
+    cached = next((folder for folder in hub.cached(entry.hub) if folder.exists()), None) if entry.hub else None
+    if cached is not None:
+        return Listed(name, "found", splits, str(cached))
+    return Listed(name, "not here", splits, f"hf:{entry.hub}" if entry.hub else entry.source)
