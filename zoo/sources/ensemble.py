@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo import files, labels, registry
+from zoo import files, labels, membership, registry
 from zoo.calibration import to_probabilities
 from zoo.cards import EnsembleMember
 from zoo.errors import InputError
@@ -65,6 +65,7 @@ def load(request: Request) -> Model:
     if request.classes is not None:
         raise InputError(f"{card.name}: an ensemble's classes are those of its members")
     _check(card.name, card.members)
+    membership.check(card.name, [member.name for member in card.members])
     models = [registry.load(member.name, request.weights, request.device) for member in card.members]
     for model in models:
         if set(model.classes) != set(models[0].classes) or not model.classes:
@@ -95,5 +96,3 @@ def _check(name: str, members: Sequence[EnsembleMember]) -> None:
             raise InputError(f"{name}: member {member.name} has the weight {member.weight}, expected a positive number")
         if not 0 < member.temperature < float("inf"):
             raise InputError(f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero")
-        if member.name == name:
-            raise InputError(f"{name}: an ensemble cannot be its own member")
