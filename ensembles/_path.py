@@ -206,7 +206,7 @@ class Path:
         cards = {one.name: _card(one, name) for one in outputs}
         taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
         replaceable = taken is not None and taken.source == "ensemble" and taken.name == name
-        membership.check(name, cards)
+        membership.check(name, cards, lambda member: cards.get(member) or registry.card(member))
         if taken is not None and not (replaceable and overwrite):
             hint = ", or pass overwrite=True" if replaceable else ""
             raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")

@@ -181,6 +181,7 @@ def curve(
     weights = [1.0] * len(members) if weights is None else list(weights)
     if objective.per_example is None:
         return _own_curve(library, members, objective, weights, keep)
+    uneven = library.kind == "predictions" and len(set(weights)) > 1
     of_example = objective.weights(library.labels)
     sums = [0.0] * len(members)
     kept = torch.empty((len(members), len(library.labels)), dtype=torch.float32, device=library.device)
@@ -195,7 +196,8 @@ def curve(
                 passed.add(model)
             total += p if weights[step] == 1 else p * weights[step]
             weight += weights[step]
-            parts = objective.per_example(total, weight, labels)
+            # Votes of unequal weight: what only the order of adding tells apart is a tie, as in `vote`.
+            parts = objective.per_example(total.float() if uneven else total, weight, labels)
             sums[step] += float((parts * of_example[span]).sum())
             kept[step, span] = parts.float()
     whole = float(of_example.sum())

@@ -34,6 +34,7 @@ class Search(Setup):
     test_fraction: share of the examples, stratified and seeded, kept from the search for the report; 0 searches on all.
         split: rows (search, test) of one's own instead.
     seed: of the split, of random subsets and bags, and of bootstrap intervals.
+    device: where Runs are computed; default: where they lie. progress: whether to show a bar on a terminal.
 
     Equal scores are decided by the lower NLL (of votes: by that of the label's share), and then by name.
 

@@ -4,9 +4,8 @@ Each member is loaded wherever it is named, so an ensemble of two ensembles of t
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from zoo import registry
 from zoo.cards import Card
 from zoo.errors import InputError
 
@@ -21,12 +20,11 @@ def most_networks() -> int:
     return int(value)
 
 
-def check(name: str, members: Mapping[str, Card] | Iterable[str]) -> int:
+def check(name: str, members: Iterable[str], card_of: Callable[[str], Card]) -> int:
     """How many networks an ensemble of these members loads, or an error: it contains itself, or is too large or too deep.
 
-    `members` are names, or the cards by name of models that the registry does not know.
+    `card_of` gives the card of a member's name: `zoo.registry.card`.
     """
-    known = members if isinstance(members, Mapping) else {}
     counted: dict[str, int] = {}  # so that what is named a million times is looked at once
 
     def count(member: str, chain: tuple[str, ...]) -> int:
@@ -35,7 +33,7 @@ def check(name: str, members: Mapping[str, Card] | Iterable[str]) -> int:
         if len(chain) > DEEPEST:
             raise InputError(f"{name}: ensembles within ensembles {len(chain)} deep, at most {DEEPEST} are loaded")
         if member not in counted:
-            card = known[member] if member in known else registry.card(member)
+            card = card_of(member)
             within = card.members if card.source == "ensemble" else ()
             counted[member] = sum(count(one.name, (*chain, member)) for one in within) if within else 1
         return counted[member]

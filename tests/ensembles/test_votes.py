@@ -71,6 +71,16 @@ def test_greedy_by_votes_is_that_of_counting(preds, seed, steps, replace, balanc
     np.testing.assert_allclose(found.score, scores, atol=1e-12)
 
 
+def test_the_average_of_bags_is_a_weighted_vote():
+    path = ensembles.greedy(PREDS, LABELS, kind="predictions", steps=4, replace=True, bags=3, test_fraction=0)
+    shares = [Fraction(float(share)).limit_denominator(10_000) for share in path.weights]  # thirds of n-ths
+    right = 0
+    for column, y in zip(PREDS.T, LABELS, strict=True):
+        counts = {k: sum(share for share, vote in zip(shares, column, strict=True) if vote == k) for k in range(5)}
+        right += max(counts.values()) > 0 and min(counts, key=lambda k: (-counts[k], k)) == y
+    assert path.best_score == pytest.approx(right / len(LABELS))
+
+
 def test_where_nobody_answers_the_ensemble_is_wrong_even_for_the_first_class():
     path = ensembles.greedy([[-1, 0], [-1, -1]], [0, 0], kind="predictions", steps=1, test_fraction=0)
     assert path.score == [0.5, 0.5]

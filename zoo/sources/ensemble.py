@@ -65,7 +65,7 @@ def load(request: Request) -> Model:
     if request.classes is not None:
         raise InputError(f"{card.name}: an ensemble's classes are those of its members")
     _check(card.name, card.members)
-    membership.check(card.name, [member.name for member in card.members])
+    membership.check(card.name, [member.name for member in card.members], registry.card)
     models = [registry.load(member.name, request.weights, request.device) for member in card.members]
     for model in models:
         if set(model.classes) != set(models[0].classes) or not model.classes:
