@@ -1,4 +1,7 @@
-"""A pair and its ensemble, the mean of the two models' calibrated probabilities: what becomes of each cell of the table."""
+"""Members and their ensemble: what it makes of examples that all, some or none of them get right.
+
+Of a pair, whose ensemble is the mean of the two models' calibrated probabilities, it is kept for each cell of its table.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +22,56 @@ CHUNK = 2048
 
 
 @dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Numbers of examples that all, some and none of the members get right [..., 3], and how many the ensemble does.
+
+    >>> table = Outcomes(np.array([70.0, 14.0, 16.0]), np.array([70.0, 11.0, 1.0]))
+    >>> float(table.accuracy), round(float(table.conversion_rate), 4), float(table.all_wrong_gained)
+    (0.82, 0.7857, 0.0625)
+    """
+
+    examples: Array
+    right: Array
+
+    @property
+    def accuracy(self) -> Any:
+        return self.right.sum(-1) / self.examples.sum(-1)
+
+    @property
+    def inconsistency(self) -> Any:
+        """The share of examples that some members get right and some wrong."""
+        return self.examples[..., 1] / self.examples.sum(-1)
+
+    @property
+    def conversion_rate(self) -> Any:
+        """Of the examples that some members get right and some wrong, the share the ensemble gets right."""
+        return self._share_right(1)
+
+    @property
+    def all_right_lost(self) -> Any:
+        """Of the examples all members get right, the share the ensemble gets wrong."""
+        return 1 - self._share_right(0)
+
+    @property
+    def all_wrong_gained(self) -> Any:
+        """Of the examples all members get wrong, the share the ensemble gets right."""
+        return self._share_right(2)
+
+    def _share_right(self, which: int) -> Any:
+        return ratio(self.right[..., which], self.examples[..., which])
+
+
+def outcomes(right: np.ndarray, members: np.ndarray) -> Outcomes:
+    """The outcomes of an ensemble that is `right` [N] where its members are right [M, N], or not.
+
+    >>> outcomes(np.array([True, True, False]), np.array([[True, True, False], [True, False, False]])).right
+    array([1., 1., 0.])
+    """
+    which = np.where(members.all(0), 0, np.where(members.any(0), 1, 2))
+    return Outcomes(*(np.bincount(which, kept, 3) for kept in (np.ones(len(right)), right.astype(float))))
+
+
+@dataclass(frozen=True, eq=False)
 class EnsembleTable(ErrorTable):
     """An error table that also knows how many examples of each cell the ensemble gets right, `right` [..., 5].
 
@@ -32,8 +85,15 @@ class EnsembleTable(ErrorTable):
     right: Array | None = None
 
     @property
+    def outcomes(self) -> Outcomes | None:
+        """The same of all (both), some (one) and none of the two members."""
+        if self.right is None:
+            return None
+        return Outcomes(_all_some_none(self.cells), _all_some_none(self.right))
+
+    @property
     def ensemble_accuracy(self) -> Any:
-        return None if self.right is None else self.right.sum(-1) / self.examples
+        return None if self.outcomes is None else self.outcomes.accuracy
 
     @property
     def gain_over_mean(self) -> Any:
@@ -53,21 +113,23 @@ class EnsembleTable(ErrorTable):
     @property
     def conversion_rate(self) -> Any:
         """Of the examples that exactly one member gets right, the share the ensemble gets right."""
-        return self._share_right(slice(1, 3))
+        return None if self.outcomes is None else self.outcomes.conversion_rate
 
     @property
     def both_right_lost(self) -> Any:
         """Of the examples both members get right, the share the ensemble gets wrong."""
-        kept = self._share_right(slice(0, 1))
-        return None if kept is None else 1 - kept
+        return None if self.outcomes is None else self.outcomes.all_right_lost
 
     @property
     def both_wrong_gained(self) -> Any:
         """Of the examples both members get wrong, the share the ensemble gets right."""
-        return self._share_right(slice(3, 5))
+        return None if self.outcomes is None else self.outcomes.all_wrong_gained
 
-    def _share_right(self, cells: slice) -> Any:
-        return None if self.right is None else ratio(self.right[..., cells].sum(-1), self.cells[..., cells].sum(-1))
+
+def _all_some_none(cells: Array) -> Array:
+    """[..., 3] of the five cells: both right, one right, none right."""
+    parts: list[Any] = [cells[..., 0], cells[..., 1] + cells[..., 2], cells[..., 3] + cells[..., 4]]
+    return torch.stack(parts, -1) if isinstance(cells, Tensor) else np.stack(parts, -1)
 
 
 def ensemble_table(probs_a: Array, probs_b: Array, labels: Array) -> EnsembleTable:

@@ -2,25 +2,26 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ensembles.budget import best_within as best_within
-from ensembles.budget import pareto as pareto
-from ensembles.choice import Choice as Choice
-from ensembles.combine import average as average
-from ensembles.combine import mean_logits as mean_logits
-from ensembles.combine import vote as vote
-from ensembles.exhaustive import best_partners as best_partners
-from ensembles.exhaustive import best_subset as best_subset
-from ensembles.exhaustive import pair_scores as pair_scores
-from ensembles.exhaustive import random_subsets as random_subsets
-from ensembles.gains import Improvement as Improvement
-from ensembles.gains import conversion_rate as conversion_rate
-from ensembles.gains import improvement as improvement
-from ensembles.mixing import ensemble_agreement as ensemble_agreement
-from ensembles.mixing import half_and_half as half_and_half
-from ensembles.path import Path as Path
-from ensembles.scores import score as score
+from ensembles._combine import average as average
+from ensembles._combine import mean_logits as mean_logits
+from ensembles._combine import vote as vote
+from ensembles._gains import Improvement as Improvement
+from ensembles._gains import conversion_rate as conversion_rate
+from ensembles._gains import ensemble_agreement as ensemble_agreement
+from ensembles._gains import half_and_half as half_and_half
+from ensembles._gains import improvement as improvement
+from ensembles._path import Path as Path
+from ensembles._scores import score as score
+from ensembles._setup import stratified_split as stratified_split
+from ensembles._subsets import Choice as Choice
+from ensembles.search import Search as Search
+from ensembles.search import best_partners as best_partners
+from ensembles.search import best_subset as best_subset
+from ensembles.search import best_within as best_within
 from ensembles.search import greedy as greedy
-from ensembles.splits import stratified_split as stratified_split
+from ensembles.search import pair_scores as pair_scores
+from ensembles.search import pareto as pareto
+from ensembles.search import random_subsets as random_subsets
 
 if TYPE_CHECKING:
     from ensembles.estimator import GreedyEnsembleClassifier as GreedyEnsembleClassifier
@@ -30,6 +31,7 @@ __all__ = [
     "GreedyEnsembleClassifier",
     "Improvement",
     "Path",
+    "Search",
     "average",
     "best_partners",
     "best_subset",

@@ -7,11 +7,11 @@ import altair as alt
 import pandas as pd
 
 if TYPE_CHECKING:
-    from ensembles.path import Path
+    from ensembles._path import Path
 
 
 def path_chart(paths: "Path | Sequence[Path] | Mapping[str, Path]") -> alt.LayerChart:
-    """Score against the number of members, one colour a start (Gontijo-Lopes et al. 2021, Fig. 5 left).
+    """Score against the number of members, one colour per start (Gontijo-Lopes et al. 2021, Fig. 5 left).
 
     Full lines are the test split, dashed ones the selection split that the search has fitted; where a path has no test
     split only the dashed one is there. A mark names the model added; a ring marks the end of the best prefix.

@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ensembles.scores import ObjectiveName, ScoreFunction
+from ensembles._scores import ObjectiveName, ScoreFunction
+from ensembles._setup import stratified_split
 from ensembles.search import greedy
-from ensembles.splits import stratified_split
 from zoo.alignment import check_unique
 from zoo.errors import InputError
 

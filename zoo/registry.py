@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import card_index, cards, names, recipes, settings, sources, trained
+from zoo import card_index, cards, membership, names, recipes, settings, sources, trained
 from zoo.card_index import shipped_folder as shipped_folder
 from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
@@ -140,26 +140,32 @@ def load(
     >>> model.weights_hash == load("resnet8-cosine", weights=False, device="cpu").weights_hash
     True
     """
-    return _load(name, weights, device, None if classes is None else tuple(classes), ())
+    entry = card(name)
+    membership.check(entry.name, parts(entry.name), parts)
+    return _load(entry, weights, device, None if classes is None else tuple(classes))
 
 
 def _load(
-    name: str, weights: bool, device: "str | torch.device | None", classes: tuple[str, ...] | None, within: tuple[str, ...]
+    entry: Card, weights: bool, device: "str | torch.device | None", classes: tuple[str, ...] | None = None
 ) -> "Model":
     """What can be said without torch, such as that weights are missing, is said before it loads."""
-    entry = card(name)
     if entry.sweep:
         members = ", ".join(member.name for member in entry.sweep)
         raise InputError(f"{entry.name} stands for several models; load one of them: {members}")
-    _check_within(entry.name, within)
     source = sources.get(entry.source)
     source.prepare(entry, weights)
     from zoo.devices import choose
     from zoo.sources.assembly import Request
 
     place = choose(device)
-    parts = tuple(_load(part, weights, place, None, (*within, entry.name)) for part in source.parts(entry))
-    return source.load(Request(entry, weights, place, classes, parts))
+    made_from = tuple(_load(card(part), weights, place) for part in source.parts(entry))
+    return source.load(Request(entry, weights, place, classes, made_from))
+
+
+def parts(name: str) -> Sequence[str]:
+    """The names of the models that a model is made of: an ensemble's members, the base of a head; of most models none."""
+    entry = card(name)
+    return sources.get(entry.source).parts(entry)
 
 
 def availability(name: str) -> Availability:
@@ -171,26 +177,25 @@ def availability(name: str) -> Availability:
     return available(card(name))
 
 
-def available(entry: Card, within: tuple[str, ...] = ()) -> Availability:
+def available(entry: Card) -> Availability:
     """The same for a card; a model made of others is as far away as the furthest of them."""
-    _check_within(entry.name, within)
     source = sources.get(entry.source)
     found = [source.present(entry)]
     if entry.head == "linear" and not head_file(entry).exists():
         found.append("to train")
-    for part in source.parts(entry):
-        try:
-            found.append(available(card(part), (*within, entry.name)))
-        except ZooError:  # gone, or itself made of this one
-            found.append("never published")
+    try:
+        membership.check(entry.name, source.parts(entry), parts)
+        found += [available(card(part)) for part in source.parts(entry)]
+    except ZooError:  # a part is gone, or made of this one
+        found.append("never published")
     return furthest(found)
 
 
-def made_of(entry: Card, within: tuple[str, ...] = ()) -> builtins.list[Card]:
+def made_of(entry: Card) -> builtins.list[Card]:
     """The card, then those of all models it is made of."""
-    _check_within(entry.name, within)
-    parts = sources.get(entry.source).parts(entry)
-    return [entry, *(below for part in parts for below in made_of(card(part), (*within, entry.name)))]
+    within = sources.get(entry.source).parts(entry)
+    membership.check(entry.name, within, parts)
+    return [entry, *(below for part in within for below in made_of(card(part)))]
 
 
 def known_models() -> dict[str, Card]:
@@ -240,11 +245,6 @@ def _warn(message: str) -> None:
     if message not in _told:
         _told.add(message)
         warnings.warn(message, ZooWarning, stacklevel=4)
-
-
-def _check_within(name: str, within: tuple[str, ...]) -> None:
-    if name in within:
-        raise InputError(f"{within[0]}: a model cannot be its own member ({' in '.join([name, *reversed(within)])})")
 
 
 def _sweeps(shipped_only: bool = False) -> dict[str, Card]:

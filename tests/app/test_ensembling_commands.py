@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 from typer.testing import CliRunner
 
 import ensembles
@@ -68,6 +69,34 @@ def test_candidates_and_uncalibrated(outputs):
     below = json.loads(run(*NAMES, "--below", str(limit), "--uncalibrated", "--test-fraction", "0", "--json").stdout)
     assert set(below["members"]) == {name for name, accuracy in accuracies.items() if accuracy < limit}
     assert below["test_score"] is None
+
+
+def test_steps_counts_what_is_added_to_the_base_or_to_the_best(outputs):
+    free = json.loads(run(*NAMES, "--steps", "1", "--json").stdout)
+    based = json.loads(run(*NAMES, "--steps", "1", "--base", free["members"][0], "--json").stdout)
+    assert len(free["members"]) == 2
+    assert free["members"] == based["members"]
+    assert "nothing was added: no candidate is left beside the start" in run("mine-a", "--steps", "3").stdout
+
+
+def test_predictions_alone_vote(zoo_home):
+    y = np.random.default_rng(0).integers(0, 4, 300)
+    predictions = {}
+    for i, name in enumerate(NAMES):
+        rng = np.random.default_rng(i + 1)
+        predictions[name] = np.where(rng.random(300) < 0.6, y, rng.integers(0, 4, 300))
+        store.save(Outputs.from_arrays(name, predictions=predictions[name], labels=y, dataset="mine", classes=list("abcd")))
+    found = json.loads(run(*NAMES, "--votes", "--replace", "--steps", "5", "--test-fraction", "0", "--json").stdout)
+    voted = scipy.stats.mode([predictions[name] for name in found["members"]], axis=0).mode
+    assert found["score"][-1] == pytest.approx((voted == y).mean())
+    with pytest.raises(InputError, match="only predictions are stored"):
+        run(*NAMES, "--uncalibrated")
+
+
+def test_a_table_is_printed_though_saving_fails(outputs):
+    result = CLI.invoke(app, ["ensemble", *NAMES, "--save", "x", "--json"])
+    assert "has no card" in str(result.exception)
+    assert set(json.loads(result.stdout)["members"]) == set(NAMES)
 
 
 def test_noise_is_a_note_and_charts_are_written(outputs, tmp_path):

@@ -6,7 +6,7 @@
 AutoGluon lives in an environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install autogluon.core`). It
 is left out, and the script says so, where `--peer-python` is not given or has none. One thread each unless --threads says
 otherwise, times are medians of wall-clock seconds. Workloads: G1 = 82 x 5,000 x 1,000, G2 = 30 x 50,000 x 100, float32,
-20 steps with replacement, accuracy; `-flat` is the same at temperature 5. Bars: G1 >= 50 x AutoGluon and >= 8 x NumPy with
+20 picks with replacement, accuracy; `-flat` is the same at temperature 5. Bars: G1 >= 50 x AutoGluon and >= 8 x NumPy with
 the same picks, G2 >= 20 x AutoGluon.
 """
 
@@ -118,11 +118,11 @@ def compare(name: str, options: argparse.Namespace) -> None:
     probs, labels = workload(**WORKLOADS[kind], temperature=5.0 if flat else 1.0)
     steps = options.steps
     ours, path = median_seconds(
-        lambda: ensembles.greedy(probs, labels, steps=steps, replace=True, test_fraction=0), options.repeats
+        lambda: ensembles.greedy(probs, labels, steps=steps - 1, replace=True, test_fraction=0), options.repeats
     )
     plain, picks = median_seconds(lambda: numpy_loop(probs, labels, steps), options.numpy_repeats)
     print(
-        f"\n{name}: {' x '.join(map(str, probs.shape))}, {steps} steps, accuracy {path.score[0]:.4f} -> {path.score[-1]:.4f}"
+        f"\n{name}: {' x '.join(map(str, probs.shape))}, {steps} picks, accuracy {path.score[0]:.4f} -> {path.score[-1]:.4f}"
     )
     print(f"  ours      {ours:8.3f} s")
     same = "same picks" if picks == path.members else f"picks differ from step {_first_difference(picks, path.members)}"
@@ -169,7 +169,7 @@ def plot(target: Path, repeats: int) -> None:
             p, y = probs[:models, :examples], labels[:examples]
             size = {"steps": steps, "models": models, "examples": examples}[varied]
             ours, _ = median_seconds(
-                lambda p=p, y=y, s=steps: ensembles.greedy(p, y, steps=s, replace=True, test_fraction=0), repeats
+                lambda p=p, y=y, s=steps: ensembles.greedy(p, y, steps=s - 1, replace=True, test_fraction=0), repeats
             )
             plain, _ = median_seconds(lambda p=p, y=y, s=steps: numpy_loop(p, y, s), 1)
             rows += [{"varied": varied, "size": size, "seconds": ours, "who": "ours"},

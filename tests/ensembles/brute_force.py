@@ -26,7 +26,10 @@ def exact_score(total, count, labels, objective):
 
 
 def brute_force(probs, labels, steps, objective="accuracy", replace=True, base=None, candidates=None):
-    """Members and scores of the greedy search: every candidate's ensemble formed and scored at every step."""
+    """Members and scores of the greedy search: every candidate's ensemble formed and scored at every step.
+
+    `steps` models are added to the base, or without one to the best single model.
+    """
     probs = np.asarray(probs).astype(np.float64)
     left = list(range(len(probs)) if candidates is None else candidates)
     total, members, scores = np.zeros(probs.shape[1:]), [], []
@@ -40,7 +43,7 @@ def brute_force(probs, labels, steps, objective="accuracy", replace=True, base=N
     if base is not None:
         add(base)
         left = left if replace else [m for m in left if m != base]
-    for _ in range(steps):
+    for _ in range(steps + (base is None)):
         if not left:
             break
         with_each = {m: exact_score(total + probs[m], len(members) + 1, labels, objective) for m in left}

@@ -2,16 +2,22 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from brute_force import instances
 from hypothesis import given, settings
 from made_runs import logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
 
 import ensembles
-from ensembles.mixing import ensemble_agreement, half_and_half
+from ensembles import ensemble_agreement, half_and_half
 from zoo.errors import InputError
 
 quick = settings(max_examples=80, deadline=None)
+
+
+def voted(preds):
+    """The most frequent class, of equally frequent ones the lowest."""
+    return scipy.stats.mode(preds, axis=0).mode
 
 
 @given(instances(dtypes=(np.float32,)))
@@ -30,18 +36,18 @@ def test_improvement_against_a_loop(instance):
         return sum(bool(hits[n]) for n in among) / len(among) if among else np.nan
 
     assert_allclose(found.conversion_rate, share(right, split))
-    assert_allclose(found.right_lost, share([not r for r in right], both_right))
-    assert_allclose(found.wrong_gained, share(right, both_wrong))
+    assert_allclose(found.all_right_lost, share([not r for r in right], both_right))
+    assert_allclose(found.all_wrong_gained, share(right, both_wrong))
     accuracies = [np.mean(row) for row in of_members]
-    assert_allclose(found.over_mean, np.mean(right) - np.mean(accuracies), atol=1e-12)
-    assert_allclose(found.over_best, np.mean(right) - max(accuracies), atol=1e-12)
+    assert_allclose(found.gain_over_mean, np.mean(right) - np.mean(accuracies), atol=1e-12)
+    assert_allclose(found.gain_over_best, np.mean(right) - max(accuracies), atol=1e-12)
     # The three sets of examples make up the accuracy.
     parts = [
-        (len(both_right), 1 - found.right_lost),
+        (len(both_right), 1 - found.all_right_lost),
         (len(split), found.conversion_rate),
-        (len(both_wrong), found.wrong_gained),
+        (len(both_wrong), found.all_wrong_gained),
     ]
-    assert_allclose(sum(n * rate for n, rate in parts if n) / len(labels), found.accuracy)
+    assert_allclose(sum(n * rate for n, rate in parts if n) / len(labels), found.ensemble_accuracy)
 
 
 def test_two_members_agree_with_the_comparison_of_a_pair():
@@ -51,20 +57,39 @@ def test_two_members_agree_with_the_comparison_of_a_pair():
     runs = runs_of(z, y, temperatures=[1.3, 0.7])
     found = ensembles.improvement(runs)
     pair = diversity.compare(runs["m0"], runs["m1"], resamples=10)
-    assert_allclose(found.accuracy, pair.ensemble_accuracy)
-    assert_allclose(found.inconsistent, pair.inconsistency)
+    assert_allclose(found.ensemble_accuracy, pair.ensemble_accuracy)
+    assert_allclose(found.inconsistency, pair.inconsistency)
     assert_allclose(found.conversion_rate, pair.conversion_rate)
     assert_allclose(ensembles.conversion_rate(runs["m0"], runs["m1"]), pair.conversion_rate)
-    low, high = found.over_best_interval
-    assert low <= found.over_best <= high
+    assert_allclose(found.gain_over_mean, pair.gain_over_mean)
+    assert_allclose(found.gain_over_best, pair.gain_over_best)
+    assert_allclose(found.all_right_lost, pair.both_right_lost)
+    assert_allclose(found.all_wrong_gained, pair.both_wrong_gained)
+
+
+def test_the_interval_of_the_gain_is_scipys_paired_bootstrap():
+    z, y = logits_of(4, 300)
+    p = softmax(z)
+    found = ensembles.improvement(p, y, resamples=4000)
+    best = max((one.argmax(1) == y for one in p), key=np.mean)
+    difference = (p.mean(0).argmax(1) == y).astype(float) - best
+    expected = scipy.stats.bootstrap((difference,), np.mean, n_resamples=4000, method="percentile", rng=0)
+    assert_allclose(found.interval, expected.confidence_interval, atol=0.005)
 
 
 def test_a_model_with_itself_gains_nothing():
     z, y = logits_of(1, 100)
     p = softmax(z[0])
     found = ensembles.improvement([p, p], y)
-    assert found.accuracy == found.members[0] == found.members[1]
-    assert found.over_best == found.over_mean == found.inconsistent == found.right_lost == found.wrong_gained == 0
+    assert found.ensemble_accuracy == found.accuracies[0] == found.accuracies[1]
+    assert (
+        found.gain_over_best
+        == found.gain_over_mean
+        == found.inconsistency
+        == found.all_right_lost
+        == found.all_wrong_gained
+        == 0
+    )
     assert np.isnan(found.conversion_rate)
 
 
@@ -72,10 +97,10 @@ def test_each_way_of_combining():
     z, y = logits_of(5, 200)
     p = softmax(z)
     by_vote = ensembles.improvement(z.argmax(2), y, how="predictions")
-    assert by_vote.accuracy == (ensembles.vote(z.argmax(2)) == y).mean()
+    assert by_vote.ensemble_accuracy == (voted(z.argmax(2)) == y).mean()
     by_logits = ensembles.improvement(z, y, how="logits")
-    assert by_logits.accuracy == (z.astype(np.float64).mean(0).argmax(1) == y).mean()
-    assert ensembles.improvement(p, y).accuracy == (p.mean(0).argmax(1) == y).mean()
+    assert by_logits.ensemble_accuracy == (z.astype(np.float64).mean(0).argmax(1) == y).mean()
+    assert ensembles.improvement(p, y).ensemble_accuracy == (p.mean(0).argmax(1) == y).mean()
 
 
 def test_labels_must_fit():
@@ -98,9 +123,9 @@ class TestMixing:
         groups, y = self.groups()
         found = half_and_half(groups, y)
         for a, x in groups.items():
-            assert_allclose(found.loc[a, a], (ensembles.vote(x) == y).mean())
+            assert_allclose(found.loc[a, a], (voted(x) == y).mean())
             for b, z in groups.items():
-                ways = [ensembles.vote(np.concatenate(halves)) for halves in ((x[:2], z[2:]), (z[:2], x[2:]))]
+                ways = [voted(np.concatenate(halves)) for halves in ((x[:2], z[2:]), (z[:2], x[2:]))]
                 assert_allclose(found.loc[a, b], np.mean([(way == y).mean() for way in ways]))
         assert_allclose(found, found.T)
 
@@ -108,7 +133,7 @@ class TestMixing:
         groups, _ = self.groups()
         found = ensemble_agreement(groups)
         assert_allclose(np.diag(found), 1)
-        expected = (ensembles.vote(groups["softmax"]) == ensembles.vote(groups["cosine"])).mean()
+        expected = (voted(groups["softmax"]) == voted(groups["cosine"])).mean()
         assert_allclose(found.loc["softmax", "cosine"], expected)
         single = (groups["softmax"][0] == groups["cosine"][0]).mean()
         assert expected > single  # Fig. C.6: ensembles agree more than single models do
@@ -121,7 +146,7 @@ class TestMixing:
         cards = [card(name, objective=name.split("-")[1]) for name in names]
         found = half_and_half(runs_of(z, y, names, cards))
         assert list(found.index) == ["softmax", "cosine"]
-        assert_allclose(found.loc["softmax", "softmax"], (ensembles.vote(z[:2].argmax(2)) == y).mean())
+        assert_allclose(found.loc["softmax", "softmax"], (voted(z[:2].argmax(2)) == y).mean())
         with pytest.raises(InputError, match="r-softmax: no card"):
             half_and_half(runs_of(z, y, names))
 

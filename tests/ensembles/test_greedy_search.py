@@ -134,7 +134,7 @@ class TestReport:
 
     def test_tables_fit_and_plain_types_hold_everything(self):
         names = [f"a-model-with-quite-a-long-name-number-{i}.in1k" for i in range(6)]
-        path = ensembles.greedy(runs_of(Z, LABELS, names), steps=4, budget=100, cost=dict.fromkeys(names, 7))
+        path = ensembles.greedy(runs_of(Z, LABELS, names), steps=3, budget=100, cost=dict.fromkeys(names, 7))
         text = str(path)
         assert all(len(line) <= 80 for line in text.splitlines())
         assert f"{path.gain:+.4f}" in text
@@ -145,21 +145,37 @@ class TestReport:
         from zoo.app.printing import plain
 
         assert plain(path)["weights"] == path.weights
-        chart = path.chart().to_dict()
-        assert {"selection", "test"} <= {row["split"] for rows in chart["datasets"].values() for row in rows}
+
+
+def charted(chart):
+    """{(start, split): scores in order of size}, and the sizes that wear a ring, of a chart's own data."""
+    rows = [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+    rows = sorted(rows, key=lambda row: row["members"])
+    lines = {(row["start"], row["split"]): [] for row in rows}
+    for row in rows:
+        lines[row["start"], row["split"]].append(row["score"])
+    return lines, {(row["start"], row["members"]) for row in rows if row["best"]}
+
+
+def test_a_chart_holds_both_curves_and_rings_the_best():
+    path = ensembles.greedy(runs_of(Z, LABELS), steps=4)
+    lines, rings = charted(path.chart())
+    assert lines == {(path.members[0], "selection"): path.score, (path.members[0], "test"): path.test_score}
+    assert rings == {(path.members[0], path.best)}
 
 
 def test_one_chart_of_several_paths():
     from ensembles.charts import path_chart
 
-    paths = [ensembles.greedy(PROBS, LABELS, base=base, steps=3) for base in (0, 1)]
-    rows = [row for rows in path_chart(paths).to_dict()["datasets"].values() for row in rows]
-    assert {row["start"] for row in rows} == {"0", "1"}
-    assert len(rows) == 2 * 2 * 4  # paths, splits, members
-    named = path_chart({"mine": ensembles.greedy(PROBS, LABELS, steps=3, test_fraction=0)}).to_dict()
-    rows = [row for rows in named["datasets"].values() for row in rows]
-    assert {(row["start"], row["split"]) for row in rows} == {("mine", "selection")}
-    assert sum(row["best"] for row in rows) == 1
+    first, second = (ensembles.greedy(PROBS, LABELS, base=base, steps=3) for base in (0, 1))
+    lines, rings = charted(path_chart([first, second]))
+    assert lines == {
+        ("0", "selection"): first.score, ("0", "test"): first.test_score,
+        ("1", "selection"): second.score, ("1", "test"): second.test_score,
+    }  # fmt: skip
+    assert rings == {("0", first.best), ("1", second.best)}
+    alone = ensembles.greedy(PROBS, LABELS, steps=3, test_fraction=0)
+    assert charted(path_chart({"mine": alone})) == ({("mine", "selection"): alone.score}, {("mine", alone.best)})
 
 
 class TestChoices:
@@ -246,6 +262,46 @@ class TestChoices:
 
 
 class TestWaysToSearch:
+    @pytest.mark.parametrize("replace", [False, True])
+    def test_steps_counts_what_is_added_with_and_without_a_base(self, replace):
+        free = ensembles.greedy(PROBS, LABELS, steps=2, replace=replace, test_fraction=0)
+        alone = (PROBS.argmax(2) == LABELS).mean(1)
+        assert len(free.members) == 3
+        assert alone[free.members[0]] == alone.max()
+        based = ensembles.greedy(PROBS, LABELS, base=free.members[0], steps=2, replace=replace, test_fraction=0)
+        assert based.members == free.members
+        assert (free.start, free.settings["ended"]) == (based.start, based.settings["ended"]) == (1, "steps")
+
+    def test_what_ended_a_path_that_ends_where_it_starts(self):
+        def last_line(**options):
+            path = ensembles.greedy(options.pop("probs", PROBS), LABELS, base=0, **options)
+            assert path.members == [0]
+            return str(path).splitlines()[-1].strip()
+
+        assert last_line(candidates=[0]) == "nothing was added: no candidate is left beside the start"
+        costs = [1, 5, 5, 5, 5, 5]
+        assert last_line(budget=3, cost=costs) == "nothing was added: beside the start no candidate fits the budget"
+        same = np.repeat(PROBS[:1], 3, 0)
+        assert last_line(probs=same, stop_early=True) == "nothing was added: no candidate improves on the start"
+        tried = ensembles.greedy(same, LABELS, base=0, steps=1)
+        assert str(tried).splitlines()[-1].strip() == "nothing that was added improves on the start"
+
+    def test_a_search_is_set_up_once_and_answers_everything(self):
+        search = ensembles.Search(PROBS, LABELS, base=1, candidates=[0, 2, 3, 5], objective="nll", seed=3)
+        options = {"base": 1, "candidates": [0, 2, 3, 5], "objective": "nll", "seed": 3}
+        costs = [1, 2, 3, 4, 5, 6]
+        assert search.greedy(3).to_dict() == ensembles.greedy(PROBS, LABELS, steps=3, **options).to_dict()
+        assert search.best_subset(2) == ensembles.best_subset(PROBS, LABELS, 2, **options)
+        assert search.best_within(9, costs) == ensembles.best_within(PROBS, LABELS, limit=9, cost=costs, **options)
+        for asked, called in {
+            "best_partners": {}, "pair_scores": {}, "random_subsets": {"size": 2, "draws": 5}, "pareto": {"cost": costs},
+        }.items():  # fmt: skip
+            one_call = getattr(ensembles, asked)(PROBS, LABELS, **called, **options)
+            assert getattr(search, asked)(**called).equals(one_call)
+        assert search.greedy(3).to_dict() == search.greedy(3).to_dict()  # nothing is left of what was asked before
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sed'"):
+            ensembles.greedy(PROBS, LABELS, sed=3)
+
     def test_stop_early_is_the_path_up_to_the_first_standstill(self):
         whole = ensembles.greedy(PROBS, LABELS, steps=20, replace=True, test_fraction=0)
         early = ensembles.greedy(PROBS, LABELS, steps=20, replace=True, stop_early=True, test_fraction=0)

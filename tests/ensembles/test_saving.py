@@ -1,5 +1,7 @@
 """A found ensemble becomes a card, and the card a model that predicts what was searched."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,8 @@ from numpy.testing import assert_allclose
 
 import ensembles
 import zoo
-from zoo import cards
+from zoo import cards, membership
+from zoo.cards import EnsembleMember
 from zoo.errors import InputError
 
 Z, LABELS = logits_of(3, 240)
@@ -84,13 +87,67 @@ def test_what_cannot_be_saved(zoo_home):
     assert not (zoo_home / "cards").exists()
 
 
+def test_an_ensemble_never_contains_itself_through_others(zoo_home):
+    path_of().to_model("inner")
+    z, names = Z[:2], ["inner", "resnet8-softmax"]
+
+    def outer(name, members, **options):
+        found = ensembles.greedy(runs_of(z, LABELS, members, [zoo.card(one) for one in members]), base=members, steps=1)
+        return found.to_model(name, **options)
+
+    outer("outer", names)
+    before = (zoo_home / "cards" / "inner.md").read_bytes()
+    with pytest.raises(InputError, match="inner: a model cannot be its own member \\(inner > outer > inner\\)"):
+        outer("inner", ["outer", "resnet8-softmax"], overwrite=True)
+    assert (zoo_home / "cards" / "inner.md").read_bytes() == before
+
+
+def test_ensembles_within_ensembles_are_bounded(zoo_home, monkeypatch):
+    """Each level doubles: 2, 4, 8, ... networks. Counting them takes no longer than naming them."""
+    members = [EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[1], 1.0)]
+    template = path_of().to_model("template")
+    for level in range(15):
+        for side in "ab":
+            name = f"level{level}{side}"
+            made = dataclasses.replace(template, name=name, members=members)
+            (zoo_home / "cards" / f"{name}.md").write_text(cards.write(made))
+        members = [EnsembleMember(f"level{level}{side}", 1.0) for side in "ab"]
+    assert membership.check("top", ["level6a", "level6b"], zoo.card) == 256
+    with pytest.raises(InputError, match=r"top: 65536 networks, .* at most 256 .* set ZOO_MAX_NETWORKS"):
+        membership.check("top", ["level14a", "level14b"], zoo.card)
+    monkeypatch.setenv("ZOO_MAX_NETWORKS", "7")
+    with pytest.raises(InputError, match="top: 8 networks"):
+        membership.check("top", ["level1a", "level1b"], zoo.card)
+    monkeypatch.setenv("ZOO_MAX_NETWORKS", "many")
+    with pytest.raises(InputError, match="ZOO_MAX_NETWORKS: expected a whole number above 0, found 'many'"):
+        membership.check("top", ["level0a"], zoo.card)
+
+
+def test_a_card_that_leads_back_to_itself_or_goes_too_deep(zoo_home):
+    template = path_of().to_model("template")
+
+    def write(name, *members):
+        made = dataclasses.replace(template, name=name, members=[EnsembleMember(one, 1.0) for one in members])
+        (zoo_home / "cards" / f"{name}.md").write_text(cards.write(made))
+
+    write("loop-a", "loop-b")
+    write("loop-b", "loop-a")
+    with pytest.raises(InputError, match="loop-a: a model cannot be its own member \\(loop-a > loop-b > loop-a\\)"):
+        zoo.load("loop-a", weights=False)
+    write("deep0", NAMES[0])
+    for level in range(1, 40):
+        write(f"deep{level}", f"deep{level - 1}")
+    with pytest.raises(InputError, match="deep39: ensembles within ensembles 17 deep, at most 16"):
+        zoo.load("deep39", weights=False)
+
+
 def test_saving_twice():
     path = path_of()
     path.to_model("twice")
     with pytest.raises(InputError, match=r"twice: .* exists already; .* overwrite=True"):
         path.to_model("twice")
     named = path_of(["a", "b", "c"], [card(name, dataset="digits") for name in "abc"])
-    with pytest.raises(InputError, match="cannot be called like one of its members"):
+    with pytest.raises(InputError, match="cannot be its own member"):
         named.to_model(next(iter(named.weights)))
     assert path.to_model("twice", title="Again", overwrite=True).title == "Again"
 

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def ensemble(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     base: Annotated[str | None, typer.Option(help="The model to start from. Default: the best one.")] = None,
-    steps: Annotated[int, typer.Option(help="How many models to add.")] = 10,
+    steps: Annotated[int, typer.Option(help="How many models to add to the base, or to the best one.")] = 10,
     data: DataOption = None,
     replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
     candidates: Annotated[list[str] | None, typer.Option(help="Add only these: names or patterns.")] = None,
@@ -35,6 +35,7 @@ def ensemble(
     test_fraction: Annotated[float, typer.Option(help="Share of the examples kept for the test; 0: none.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the split into selection and test, and of the samples.")] = 0,
     split: SplitOption = None,
+    votes: Annotated[bool, typer.Option("--votes", help="Let predicted classes vote; no probabilities needed.")] = False,
     uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Leave temperatures at 1.")] = False,
     save: Annotated[str | None, typer.Option(help="Keep the ensemble as a model of this name.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Save over an ensemble of that name.")] = False,
@@ -43,12 +44,13 @@ def ensemble(
 ) -> None:
     """Which models to put together, and what it gains on examples the search never saw.
 
-    Greedy search from a base, one model a step; the table shows the score on the selection split, which the search fits,
+    Greedy search from a base, one model per step; the table shows the score on the selection split, which the search fits,
     and on the test split, which counts.
 
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
     """
     from ensembles import greedy
+    from zoo.errors import ZooError
 
     check_chart(chart)
     wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
@@ -56,11 +58,16 @@ def ensemble(
         wanted["accuracy"] = (above, below)
     runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
     path = greedy(
-        runs if uncalibrated else calibrated(runs, split), base=base, steps=steps, replace=replace,
-        candidates=wanted or None, objective=objective, init=init, stop_early=stop_early, bags=bags, budget=budget,
-        cost=cost, test_fraction=test_fraction, seed=seed, progress=not json,
+        runs if uncalibrated or votes else calibrated(runs, split), kind="predictions" if votes else "probabilities",
+        base=base, steps=steps, replace=replace, candidates=wanted or None, objective=objective, init=init,
+        stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
+        progress=not json,
     )  # fmt: skip
-    card = path.to_model(save, overwrite=overwrite) if save else None
+    card = failed = None
+    try:
+        card = path.to_model(save, overwrite=overwrite) if save else None
+    except ZooError as error:  # raised once the table is printed, which took all the work
+        failed = error
     if json:
         print_json(path.to_dict() | ({"saved": str(card.path)} if card else {}))
     else:
@@ -69,3 +76,5 @@ def ensemble(
         note(f"wrote {card.path}; `zoo.load({card.name!r})` and `zoo run {card.name}` take it like any model")
     if chart is not None:
         save_chart(path.chart(), chart)
+    if failed:
+        raise failed

@@ -2,26 +2,75 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ensembles.compact import Table
-from ensembles.library import Library
-from ensembles.scores import Objective, mean_log_loss, sum_dtype
+from ensembles._library import Library
+from ensembles._scores import Objective, mean_log_loss, own_score, top_class
 from zoo import arrays
 
 # Scores nearer to each other than this are equal: above the rounding of any of the sums, below one example in 10^9.
 TIE = 1e-10
 
 
-class RunningEnsemble(ABC):
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What is kept of M models on N examples, [M, N] each: M N (4 + 4 + 4) bytes for float32 instead of M N K 4."""
+
+    label: torch.Tensor  # probability of the true class
+    other: torch.Tensor  # greatest probability among the other classes; -1 where there is no other class
+    other_class: torch.Tensor  # the first class that has it, int32
+
+    def at(self, examples: torch.Tensor) -> "Table":
+        """The table of some examples."""
+        return Table(*(column.index_select(1, examples) for column in (self.label, self.other, self.other_class)))
+
+    def right(self, labels: torch.Tensor) -> torch.Tensor:
+        """[M, N] whether each model alone is right; of equal probabilities the first class is predicted."""
+        return (self.label > self.other) | ((self.label == self.other) & (labels < self.other_class))
+
+
+def tabulate(library: Library, advance: Callable[[], None] = lambda: None) -> Table:
+    """The table of a library, in one pass that also checks every row; `advance` is called after each model."""
+    shape = (len(library), len(library.labels))
+    label = torch.empty(shape, dtype=library.dtype, device=library.device)
+    other = torch.empty_like(label)
+    other_class = torch.empty(shape, dtype=torch.int32, device=library.device)
+    spans = [(span, library.labels[span, None]) for span in library.spans()]
+    scratch = torch.empty((len(spans[0][1]), library.num_classes), dtype=library.dtype, device=library.device)
+    totals = torch.empty_like(label[0])
+    for model in range(len(library)):
+        least = 0.0
+        for span, truth in spans:
+            stored = library.stored(model, span)
+            if has_signs(stored):
+                least = -math.inf  # the check will look more closely
+            p = scratch[: len(truth)].copy_(stored)
+            torch.sum(p, 1, out=totals[span])  # NaN shows here
+            torch.gather(p, 1, truth, out=label[model, span, None])
+            p.scatter_(1, truth, -1)
+            top = top_class(p)[:, None]
+            torch.gather(p, 1, top, out=other[model, span, None])
+            other_class[model, span, None] = top
+        library.check(model, totals, least)
+        advance()
+    return Table(label, other, other_class)
+
+
+def has_signs(values: torch.Tensor) -> bool:
+    """Whether any sign bit is set, as in negative numbers and -0. Read as whole numbers: float16 has no fast minimum."""
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[values.element_size()]
+    return bool(values.view(whole).amin() < 0)
+
+
+class GrowingEnsemble(ABC):
     """Members are added one by one; `scores` tells what one more would give. Scores here: more is better, always.
 
     The ensemble is the sum S [N, K] of its members' probabilities, added in order. The label's column of S is kept
-    by every kind, since the tie rule needs it; what else is kept is the subclasses' affair.
+    by every kind, since the tie rule needs it; what else is kept is up to the subclasses.
     """
 
     def __init__(self, library: Library, table: Table, objective: Objective) -> None:
@@ -29,12 +78,14 @@ class RunningEnsemble(ABC):
         self.weights = objective.weights(library.labels)
         self.reset()
 
-    def reset(self) -> None:
-        """Back to the empty ensemble."""
+    def reset(self, members: Sequence[int] = ()) -> None:
+        """Back to the empty ensemble, or to that of these members."""
         self.members: list[int] = []
         self.label_sum = torch.zeros(
-            len(self.library.labels), dtype=sum_dtype(self.library.device), device=self.library.device
+            len(self.library.labels), dtype=arrays.wide(self.library.device), device=self.library.device
         )
+        for model in members:
+            self.add(model)
 
     def add(self, model: int) -> None:
         """Make a model a member, perhaps once more."""
@@ -51,6 +102,11 @@ class RunningEnsemble(ABC):
     def score_with(self, model: int) -> float:
         """The exact score with this model added."""
         return self.scores([model], every=True)[model]
+
+    def score_of(self, members: Sequence[int]) -> float:
+        """The exact score of these members; the ensemble is left without the last."""
+        self.reset(members[:-1])
+        return self.score_with(members[-1])
 
     def best(self, candidates: Sequence[int]) -> tuple[int, float]:
         """The candidate with the best score, and the score; of equal ones the lower NLL, then the first by name."""
@@ -69,18 +125,18 @@ class RunningEnsemble(ABC):
         return min(tied, key=lambda model: self.library.names[model])
 
     def log_loss_with(self, model: int) -> float:
-        """Mean NLL of the ensemble with this model added."""
+        """Mean NLL of the ensemble with this model added; of votes, that of the label's share of them."""
         return mean_log_loss(self.label_sum + self.table.label[model], len(self.members) + 1)
 
 
-class LogLoss(RunningEnsemble):
+class LogLoss(GrowingEnsemble):
     """NLL: the label's column is all it takes."""
 
     def scores(self, candidates: Sequence[int], every: bool = False, at_least: float = -math.inf) -> dict[int, float]:
         return {model: -self.log_loss_with(model) for model in candidates}
 
 
-class SquaredLoss(RunningEnsemble):
+class SquaredLoss(GrowingEnsemble):
     """Brier score, from inner products: with S the sum of n members and x a candidate's probabilities,
 
         N Brier = (S.S + 2 S.x + x.x) / (n + 1)^2 - 2 (S_y + x_y) / (n + 1) + N,
@@ -103,7 +159,7 @@ class SquaredLoss(RunningEnsemble):
 
 def _inner_products(library: Library) -> np.ndarray:
     """[M, M] sums over examples and classes of the product of two models' probabilities."""
-    dtype = sum_dtype(library.device)
+    dtype = arrays.wide(library.device)
     products = torch.zeros((len(library), len(library)), dtype=dtype, device=library.device)
     for span in library.spans(together=max(1, len(library) // 16)):
         block = torch.stack([library.read(model, span).flatten() for model in range(len(library))]).to(dtype)
@@ -111,14 +167,13 @@ def _inner_products(library: Library) -> np.ndarray:
     return arrays.host(products)
 
 
-class OwnScore(RunningEnsemble):
+class OwnScore(GrowingEnsemble):
     """A user's function of the ensemble's probabilities: every candidate is formed and scored."""
 
-    def reset(self) -> None:
-        super().reset()
-        library = self.library
-        shape = (len(library.labels), library.num_classes)
-        self.sum = torch.zeros(shape, dtype=sum_dtype(library.device), device=library.device)
+    def reset(self, members: Sequence[int] = ()) -> None:
+        shape = (len(self.library.labels), self.library.num_classes)
+        self.sum = torch.zeros(shape, dtype=arrays.wide(self.library.device), device=self.library.device)
+        super().reset(members)
 
     def add(self, model: int) -> None:
         super().add(model)
@@ -133,11 +188,3 @@ class OwnScore(RunningEnsemble):
 
     def _whole(self, model: int) -> torch.Tensor:
         return self.library.read(model, slice(0, len(self.library.labels)))
-
-
-def own_score(objective: Objective, library: Library, total: torch.Tensor, weight: float) -> float:
-    """A user's function of the ensemble S / w, called with the kind of array the library was made of."""
-    if objective.function is None:
-        raise TypeError(f"{objective.name} is not a user's function")
-    given: Any = library.array_like
-    return float(objective.function(arrays.give_back(total / weight, given), arrays.give_back(library.labels, given)))

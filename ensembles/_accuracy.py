@@ -21,17 +21,16 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ensembles.compact import Table
-from ensembles.library import Library, take_rows
-from ensembles.running import TIE, RunningEnsemble
-from ensembles.scores import Objective, top_class
+from ensembles._ensemble import TIE, GrowingEnsemble, Table
+from ensembles._library import Library, take_rows
+from ensembles._scores import Objective, top_class
 from zoo import arrays
 
 # Numbers in a block of candidates by open examples, so that a thousand models do not need a thousand times the memory.
 BLOCK_ELEMENTS = 2**22
 
 
-class RightCount(RunningEnsemble):
+class RightCount(GrowingEnsemble):
     """Accuracy or balanced accuracy of a growing ensemble."""
 
     def __init__(self, library: Library, table: Table, objective: Objective) -> None:
@@ -42,15 +41,15 @@ class RightCount(RunningEnsemble):
             torch.minimum(self.least_lead, label.to(self.label_sum.dtype) - other, out=self.least_lead)
         self.greatest_label = table.label.amax(0)
 
-    def reset(self) -> None:
-        super().reset()
-        examples = len(self.library.labels)
-        self.ceiling = torch.zeros_like(self.label_sum)  # U: no other class's sum is above it
-        self.witness = torch.zeros(examples, dtype=torch.long, device=self.library.device)  # w
-        self.witness_sum = torch.zeros_like(self.label_sum)  # not above the witness's sum
+    def reset(self, members: Sequence[int] = ()) -> None:
+        examples, device, dtype = len(self.library.labels), self.library.device, self.weights.dtype
+        self.ceiling = torch.zeros(examples, dtype=dtype, device=device)  # U: no other class's sum is above it
+        self.witness = torch.zeros(examples, dtype=torch.long, device=device)  # w
+        self.witness_sum = torch.zeros_like(self.ceiling)  # not above the witness's sum
         # Not zeros: memory that is never written is never taken from the system, and few rows ever open.
-        self.sums = torch.empty((examples, self.library.num_classes), dtype=self.label_sum.dtype, device=self.library.device)
-        self.included = torch.zeros(examples, dtype=torch.long, device=self.library.device)  # members in a row of sums
+        self.sums = torch.empty((examples, self.library.num_classes), dtype=dtype, device=device)
+        self.included = torch.zeros(examples, dtype=torch.long, device=device)  # members in a row of sums
+        super().reset(members)
 
     def add(self, model: int) -> None:
         super().add(model)

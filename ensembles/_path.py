@@ -1,32 +1,50 @@
-"""What a greedy search found: the whole path, and the best ensemble on it."""
+"""What a greedy search found: the whole path, the best ensemble on it, and that ensemble as a model card."""
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ensembles.library import Name
-from zoo.outputs import Runs
+from diversity.categories import category
+from ensembles._library import Name
+from zoo import files, membership, registry, settings
+from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
+from zoo.errors import InputError
+from zoo.names import check_own
+from zoo.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-    from zoo.cards import Card
-
 WIDTH = 80
+# What to say of a path that ends where it starts, by what ended it.
+NOTHING_ADDED = {
+    "candidates": "nothing was added: no candidate is left beside the start",
+    "budget": "nothing was added: beside the start no candidate fits the budget",
+    "gain": "nothing was added: no candidate improves on the start",
+    "bags": "every bag chose the same one model",
+}
+
+
+def categories(members: Sequence[Name], runs: Runs | None) -> list[str | None]:
+    """The category of each member against the first: the outermost difference in how the two were trained."""
+    cards = [None if runs is None else runs[str(name)].card for name in members]
+    return [None if card is None or cards[0] is None or i == 0 else category(cards[0], card) for i, card in enumerate(cards)]
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
     """Ensembles of growing size: with `members[i]` added, `score[i]` on the selection split and `test_score[i]` on the test.
 
-    The best ensemble is the first `best` members, the shortest prefix with the best selection score; `weights` are its
-    members' shares (by name for Runs; [M] for arrays, so that `average(probs, path.weights)` is it). `test_gains[i]` is
-    how much better the first i + 1 members are than the first `start` on the test split, with 95% `intervals`; `gain` and
-    `interval` are those of the best ensemble. Positive gains are better, for losses too. All are None without a test
-    split. Of a bagged search, `members` are ordered by weight, all belong to the ensemble, and `bags` holds the single
-    searches.
+    The first `start` members are the base, or without one the best single model; the others were added. The best ensemble
+    is the first `best` members, the shortest prefix with the best selection score; `weights` are its members' shares (by
+    name for Runs; [M] for arrays, so that `average(probs, path.weights)` is it). `test_gains[i]` is how much better the
+    first i + 1 members are than the start on the test split, with 95% `intervals`; `gain` and `interval` are those of the
+    best ensemble. Positive gains are better, for losses too. All are None without a test split. Of a bagged search,
+    `members` are ordered by weight, all belong to the ensemble, and `bags` holds the single searches.
     """
 
     members: list[Name]
@@ -64,14 +82,26 @@ class Path:
         return None if self.intervals is None else self.intervals[self.best - 1]
 
     @property
+    def within_noise(self) -> bool:
+        """Whether something was added, and its gain on the test split may be none."""
+        return self.interval is not None and self.best > self.start and self.interval[0] <= 0
+
+    def noise(self) -> str:
+        """A gain within noise, in words."""
+        (low, high), gain = cast("tuple[float, float]", self.interval), cast(float, self.gain)
+        digits = max(2, 1 - math.floor(math.log10(max(abs(low), abs(high), 1e-4))))
+        return (
+            f"the gain in {self.objective} on the test split, {gain:+.{digits}f} over the start, is within noise "
+            f"(95% interval {low:+.{digits}f} to {high:+.{digits}f})"
+        )
+
+    @property
     def categories(self) -> list[str | None]:
         """How each member's training differs from the first one's; None where a card is missing."""
-        from ensembles.cards import categories
-
         return categories(self.members, self.runs)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a step: model, category against the first member, scores, test gain and interval, whether in the best."""
+        """One row per member: category against the first, scores, test gain and interval, whether it is in the best."""
         import pandas as pd
 
         columns = {
@@ -142,13 +172,17 @@ class Path:
         size = f"{models} model{'s' * (models > 1)}" + (f" in {picks} picks" if picks != models else "")
         lines = [f"* best {self.objective} on the {searched} selection examples: {size}"]
         if self.best == self.start:
-            lines.append("  nothing that was added improves on the start")
+            ended = NOTHING_ADDED.get(self.settings.get("ended", "")) if len(self.members) == self.start else None
+            lines.append(f"  {ended or 'nothing that was added improves on the start'}")
         elif self.gain is not None and self.interval is not None:
             low, high = self.interval
-            noise = "" if low > 0 else ", within noise"
+            noise = ", within noise" if self.within_noise else ""
             lines.append(f"  gain on {unseen} unseen examples {self.gain:+.4f} [{low:+.4f}, {high:+.4f}]{noise}")
         if uncalibrated := self.settings.get("uncalibrated"):
             lines.append(f"  {uncalibrated} models are not calibrated; zoo.calibrate(runs) finds their temperatures")
+        if outside := self.settings.get("outside"):
+            count = sum(outside.values())
+            lines.append(f"  {count} answers of {len(outside)} models are none of the classes and count as wrong")
         return lines
 
     def _repr_html_(self) -> str:
@@ -161,11 +195,76 @@ class Path:
 
         return path_chart(self)
 
-    def to_model(self, name: str, title: str = "", overwrite: bool = False) -> "Card":
-        """Write the best ensemble as a model card, so that `zoo.load(name)` embeds and predicts with it."""
-        from ensembles.saving import save_path
+    def to_model(self, name: str, title: str = "", overwrite: bool = False) -> Card:
+        """Write the best ensemble to the user's cards, so that `zoo.load(name)` embeds and predicts with it."""
+        check_own(name, "ensemble name")
+        if self.runs is None or isinstance(self.weights, np.ndarray):
+            raise InputError(f"{name}: members are arrays, not models; search Runs to save an ensemble that can be loaded")
+        if self.settings.get("kind") == "predictions":
+            raise InputError(f"{name}: a model averages probabilities, but these members were chosen by their votes")
+        outputs = [self.runs[member] for member in self.weights]
+        cards = {one.name: _card(one, name) for one in outputs}
+        taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
+        replaceable = taken is not None and bool(taken.members) and taken.name == name
+        membership.check(name, cards, registry.parts)
+        if taken is not None and not (replaceable and overwrite):
+            hint = ", or pass overwrite=True" if replaceable else ""
+            raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
+        members = [EnsembleMember(one.name, self.weights[one.name], one.temperature or 1.0) for one in outputs]
+        card = Card(
+            name=name,
+            source="ensemble",
+            family="ensemble",
+            architecture="ensemble",
+            labels=_label_set(cards.values(), name),
+            link="softmax",
+            head="trained",
+            training=Training(
+                dataset=_shared((card.dataset for card in cards.values()), "unknown"),
+                framework=cast(Framework, _shared((card.training.framework for card in cards.values()), "unknown")),
+                objective=_shared((card.objective for card in cards.values()), "mixed"),
+                hyperparameters={"members": sorted(self.weights)},
+            ),
+            license=_shared((card.license for card in cards.values()), "other"),
+            members=members,
+            details=self._record(outputs[0]),
+            title=title or f"Ensemble of {len(members)} models",
+        )
+        target = settings.home() / "cards" / f"{name}.md"
+        files.make_folder(target.parent)
+        files.write(target, write(card).encode())
+        return read(target)
 
-        return save_path(self, name, title, overwrite)
+    def _record(self, first: Outputs) -> dict[str, Any]:
+        """How the ensemble was found and what it scored, for the card."""
+        return {
+            "found_on": first.dataset or "unnamed",
+            "objective": self.objective,
+            "selection_score": self.best_score,
+            "test_score": self.best_test_score,
+            "test_gain": self.gain,
+            "test_gain_interval": None if self.interval is None else list(self.interval),
+            "picks": list(self.members[: self.best]),
+            "search": {key: value for key, value in self.settings.items() if value is not None},
+        }
+
+
+def _card(outputs: Outputs, name: str) -> Card:
+    if outputs.card is None:
+        raise InputError(f"{name}: its member {outputs.name} has no card, so it could not be loaded again")
+    return outputs.card
+
+
+def _label_set(cards: Iterable[Card], name: str) -> str:
+    found = sorted({card.labels for card in cards})
+    if len(found) != 1:
+        raise InputError(f"{name}: members predict different label sets, {' and '.join(found)}; expected one")
+    return found[0]
+
+
+def _shared(values: Iterable[str], otherwise: str) -> str:
+    found = set(values)
+    return found.pop() if len(found) == 1 else otherwise
 
 
 def _table(columns: dict[str, list[str]]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from ensembles.scores import sum_dtype, top_class
+from ensembles._library import answers
+from ensembles._scores import top_class
 from zoo import arrays
 from zoo.arrays import Array
 from zoo.errors import InputError
@@ -38,7 +39,7 @@ def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> A
     """Weighted mean [N, K] of members' logits, each divided by its temperature; softmax of it is the ensemble.
 
     Of Runs, each model's log-probabilities at its own temperature and link, which differ from its calibrated logits by a
-    constant a row and put softmax- and sigmoid-trained members on one scale. A class that any member with a share masks
+    constant per row and put softmax- and sigmoid-trained members on one scale. A class that any member with a share masks
     (minus infinity) stays masked.
 
     >>> mean_logits(np.array([[[2.0, 0.0]], [[0.0, 4.0]]]), temperatures=[1.0, 2.0])
@@ -60,8 +61,10 @@ def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> A
 def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Array:
     """The class [N] that most members predict, from predictions [M, N] (or Runs); of equal counts the lowest class.
 
-    >>> vote(np.array([[0, 2], [1, 2], [1, 0]]))
-    array([1, 2])
+    A prediction of -1, none of the classes, is no vote; where nobody votes the result is -1.
+
+    >>> vote(np.array([[0, 2, -1], [1, 2, -1], [1, 0, 1]]))
+    array([1, 2, 1])
     """
     members = Members.of(preds, "predictions")
     return members.give_back(_modal(members, members.weights(weights), num_classes))
@@ -99,7 +102,7 @@ class Members:
         value, where = self.values[member], f"{self.kind} of {self.names[member]}"
         if not isinstance(value, Outputs):
             if self.kind == "predictions":
-                return arrays.predictions(value, name=where)
+                return answers(value, None, where)
             return arrays.probabilities(value, where) if self.kind == "probabilities" else arrays.logits(value, where)
         if self.kind == "predictions":
             return arrays.tensor(value.predictions(), where)
@@ -111,7 +114,7 @@ class Members:
         return log_probabilities(arrays.logits(value.logits, where), value.temperature or 1.0, link)
 
     def weights(self, weights: Any) -> list[float]:
-        """One weight a member, checked; one each where none are given."""
+        """One weight per member, checked; 1 each where none are given."""
         if weights is None:
             return [1.0] * len(self.names)
         if isinstance(weights, Mapping):
@@ -121,7 +124,7 @@ class Members:
             weights = [weights.get(name, 0.0) for name in self.names]
         given = arrays.host(arrays.tensor(weights, "weights")).astype(np.float64)
         if given.shape != (len(self.names),):
-            raise InputError(f"weights: expected {len(self.names)}, one a member, found shape {list(given.shape)}")
+            raise InputError(f"weights: expected {len(self.names)}, one per member, found shape {list(given.shape)}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
         if len(bad):
             raise InputError(
@@ -170,7 +173,7 @@ def _sum(members: Members, weights: Sequence[float], divisors: Sequence[float] |
             raise InputError(
                 f"{members.kind} of {members.names[member]}: shape {list(part.shape)}, expected {list(total.shape)}"
             )
-        total = torch.zeros_like(part, dtype=sum_dtype(part.device)) if total is None else total
+        total = torch.zeros_like(part, dtype=arrays.wide(part.device)) if total is None else total
         if weight > 0:  # a member without a share has no say, not even NaN from nothing times a masked class
             total += part.to(total.dtype) * (weight if divisors is None else weight / divisors[member])
     assert total is not None  # there is at least one member
@@ -178,21 +181,20 @@ def _sum(members: Members, weights: Sequence[float], divisors: Sequence[float] |
 
 
 def _modal(members: Members, weights: Sequence[float], num_classes: int | None) -> torch.Tensor:
-    first = members.tensor(0)
+    rows = len(members.tensor(0))
     votes = torch.stack(
-        [
-            arrays.labels(members.tensor(member), num_classes, len(first), f"predictions of {members.names[member]}")
-            for member in range(len(weights))
-        ]
+        [answers(members.tensor(m), num_classes, f"predictions of {name}", rows) for m, name in enumerate(members.names)]
     )
-    if not votes.shape[1]:
+    if not rows:
         raise InputError("predictions: expected at least one example, found none")
-    classes = int(votes.max()) + 1 if num_classes is None else num_classes
-    weight = torch.tensor(weights, dtype=sum_dtype(votes.device)).to(votes.device)
+    classes = num_classes or max(1, int(votes.max()) + 1)
+    votes = torch.where(votes < 0, classes, votes)  # a column behind the classes, which is not looked at
+    weight = torch.tensor(weights, dtype=arrays.wide(votes.device)).to(votes.device)
     winners = []
     for part in votes.split(max(1, VOTE_ELEMENTS // classes), 1):
-        counts = torch.zeros((part.shape[1], classes), dtype=weight.dtype, device=part.device)
+        counts = torch.zeros((part.shape[1], classes + 1), dtype=weight.dtype, device=part.device)
         counts.scatter_add_(1, part.T, weight[None].expand(part.T.shape))
         # The order weights are added in shows in the last places; rounded to single precision it cannot decide a tie.
-        winners.append(top_class(counts.float()))
+        shares = counts[:, :classes].float()
+        winners.append(torch.where(shares.amax(1) > 0, top_class(shares), -1))
     return torch.cat(winners)

@@ -1,12 +1,13 @@
-"""The models to choose from: probabilities [M, N, K] that may lie in memory, on an accelerator, or in files.
+"""The models to choose from: probabilities [M, N, K] that may lie in memory, on an accelerator, or in files; or votes.
 
 Nothing is loaded beyond the rows asked for, so a library may be larger than memory. All searches read through it.
+A vote is a distribution too: all of it on the class predicted. So a search by votes is a search like any other.
 """
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -16,12 +17,16 @@ from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
 Name: TypeAlias = str | int
+Kind: TypeAlias = Literal["probabilities", "predictions"]
 Rows: TypeAlias = "slice | torch.Tensor"
 
 # Numbers in a chunk: on a processor it should stay in the last cache between the several looks a pass takes at it, and be
 # long enough to make the calls cheap; an accelerator wants longer stretches of work.
 CACHE_ELEMENTS = 2**20
 ACCELERATOR_ELEMENTS = 2**26
+# A column behind the classes of votes in which every model has this much. Its sum stays below one vote for a million
+# members, and is the greatest where nobody votes: then the ensemble's answer is none of the classes, which is wrong.
+NO_VOTE = 2.0**-20
 
 
 class Source(Protocol):
@@ -49,6 +54,8 @@ class Library:
     examples: torch.Tensor | None = None  # None: all of them
     runs: Runs | None = None  # what the models came from, where they have cards and temperatures
     array_like: Any = None  # an input array, whose kind a user's own function is given
+    kind: Kind = "probabilities"
+    outside: dict[str, int] = dataclasses.field(default_factory=dict)  # models' answers that are none of the classes
 
     def __len__(self) -> int:
         return len(self.names)
@@ -104,6 +111,8 @@ class Library:
 
     def check(self, model: int, totals: torch.Tensor, least: float, start: int = 0) -> None:
         """An error unless rows are distributions: `totals` are the sums of those from `start` on, `least` their minimum."""
+        if self.kind == "predictions":  # checked as they were read
+            return
         low, high = totals.aminmax()
         # NaN makes every one of these comparisons false.
         if least >= 0 and low >= 1 - arrays.SUM_TOLERANCE and high <= 1 + arrays.SUM_TOLERANCE:
@@ -136,20 +145,64 @@ def take_rows(values: torch.Tensor, rows: Rows) -> torch.Tensor:
     return torch.from_numpy(values.numpy()[rows.numpy()])
 
 
-def library(probs: Any, labels: Any = None, device: Any = None) -> Library:
-    """A library from arrays [M, N, K] (one array, a list, or a mapping by name) or from outputs (Runs, a list of them).
+def library(given: Any, labels: Any = None, kind: Kind = "probabilities", device: Any = None) -> Library:
+    """A library from arrays (one array [M, ...], a list, or a mapping by name) or from outputs (Runs, a list of them).
 
-    Arrays stay on their device. Outputs are aligned by example and class, read through their link at their temperature,
-    and computed on `device`, or where they lie; their own labels are used unless `labels` are given.
+    Arrays are probabilities [M, N, K] or predictions [M, N], as `kind` says, and stay on their device. Outputs are aligned
+    by example and class, read through their link at their temperature, and computed on `device`, or where they lie; their
+    own labels are used unless `labels` are given.
     """
-    values = list(probs.values()) if isinstance(probs, Mapping) else probs
-    if isinstance(probs, Runs) or (isinstance(values, (list, tuple)) and values and isinstance(values[0], Outputs)):
-        runs = probs if isinstance(probs, Runs) else Runs(values)
-        return _from_runs(runs.aligned(), labels, None if device is None else torch.device(device))
+    if kind not in ("probabilities", "predictions"):
+        raise InputError(f"kind: expected probabilities or predictions, found {kind!r}")
+    values = list(given.values()) if isinstance(given, Mapping) else given
+    if isinstance(given, Runs) or (isinstance(values, (list, tuple)) and values and isinstance(values[0], Outputs)):
+        runs = (given if isinstance(given, Runs) else Runs(values)).aligned()
+        build = _votes_of_runs if kind == "predictions" else _from_runs
+        return build(runs, runs.labels if labels is None else labels, None if device is None else torch.device(device))
     if device is not None:
         raise InputError("device: arrays are searched where they lie; move the array instead")
-    names: Sequence[Name] | None = [str(name) for name in probs] if isinstance(probs, Mapping) else None
-    return _from_arrays(values, labels, names)
+    if labels is None:
+        raise InputError(f"labels: expected class indices [N] beside arrays of {kind}, found none")
+    parts = _parts(values, kind, [str(name) for name in given] if isinstance(given, Mapping) else None)
+    if kind == "predictions":
+        return _votes(parts, labels, None)
+    first = next(iter(parts.values()))
+    return Library(
+        source=_Arrays(list(parts.values())),
+        names=tuple(parts),
+        labels=arrays.labels(labels, first.shape[1], len(first)).to(first.device),
+        num_classes=first.shape[1],
+        dtype=_precision(part.dtype for part in parts.values()),
+        array_like=values[0] if isinstance(values, (list, tuple)) else values,
+    )
+
+
+def _parts(values: Any, kind: Kind, names: Sequence[Name] | None) -> dict[Name, torch.Tensor]:
+    """Arrays by name, all of the first one's shape and on its device."""
+    shape = "[N]" if kind == "predictions" else "[N, K]"
+    if isinstance(values, (list, tuple)):
+        if not values:
+            raise InputError(f"{kind}: expected at least one model, found none")
+        called = names or range(len(values))
+        tensors = [arrays.tensor(one, f"{kind} of {name}") for name, one in zip(called, values, strict=True)]
+    else:
+        stack = arrays.tensor(values, kind)
+        if stack.ndim != len(shape.split(",")) + 1 or 0 in stack.shape:
+            raise InputError(f"{kind}: expected shape [M, {shape[1:]} with none of them 0, found {list(stack.shape)}")
+        tensors = list(stack.unbind(0))
+    first = tensors[0]
+    parts: dict[Name, torch.Tensor] = dict(zip(names or range(len(tensors)), tensors, strict=True))
+    for name, part in parts.items():
+        if part.ndim != len(shape.split(",")) or 0 in part.shape or part.shape != first.shape:
+            raise InputError(
+                f"{kind} of {name}: expected shape {shape} like the first model's {list(first.shape)}, "
+                f"found {list(part.shape)}"
+            )
+        if kind == "probabilities" and not part.is_floating_point():
+            raise InputError(f"{kind} of {name}: expected floating-point numbers, found dtype {part.dtype}")
+        if part.device != first.device:
+            raise InputError(f"{kind} of {name}: on {part.device}, the first model's on {first.device}")
+    return parts
 
 
 def _from_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
@@ -164,52 +217,48 @@ def _from_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
         for one, block in zip(outputs, blocks, strict=True)
     )
     kept = {arrays.tensor(one.probabilities(slice(0, 1)), one.name).dtype for one in outputs}
-    y = runs.labels if labels is None else labels
     return Library(
         source=_Arrays(blocks) if plain else _Stored(outputs, device),
         names=tuple(runs.names),
-        labels=arrays.labels(y, len(outputs[0].classes), len(outputs[0])).to(device),
+        labels=arrays.labels(labels, len(outputs[0].classes), len(outputs[0])).to(device),
         num_classes=len(outputs[0].classes),
         dtype=_precision(kept),
         runs=runs,
     )
 
 
-def _from_arrays(values: Any, labels: Any, names: Sequence[Name] | None) -> Library:
-    if labels is None:
-        raise InputError("labels: expected class indices [N] beside arrays of probabilities, found none")
-    if isinstance(values, (list, tuple)):
-        if not values:
-            raise InputError("probabilities: expected at least one model, found none")
-        called = names or range(len(values))
-        parts = [arrays.tensor(p, f"probabilities of {name}") for name, p in zip(called, values, strict=True)]
-    else:
-        stack = arrays.tensor(values, "probabilities")
-        if stack.ndim != 3 or 0 in stack.shape:
-            raise InputError(f"probabilities: expected shape [M, N, K] with none of them 0, found {list(stack.shape)}")
-        parts = list(stack.unbind(0))
-    names = tuple(names if names is not None else range(len(parts)))
-    first = parts[0]
-    for name, part in zip(names, parts, strict=True):
-        if part.ndim != 2 or 0 in part.shape or part.shape != first.shape:
-            raise InputError(
-                f"probabilities of {name}: expected shape [N, K] like the first model's {list(first.shape)}, "
-                f"found {list(part.shape)}"
-            )
-        if not part.is_floating_point():
-            raise InputError(f"probabilities of {name}: expected floating-point numbers, found dtype {part.dtype}")
-        if part.device != first.device:
-            raise InputError(f"probabilities of {name}: on {part.device}, the first model's on {first.device}")
-    rows, num_classes = first.shape
-    like = values[0] if isinstance(values, (list, tuple)) else values
+def _votes_of_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
+    parts: dict[Name, torch.Tensor] = {}
+    for name, one in runs.items():
+        parts[name] = arrays.tensor(one.predictions(), name).to(device or "cpu")
+    num_classes = len(next(iter(runs.values())).classes)
+    return dataclasses.replace(_votes(parts, labels, num_classes), runs=runs)
+
+
+def _votes(parts: Mapping[Name, torch.Tensor], labels: Any, num_classes: int | None) -> Library:
+    """A library of predictions, in which the last column is that of no vote."""
+    first = next(iter(parts.values()))
+    y = arrays.labels(labels, num_classes, len(first)).to(first.device)
+    found = {name: answers(part, num_classes, f"predictions of {name}") for name, part in parts.items()}
+    classes = num_classes or 1 + max(int(one.max()) for one in (y, *found.values()))
+    outside = {str(name): int((one < 0).sum()) for name, one in found.items()}
     return Library(
-        source=_Arrays(parts),
-        names=names,
-        labels=arrays.labels(labels, num_classes, rows).to(first.device),
-        num_classes=num_classes,
-        dtype=_precision(part.dtype for part in parts),
-        array_like=like,
+        source=_Votes([torch.where(one < 0, classes, one) for one in found.values()], classes),
+        names=tuple(parts),
+        labels=y,
+        num_classes=classes + 1,
+        dtype=torch.float32,
+        kind="predictions",
+        outside={name: count for name, count in outside.items() if count},
     )
+
+
+def answers(values: Any, num_classes: int | None, name: str, rows: int | None = None) -> torch.Tensor:
+    """Predictions [N] as int64: class indices, or -1 for an answer that is none of the classes."""
+    given = arrays.tensor(values, name)
+    outside = given == -1
+    checked = arrays.labels(torch.where(outside, torch.zeros_like(given), given), num_classes, rows, name)
+    return torch.where(outside, -1, checked)
 
 
 def _precision(dtypes: Iterable[torch.dtype]) -> torch.dtype:
@@ -242,3 +291,21 @@ class _Stored:
 
     def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> float:
         return 0.0  # one probability of calibrated logits needs its whole row
+
+
+@dataclass(frozen=True, eq=False)
+class _Votes:
+    """Predicted classes [N], each one vote; K stands for none of the K classes."""
+
+    predicted: list[torch.Tensor]
+    classes: int
+
+    def rows(self, model: int, rows: Rows) -> torch.Tensor:
+        predicted = self.predicted[model][rows]
+        votes = torch.zeros((len(predicted), self.classes + 1), device=predicted.device)
+        votes.scatter_(1, predicted[:, None], 1)
+        votes[:, -1] = NO_VOTE
+        return votes
+
+    def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        return ((self.predicted[model][rows] == classes) & (classes < self.classes)).float()
