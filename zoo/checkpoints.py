@@ -21,8 +21,8 @@ def read(path: Path, name: str) -> dict[str, Tensor]:
 
     A torch checkpoint is a pickle; it is read with `weights_only`, so one that holds anything but tensors is refused.
     """
-    path = path.resolve()  # the hub's cache is made of links
-    if path.suffix == ".safetensors":
+    kind, path = path.suffix, path.resolve()  # the hub's cache is made of links to files without an ending
+    if kind == ".safetensors":
         with warnings.catch_warnings():
             # The map is read-only, and so are we: loading a state dictionary copies.
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")

@@ -26,7 +26,7 @@ def hub_file(name: str, repository: str, candidates: Sequence[str], revision: st
     import huggingface_hub
     from huggingface_hub import constants, errors
 
-    from zoo.catalogue.hub import answers
+    from zoo.catalogue.hub import answers, refusal
 
     for file in candidates:
         cached = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision)
@@ -40,10 +40,10 @@ def hub_file(name: str, repository: str, candidates: Sequence[str], revision: st
     for file in candidates:
         try:
             return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision))
-        except errors.EntryNotFoundError:
-            continue
-        except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, errors.HFValidationError) as error:
-            raise MissingWeights(f"{name}: {file} of {repository} cannot be had: {' '.join(str(error).split())}") from error
+        except Exception as error:  # the client raises whatever its transport raises
+            if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
+                continue
+            raise refusal(name, repository, file, error) from error
     at = f" at revision {revision}" if revision else ""
     raise MissingWeights(f"{name}: https://huggingface.co/{repository}{at} has none of {', '.join(candidates)}")
 
@@ -108,6 +108,12 @@ def linked_repository(card: Card) -> str | None:
 def verify(card: Card, path: Path) -> str:
     """The hash of a card's weights file; an error if it is not the card's or the one recorded at first use."""
     found = files.sha256(path)
+    promised = path.resolve().name  # the hub's client names a large file by the hash it should have, and checks its size only
+    if re.fullmatch("[0-9a-f]{64}", promised) and found != promised:
+        raise CorruptFile(
+            f"{card.name}: {path} has the sha256 {found}, but the hub announced {promised}; the file was damaged on its way "
+            f"or here: delete {path.resolve()} to fetch it again"
+        )
     register = settings.home() / "hashes.json"
     key = f"{card.source}:{card.id or card.name}@{card.revision or 'latest'}"
     expected, said_by = card.sha256, f"the card {card.path or card.name}"
@@ -118,7 +124,7 @@ def verify(card: Card, path: Path) -> str:
     elif expected != found:
         raise CorruptFile(
             f"{card.name}: {path} has the sha256 {found}, expected {expected} by {said_by}; the file is damaged or was "
-            f"replaced: delete it to fetch it again, or, if you trust the new one, remove its line there"
+            f"replaced: delete {path.resolve()} to fetch it again, or, if you trust the new one, remove its line there"
         )
     return found
 
