@@ -108,7 +108,7 @@ def linked_repository(card: Card) -> str | None:
 def verify(card: Card, path: Path) -> str:
     """The hash of a card's weights file; an error if it is not the card's or the one recorded at first use."""
     found = files.sha256(path)
-    promised = path.resolve().name  # the hub's client names a large file by the hash it should have, and checks its size only
+    promised = path.resolve().name  # the hub's client names a large file by its announced hash, and checks its size only
     if re.fullmatch("[0-9a-f]{64}", promised) and found != promised:
         raise CorruptFile(
             f"{card.name}: {path} has the sha256 {found}, but the hub announced {promised}; the file was damaged on its way "
