@@ -1,4 +1,8 @@
-"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has."""
+"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has; properties repeat.
+
+`make test` tries the same examples of every property each time, so that what passes goes on passing. `make fuzz` sets
+`HYPOTHESIS_PROFILE=fuzz`: fresh examples, many more of them, and a failure prints how to see it again.
+"""
 
 import os
 
@@ -9,6 +13,26 @@ os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+MORE = 20  # times as many examples under fuzz
+
+# Neither profile measures time: the machine may be busy.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("test", patient, derandomize=True)
+settings.register_profile("fuzz", patient, max_examples=MORE * patient.max_examples, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A property that says how many examples it wants gets as many times more of them as the others under fuzz."""
+    if os.environ.get("HYPOTHESIS_PROFILE") != "fuzz":
+        return
+    tests = {getattr(item, "obj", None) for item in items}
+    for test in {getattr(test, "__func__", test) for test in tests}:  # a method's settings are its function's
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples != settings.default.max_examples:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=MORE * own.max_examples)
 
 
 @pytest.fixture(autouse=True)
