@@ -5,6 +5,8 @@
 """
 
 import os
+import random
+import sys
 
 # Before torch or a hub client is imported. Tests run in as many processes as there are cores, so one thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -12,6 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -33,6 +36,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         own = getattr(test, "_hypothesis_internal_use_settings", None)
         if own is not None and own.max_examples != settings.default.max_examples:
             test._hypothesis_internal_use_settings = settings(own, max_examples=MORE * own.max_examples)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """What a test draws does not depend on which tests ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
