@@ -4,19 +4,29 @@
 `HYPOTHESIS_PROFILE=fuzz`: fresh examples, many more of them, and a failure prints how to see it again.
 """
 
+import atexit
 import os
 import random
+import shutil
 import sys
+import tempfile
 
-# Before torch or a hub client is imported. Tests run in as many processes as there are cores, so one thread each.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before numpy, torch, a hub client or the command line is imported, which read these once.
+PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]
+LOOKS = ["GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"]  # of what commands print
+PLACES = ["HF_ENDPOINT", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_TOKEN", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"]
+for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES]:
+    os.environ.pop(name, None)
+for name in ("HF_HOME", "TORCH_HOME"):  # what was once downloaded on this machine is not looked at
+    os.environ[name] = tempfile.mkdtemp(prefix="zoo-tests-")
+    atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, settings
 
 MORE = 20  # times as many examples under fuzz
 
@@ -42,7 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def same_random_numbers() -> None:
     """What a test draws does not depend on which tests ran before it."""
     random.seed(0)
-    np.random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 
@@ -51,6 +62,6 @@ def same_random_numbers() -> None:
 def zoo_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("ZOO_HOME", str(home))
-    for name in ("ZOO_DATASET", "ZOO_DATA", "ZOO_AUTOTRAIN"):
+    for name in ("ZOO_DATASET", "ZOO_DATA", "ZOO_AUTOTRAIN", "ZOO_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     return home
