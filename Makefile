@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-all check format bench clean
+.PHONY: demo test test-all fuzz check format wheel-test bench clean
 
 demo: $(READY)
 	$(BIN)/zoo demo
@@ -14,6 +15,12 @@ test: $(READY)
 test-all: $(READY)
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile -m "slow or not slow"
 
+# The properties alone, on fresh examples and many more of them; `make fuzz SEED=...` repeats a run. What it finds becomes
+# an @example of the property. TESTS narrows it: `make fuzz TESTS=tests/zoo/test_cards.py`.
+fuzz: $(READY)
+	@echo "make fuzz SEED=$(SEED) TESTS=$(TESTS)"
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q --numprocesses 2 -m hypothesis --hypothesis-seed=$(SEED) $(TESTS)
+
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -22,6 +29,10 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The wheel in an environment of its own; the packages it needs are those of .venv, or installed anew if FRESH=1.
+wheel-test: $(READY)
+	PYTHON=$(BIN)/python .ci/wheel-test $(if $(FRESH),,$(BIN)/python)
 
 # Each benchmark is a script that prints ratios against a peer in the same run; use otherwise idle cores.
 bench: $(READY)
@@ -34,4 +45,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,20 +1,67 @@
-"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has."""
+"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has; properties repeat.
 
+`make test` tries the same examples of every property each time, so that what passes goes on passing. `make fuzz` sets
+`HYPOTHESIS_PROFILE=fuzz`: fresh examples, many more of them, and a failure prints how to see it again.
+"""
+
+import atexit
 import os
+import random
+import shutil
+import sys
+import tempfile
 
-# Before torch or a hub client is imported. Tests run in as many processes as there are cores, so one thread each.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before numpy, torch, a hub client or the command line is imported, which read these once.
+PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]
+LOOKS = ["GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"]  # of what commands print
+PLACES = ["HF_ENDPOINT", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_TOKEN", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"]
+for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES]:
+    os.environ.pop(name, None)
+for name in ("HF_HOME", "TORCH_HOME"):  # what was once downloaded on this machine is not looked at
+    os.environ[name] = tempfile.mkdtemp(prefix="zoo-tests-")
+    atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-import pytest
+MORE = 20  # times as many examples under fuzz
+
+# Neither profile measures time: the machine may be busy.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("test", patient, derandomize=True)
+settings.register_profile("fuzz", patient, max_examples=MORE * patient.max_examples, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A property that says how many examples it wants gets as many times more of them as the others under fuzz."""
+    if os.environ.get("HYPOTHESIS_PROFILE") != "fuzz":
+        return
+    tests = {getattr(item, "obj", None) for item in items}
+    for test in {getattr(test, "__func__", test) for test in tests}:  # a method's settings are its function's
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples != settings.default.max_examples:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=MORE * own.max_examples)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """What a test draws does not depend on which tests ran before it."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
 def zoo_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("ZOO_HOME", str(home))
-    for name in ("ZOO_DATASET", "ZOO_DATA", "ZOO_AUTOTRAIN"):
+    for name in ("ZOO_DATASET", "ZOO_DATA", "ZOO_AUTOTRAIN", "ZOO_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     return home

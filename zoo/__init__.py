@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from zoo.store import verify as verify
     from zoo.training import train as train
 
+    __version__: str
+
 _HOMES = {
     "Card": "cards",
     "Model": "model",
@@ -61,8 +63,12 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"zoo.{_HOMES[name]}"), name)
     if name in _SUBPACKAGES:
         return import_module(f"zoo.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("model-zoo-diversity")
     raise AttributeError(f"module 'zoo' has no attribute {name!r}")
 
 
 def __dir__() -> "builtins.list[str]":
-    return sorted({*globals(), *_HOMES, *_SUBPACKAGES})
+    return sorted({*globals(), *_HOMES, *_SUBPACKAGES, "__version__"})

@@ -23,8 +23,8 @@ def read(path: Path, name: str) -> dict[str, Tensor]:
 
     A torch checkpoint is a pickle; it is read with `weights_only`, so one that holds anything but tensors is refused.
     """
-    path = path.resolve()  # the hub's cache is made of links
-    if path.suffix == ".safetensors":
+    kind, path = path.suffix, path.resolve()  # the hub's cache is made of links to files without an ending
+    if kind == ".safetensors":
         return as_torch(tensorfile.read(path).tensors)
     return unwrap(_read_torch(path, name), f"{name}: {path}")
 

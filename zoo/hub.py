@@ -33,15 +33,12 @@ def fetch(name: str, repository: str, candidates: Sequence[str], revision: str |
         for file in candidates:
             try:
                 return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision))
-            except errors.LocalEntryNotFoundError:  # a kind of the next one, but the connection's fault
-                raise
-            except errors.EntryNotFoundError:
-                continue
+            except Exception as error:  # the client raises whatever its transport raises
+                absent = isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError)
+                if not absent:
+                    raise _refusal(name, repository, file, error) from error
     except errors.HFValidationError as error:
         raise InputError(f"{name}: {repository!r} cannot be a repository, expected OWNER/NAME: {error}") from error
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError) as error:
-        reason = " ".join(str(error).split())
-        raise MissingWeights(f"{name}: {candidates[0]} of {repository} cannot be downloaded: {reason}") from error
     at = f" at revision {revision}" if revision else ""
     raise MissingWeights(f"{name}: https://huggingface.co/{repository}{at} has none of {', '.join(candidates)}")
 
@@ -124,6 +121,20 @@ def _silence() -> str | None:
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     return None if answers(constants.ENDPOINT) else f"{constants.ENDPOINT} does not answer"
+
+
+def _refusal(name: str, repository: str, file: str, error: Exception) -> MissingWeights:
+    """What it means that the hub did not give a file, and what to do next."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        then = f"it is gated: accept its terms on https://huggingface.co/{repository} and log in with `hf auth login`"
+    elif isinstance(error, errors.RepositoryNotFoundError):
+        then = "there is no such repository, or it is private: check its name, or log in with `hf auth login`"
+    else:  # of a file that is not in the cache either, the client says why only in the error's cause
+        why = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) and error.__cause__ else error
+        then = f"{' '.join(str(why).split()) or type(why).__name__}; try again later, nothing incomplete was kept"
+    return MissingWeights(f"{name}: {file} of {repository} cannot be downloaded: {then}")
 
 
 def _folder(repository: str) -> Path:

@@ -3,6 +3,7 @@
 So weights which change, on the hub or on the disk, are noticed.
 """
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ SCHEMA = 1
 def verify(card: Card, path: Path) -> str:
     """The hash of a card's weights file; an error if it is not the card's or the one recorded at first use."""
     found = files.sha256(path)
+    promised = path.resolve().name  # the hub's client names a large file by its announced hash, and checks its size only
+    if re.fullmatch("[0-9a-f]{64}", promised) and found != promised:
+        raise CorruptFile(
+            f"{card.name}: {path} has the sha256 {found}, but the hub announced {promised}; the file was damaged on its way "
+            f"or here: delete {path.resolve()} to fetch it again"
+        )
     register = _register()
     key = f"{_key(card)}{path.name}"
     expected, said_by = card.sha256, f"the card {card.path or card.name}"
@@ -27,7 +34,7 @@ def verify(card: Card, path: Path) -> str:
     elif expected != found:
         raise CorruptFile(
             f"{card.name}: {path} has the sha256 {found}, expected {expected} by {said_by}; the file is damaged or was "
-            f"replaced: delete it to fetch it again, or, if you trust the new one, remove its line there"
+            f"replaced: delete {path.resolve()} to fetch it again, or, if you trust the new one, remove its line there"
         )
     return found
 

@@ -1,7 +1,10 @@
 """A Hugging Face cache made by hand: what a download would have left on the disk, without one."""
 
+import hashlib
+import io
 from pathlib import Path
 
+import safetensors.torch
 import torch
 
 
@@ -22,16 +25,21 @@ class FakeHub:
         (root / "blobs").mkdir(exist_ok=True)
         path = root / "snapshots" / commit / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        blob = root / "blobs" / f"{revision}-{file.replace('/', '-')}"
-        if isinstance(content, dict):
-            if file.endswith(".safetensors"):
-                from safetensors.torch import save_file
-
-                save_file({key: value.contiguous() for key, value in content.items()}, blob)
-            else:
-                torch.save(content, blob)
-        else:
-            blob.write_bytes(content.encode() if isinstance(content, str) else content)
+        data = _bytes(file, content)
+        blob = root / "blobs" / hashlib.sha256(data).hexdigest()  # as the hub's own cache names a large file
+        blob.write_bytes(data)
         path.unlink(missing_ok=True)
-        path.symlink_to(blob)  # as the hub's own cache does
+        path.symlink_to(blob)
         return path
+
+
+def _bytes(file: str, content: "dict[str, torch.Tensor] | str | bytes") -> bytes:
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, bytes):
+        return content
+    if file.endswith(".safetensors"):
+        return safetensors.torch.save({key: value.contiguous() for key, value in content.items()})
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()

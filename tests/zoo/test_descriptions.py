@@ -225,7 +225,7 @@ def test_offline_a_repository_not_cached_is_an_error_within_a_second(cached: Any
     started = time.monotonic()
     with pytest.raises(MissingWeights) as caught:
         describe("hf:someone/absent")
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10  # one, on an idle machine; the client by itself tries for half a minute
     for part in ("hf:someone/absent", "config.json", str(tmp_path), "hf download someone/absent"):
         assert part in str(caught.value)
 
@@ -236,7 +236,7 @@ def test_a_hub_that_does_not_answer_is_given_up_within_a_second(cached: Any, mon
     started = time.monotonic()
     with pytest.raises(MissingWeights, match=r"http://192\.0\.2\.1 does not answer"):
         describe("hf:someone/absent")
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10  # one, on an idle machine; the client by itself tries for half a minute
 
 
 def test_any_answer_of_the_hub_counts_as_one() -> None:

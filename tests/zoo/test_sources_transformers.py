@@ -112,8 +112,8 @@ def test_weights_in_several_files(tmp_path: Path, pictures: list[Image.Image]) -
     assert torch.equal(one.predict(pictures), several.predict(pictures))
 
 
-def test_a_dual_encoder(tmp_path: Path, pictures: list[Image.Image]) -> None:
-    """CLIP with a word-level tokenizer of our own: scores are scale * cosine, as the library's own forward pass gives."""
+def dual_encoder(folder: Path) -> tuple[transformers.CLIPModel, transformers.PreTrainedTokenizerFast]:
+    """CLIP with a word-level tokenizer of our own, saved in a folder in the form of the hub."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     torch.manual_seed(0)
@@ -125,10 +125,17 @@ def test_a_dual_encoder(tmp_path: Path, pictures: list[Image.Image]) -> None:
             "max_position_embeddings": 12, "eos_token_id": 1, "bos_token_id": 0, "pad_token_id": 0}  # fmt: skip
     config = transformers.CLIPConfig(text_config=text, vision_config=VIT, projection_dim=16)
     model = transformers.CLIPModel(config).eval()
-    name = saved(model, tmp_path / "model")
-    fast.save_pretrained(tmp_path / "model")
+    saved(model, folder)
+    fast.save_pretrained(folder)
+    return model, fast
+
+
+def test_a_dual_encoder(tmp_path: Path, pictures: list[Image.Image]) -> None:
+    """Scores are scale * cosine, as the library's own forward pass gives."""
+    model, tokenizer = dual_encoder(tmp_path / "model")
+    name = f"file:{tmp_path / 'model'}"
     loaded = zoo.load(name, classes=["cat", "dog"])
-    tokens = fast(["a photo of a cat.", "a photo of a dog."], return_tensors="pt", padding=True)
+    tokens = tokenizer(["a photo of a cat.", "a photo of a dog."], return_tensors="pt", padding=True)
     with torch.inference_mode():
         expected = model(pixel_values=inputs(name, pictures), input_ids=tokens["input_ids"],
                          attention_mask=tokens["attention_mask"]).logits_per_image  # fmt: skip

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -37,8 +38,21 @@ app = typer.Typer(
 )
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        import zoo
+
+        typer.echo(f"zoo {zoo.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def before_any_command(context: typer.Context) -> None:
+def before_any_command(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     context.with_resource(warnings_as_notes())
 
 

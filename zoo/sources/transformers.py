@@ -257,7 +257,6 @@ def _classifier(model: "nn.Module", request: "Request") -> "Network":
 
 def _text(model: Any, request: "Request") -> "TextTower":
     import torch
-    from transformers import AutoTokenizer
 
     from zoo.heads.zero_shot import TextTower
     from zoo.sources.pooling import Pooled
@@ -269,7 +268,7 @@ def _text(model: Any, request: "Request") -> "TextTower":
     # Most towers keep the logarithm of the scale, ALIGN its inverse; SigLIP has a bias beside it.
     scale = float(1 / model.temperature) if hasattr(model, "temperature") else float(model.logit_scale.exp())
     bias = float(model.logit_bias) if getattr(model, "logit_bias", None) is not None else 0.0
-    tokenizer = AutoTokenizer.from_pretrained(request.card.id, local_files_only=True, trust_remote_code=False)
+    tokenizer = _tokenizer(request.card)
     # SigLIP was trained on sentences filled up to a fixed length and does worse with any other.
     padding = "max_length" if model.config.model_type.startswith("siglip") else True
     model.to(request.device)
@@ -282,3 +281,14 @@ def _text(model: Any, request: "Request") -> "TextTower":
     with torch.inference_mode():
         width = encode(["a"]).shape[1]
     return TextTower(width, scale, bias, encode)
+
+
+def _tokenizer(card: Card) -> Any:
+    """The tokenizer of a repository; its files are asked for by name, since without them the library makes an empty one."""
+    from transformers import AutoTokenizer
+
+    if not Path(card.id or "").is_dir():
+        for candidates in (("tokenizer.json", "spiece.model", "vocab.txt"), ("tokenizer_config.json",)):
+            hub.fetch(card.name, str(card.id), candidates, card.revision)
+    revision = card.revision or "main"
+    return AutoTokenizer.from_pretrained(card.id, revision=revision, local_files_only=True, trust_remote_code=False)
