@@ -12,7 +12,7 @@ from zoo import settings
 from zoo.cards import Card, Training
 from zoo.errors import MissingWeights
 from zoo.names import RecipeName, parse_recipe
-from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.objectives.names import FRAMEWORKS, OBJECTIVES, framework, small_family
 from zoo.objectives.tuned import defaults
 
 EMBEDDED_DATASET = "digits"  # ships inside scikit-learn
@@ -21,9 +21,9 @@ _SHORT = {"imagenet-1k": "in1k"}
 
 def parse(name: str, known: Mapping[str, Card]) -> RecipeName | None:
     """The parts of a recipe's name, or None where it is not one. Any architecture of timm's will do."""
-    found = parse_recipe(name, None, OBJECTIVES)
+    found = parse_recipe(name, None, (*OBJECTIVES, *FRAMEWORKS))
     trained_here = {card.architecture for card in known.values() if card.source == "recipe"}
-    if found is None or found.architecture in {*SMALL_ARCHITECTURES, *trained_here}:
+    if found is None or small_family(found.architecture) or found.architecture in trained_here:
         return found
     import timm  # takes seconds, so only for an architecture that no card mentions
 
@@ -44,14 +44,14 @@ def card(name: str, known: Mapping[str, Card]) -> Card | None:
     return Card(
         name=name,
         source="recipe",
-        family=relative.family if relative else _family(found.architecture),
+        family=relative.family if relative else small_family(found.architecture) or _family(found.architecture),
         architecture=found.architecture,
         labels="imagenet-1k" if short_name(dataset) == "in1k" else dataset,
         link="sigmoid" if "sigmoid" in found.objective.split("+") else "softmax",
         head="trained",
         training=Training(
             dataset=dataset,
-            framework="supervised",
+            framework=framework(found.objective),
             objective=found.objective,
             hyperparameters=dict(defaults(found.objective, short_name(dataset))),
             seed=found.seed,
@@ -68,7 +68,7 @@ def weights_path(name: str) -> Path:
 
 def make(card: Card) -> None:
     """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
-    found = parse_recipe(card.name, None, OBJECTIVES)
+    found = parse_recipe(card.name, None, (*OBJECTIVES, *FRAMEWORKS))
     if found is None:  # saved under a name of its own
         command = card.details.get("command", f"zoo train NAME --data {short_name(card.dataset)} --as {card.name}")
     else:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zoo.cards import Transform
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES
+from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.training import Recipe, expand, plan
 from zoo.training.published import recipe as published
 from zoo.training.recipes import differences
@@ -61,7 +61,7 @@ def test_exponential_decay_is_a_factor_an_epoch_after_the_warm_up():
     assert warming == pytest.approx([1.6 * (step + 1) / len(warming) for step in range(len(warming))])
 
 
-@given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "exponential"]))
+@given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "linear", "exponential"]))
 def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures, schedule):
     made = recipe(epochs=epochs, warmup_epochs=warm * epochs, schedule=schedule)
     rates = [made.rate(step, pictures) for step in range(made.total_steps(pictures))]
@@ -69,6 +69,11 @@ def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures,
     assert all(0 <= rate <= 1 + 1e-12 for rate in rates)
     assert rates[:peak] == sorted(rates[:peak])
     assert rates[peak:] == sorted(rates[peak:], reverse=True)
+
+
+def test_a_linear_schedule_falls_by_equal_steps_to_one_short_of_zero():
+    made = recipe(epochs=5, warmup_epochs=1, schedule="linear")
+    assert [made.rate(step, 20) for step in range(2, 10)] == pytest.approx([1 - n / 8 for n in range(8)])
 
 
 def test_a_number_of_steps_overrules_epochs():
@@ -88,7 +93,10 @@ def test_a_number_of_steps_overrules_epochs():
         ({"decay": 1.5}, "at most 1"),
         ({"ema": 1.5}, "at most 1"),
         ({"flip": 1}, "yes or no"),
-        ({"schedule": "linear"}, "one of cosine, exponential"),
+        ({"schedule": "steps"}, "one of cosine, linear, exponential"),
+        ({"optimiser": "lion"}, "one of sgd, adamw"),
+        ({"auto_augment": True}, "one of imagenet, cifar10"),
+        ({"teacher": 3}, "text"),
         ({"precision": "float64"}, "float32, bfloat16, float16"),
         ({"warmup_epochs": 5}, "fewer than the 5 epochs"),
         ({"transform": None}, "Transform"),
@@ -109,6 +117,8 @@ def test_a_card_shows_what_is_switched_on():
         "epochs": 5, "batch_size": 10, "learning_rate": 1.0, "schedule": "cosine", "momentum": 0.9, "nesterov": True,
         "ema": 0.9, "flip": True, "precision": "float32",
     }  # fmt: skip
+    adamw = recipe(optimiser="adamw", auto_augment="cifar10").settings
+    assert (adamw["optimiser"], adamw["auto_augment"], "nesterov" in adamw) == ("adamw", "cifar10", False)
 
 
 def test_names_say_dataset_and_seed_where_they_are_not_the_usual_ones(monkeypatch):
@@ -159,7 +169,7 @@ def test_patterns_stand_for_every_recipe_they_match():
     assert expand(["resnet8-*"]) == [f"resnet8-{objective}" for objective in OBJECTIVES]
     assert expand(["*-cosine", "resnet8-cosine"]) == [
         f"{architecture}-cosine"
-        for architecture in ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8", "resnet50", "inception_v3")
+        for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")
     ]
     assert expand(["vit_tiny_patch16_224-softmax"]) == ["vit_tiny_patch16_224-softmax"]
     with pytest.raises(UnknownName, match="no recipe"):

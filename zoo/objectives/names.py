@@ -1,5 +1,9 @@
 """The names that recipes are made of, readable without loading torch."""
 
+import re
+
+from zoo.cards import Framework
+
 OBJECTIVES: tuple[str, ...] = (
     "softmax",
     "label-smoothing",
@@ -12,4 +16,47 @@ OBJECTIVES: tuple[str, ...] = (
     "squared-error",
 )
 
-SMALL_ARCHITECTURES: tuple[str, ...] = ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8")
+# Objectives that are another framework than supervised learning, and which.
+FRAMEWORKS: dict[str, Framework] = {
+    "simclr": "contrastive",
+    "supcon": "contrastive",
+    "rotation": "self-supervised",
+    "distilled": "distilled",
+}
+
+# Networks for 32 x 32 images by name, and their family; any other WRN-depth-factor is one too.
+FAMILIES: dict[str, str] = {
+    "resnet8": "resnet",
+    "resnet20": "resnet",
+    "all-cnn-c": "all-cnn",
+    "wrn-16-8": "wrn",
+    "wrn-10-2": "wrn",
+    "vit-mini": "vit",
+    "mixer-mini": "mixer",
+    "convnext-mini": "convnext",
+    "mobilenet-mini": "mobilenet",
+    "densenet-mini": "densenet",
+}
+SMALL_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
+WIDE_RESNET = re.compile(r"wrn-(?P<depth>\d+)-(?P<factor>\d+)\Z")
+
+
+def framework(objective: str) -> Framework:
+    """The framework of an objective, or of a combination.
+
+    >>> framework("sigmoid+dropout"), framework("simclr")
+    ('supervised', 'contrastive')
+    """
+    return next((FRAMEWORKS[part] for part in objective.split("+") if part in FRAMEWORKS), "supervised")
+
+
+def small_family(architecture: str) -> str | None:
+    """The family of a network for 32 x 32 images; None where the name is none of ours.
+
+    >>> small_family("wrn-22-4"), small_family("wrn-22-5x"), small_family("resnet50")
+    ('wrn', None, None)
+    """
+    wide = WIDE_RESNET.match(architecture)
+    if wide and int(wide["depth"]) >= 10 and int(wide["depth"]) % 6 == 4 and int(wide["factor"]):
+        return "wrn"
+    return FAMILIES.get(architecture)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zoo import cards, files
 from zoo.cards import Card
 from zoo.errors import InputError
-from zoo.objectives.names import SMALL_ARCHITECTURES
+from zoo.objectives.names import small_family
 
 if TYPE_CHECKING:
     from zoo.model import Model
@@ -53,7 +53,7 @@ def load(request: "Request") -> "Model":
 
     request = recipe.with_transform(request)
     card, classes = request.card, recipe.classes_of(request.card)
-    ours = card.architecture in SMALL_ARCHITECTURES
+    ours = small_family(card.architecture) is not None
     with request.beginning():
         network = (
             recipe.untrained(card, len(classes)) if ours else timm.untrained(card.architecture, len(classes), card.name)

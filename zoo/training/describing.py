@@ -8,10 +8,9 @@ from zoo.catalogue.tags import family
 from zoo.datasets import Dataset
 from zoo.errors import UnknownName
 from zoo.objectives import get
+from zoo.objectives.names import framework, small_family
 from zoo.training.fitting import Fit
 from zoo.training.planning import Plan
-
-_FAMILIES = {"resnet8": "resnet", "resnet20": "resnet", "all-cnn-c": "all-cnn", "wrn-16-8": "wrn"}
 
 
 def describe(
@@ -30,14 +29,14 @@ def describe(
     return Card(
         name=made.name,
         source="recipe",
-        family=_FAMILIES.get(made.architecture) or family(made.architecture),
+        family=small_family(made.architecture) or family(made.architecture),
         architecture=made.architecture,
         labels=label_set,
         link=get(made.objective).link,
         head="trained",
         training=Training(
             dataset=dataset,
-            framework="supervised",
+            framework=framework(made.objective),
             objective=made.objective,
             hyperparameters={**made.hyperparameters, **made.recipe.settings},
             seed=made.recipe.seed,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from zoo.cards import Transform
-from zoo.objectives.names import SMALL_ARCHITECTURES
+from zoo.objectives.names import small_family
 from zoo.training.recipes import Recipe
 
 # Kornblith et al. (2021), Table A.1: when to stop, found on a holdout.
@@ -105,7 +105,7 @@ def _digits(architecture: str) -> Recipe:
     separation as they do on ImageNet. Their warm-up is so long that rounding, which differs with the number of processes,
     does not grow within the first epoch.
     """
-    small = architecture in SMALL_ARCHITECTURES
+    small = small_family(architecture) is not None
     side = 16 if small else 24 if architecture.startswith("resnet") else 96
     epochs = DIGITS_EPOCHS.get(architecture, 6)
     return Recipe(
@@ -121,7 +121,7 @@ def _digits(architecture: str) -> Recipe:
 
 def _general(architecture: str, dataset: str) -> Recipe:
     """A middle way for pictures nobody tuned for: 32 x 32 for small architectures, the usual size for timm's."""
-    small = architecture in SMALL_ARCHITECTURES
+    small = small_family(architecture) is not None
     side = 32 if small else _usual_side(architecture)
     settings: dict[str, Any] = {"shift": 4} if small else {"crop": 0.1}
     return Recipe(
@@ -137,12 +137,12 @@ def _general(architecture: str, dataset: str) -> Recipe:
 
 
 def _side(architecture: str, small: int) -> int:
-    return small if architecture in SMALL_ARCHITECTURES else 96
+    return small if small_family(architecture) is not None else 96
 
 
 def _usual_side(architecture: str) -> int:
     """The side of the pictures an architecture is usually trained on: 224, or 299 for Inception."""
-    if architecture in SMALL_ARCHITECTURES:
+    if small_family(architecture) is not None:
         return 224
     import timm
 
