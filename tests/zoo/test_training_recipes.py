@@ -168,8 +168,7 @@ def test_what_cannot_be_planned(name, arguments, message):
 def test_patterns_stand_for_every_recipe_they_match():
     assert expand(["resnet8-*"]) == [f"resnet8-{objective}" for objective in OBJECTIVES]
     assert expand(["*-cosine", "resnet8-cosine"]) == [
-        f"{architecture}-cosine"
-        for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")
+        f"{architecture}-cosine" for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")
     ]
     assert expand(["vit_tiny_patch16_224-softmax"]) == ["vit_tiny_patch16_224-softmax"]
     with pytest.raises(UnknownName, match="no recipe"):

@@ -22,7 +22,8 @@ class TokenNetwork(nn.Module):
         super().__init__()
         self.num_features = width
         self.stem = nn.Sequential(
-            conv3x3(3, STEM_WIDTH, 2), nn.BatchNorm2d(STEM_WIDTH), nn.ReLU(), conv3x3(STEM_WIDTH, width, 2), nn.BatchNorm2d(width)
+            conv3x3(3, STEM_WIDTH, 2), nn.BatchNorm2d(STEM_WIDTH), nn.ReLU(),
+            conv3x3(STEM_WIDTH, width, 2), nn.BatchNorm2d(width),
         )  # fmt: skip
         count = (-(-side // REDUCTION)) ** 2
         self.positions = nn.Parameter(0.02 * torch.randn(1, count, width))

@@ -46,7 +46,7 @@ def fit_linear(
         raise InputError(
             f"{model.name}: no example of class {classes[absent[0]]!r} ({len(absent)} such); fit on all classes"
         )
-    weight, bias = _fit(x.numpy(), labels, strength)
+    weight, bias = solve(x.numpy(), labels, strength)
     head = _linear(torch.from_numpy(weight).float(), torch.from_numpy(bias).float()).to(model.device)
     network = Network(model.body, head, model.network.blocks)
     card = dataclasses.replace(
@@ -121,7 +121,8 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
     return _linear(weight, bias), files.sha256(path)
 
 
-def _fit(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+def solve(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [K, D] and biases [K] for embeddings x [N, D] and labels y [N]; see `fit_linear`."""
     from sklearn.linear_model import LogisticRegression
 
     mean, scale = x.mean(0), x.std(0)
