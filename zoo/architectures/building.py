@@ -24,7 +24,7 @@ def build(
 ) -> Network:
     """A network with random weights for pictures of `input_size` (channels, height, width).
 
-    `architecture` is one of the small ones (`resnet8`, `resnet20`, `all-cnn-c`, `wrn-16-8`) or any name of timm's. Of
+    `architecture` is one of the small ones (`resnet8`, `resnet8x2`, `resnet20`, `all-cnn-c`, `wrn-16-8`) or any name of timm's. Of
     `hyperparameters` the objective takes its own: a card's training settings may stand among them.
 
     >>> network = build("resnet8", 10, "cosine", {"tau": 0.1, "epochs": 12}, (3, 16, 16))
@@ -56,7 +56,11 @@ def _small(architecture: str) -> tuple[nn.Module, int, dict[str, nn.Module]]:
     elif architecture == "wrn-16-8":
         body = WideResNet(16, 8)
     else:
-        body = CifarResNet({"resnet8": 1, "resnet20": 3}[architecture])
+        body = {
+            "resnet8": lambda: CifarResNet(1),
+            "resnet8x2": lambda: CifarResNet(1, width=32, halved=True),
+            "resnet20": lambda: CifarResNet(3),
+        }[architecture]()
     return body, body.num_features, body.blocks
 
 

@@ -12,4 +12,4 @@ OBJECTIVES: tuple[str, ...] = (
     "squared-error",
 )
 
-SMALL_ARCHITECTURES: tuple[str, ...] = ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8")
+SMALL_ARCHITECTURES: tuple[str, ...] = ("resnet8", "resnet8x2", "resnet20", "all-cnn-c", "wrn-16-8")

@@ -11,7 +11,7 @@ from zoo.objectives import get
 from zoo.training.fitting import Fit
 from zoo.training.planning import Plan
 
-_FAMILIES = {"resnet8": "resnet", "resnet20": "resnet", "all-cnn-c": "all-cnn", "wrn-16-8": "wrn"}
+_FAMILIES = {"resnet8": "resnet", "resnet8x2": "resnet", "resnet20": "resnet", "all-cnn-c": "all-cnn", "wrn-16-8": "wrn"}
 
 
 def describe(
