@@ -18,6 +18,7 @@ from zoo.sources import blocks
 # The small networks by name, made for square images of a side; Wide ResNets are made by the numbers in their name.
 _BUILDERS: dict[str, Callable[[int], Any]] = {
     "resnet8": lambda side: CifarResNet(1),
+    "resnet8x2": lambda side: CifarResNet(1, width=32, halved=True),
     "resnet20": lambda side: CifarResNet(3),
     "all-cnn-c": lambda side: AllConvolutional(),
     "vit-mini": tokens.vision_transformer,

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from zoo import settings
-from zoo.datasets import digits, folder, holes, hub, label_sets, parquet, published, rotated
+from zoo.datasets import digits, folder, holes, hub, label_sets, parquet, published, rotated, views
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
@@ -133,6 +133,8 @@ def _load(spec: Spec) -> Dataset:
     if spec.kind == "hf":
         return _with_label_set(hub.load(spec.place, spec.split, str(spec)))
     known = KNOWN[spec.kind]
+    if known.view_of:
+        return views.VIEWS[spec.kind](_load(dataclasses.replace(spec, kind=known.view_of)), spec.kind, str(spec))
     dataset = _local(spec, known) or _from_hub(spec, known)
     if known.label_set == label_sets.IMAGENET:
         dataset = label_sets.in_imagenet(dataset, known.subset)
