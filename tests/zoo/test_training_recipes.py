@@ -184,3 +184,16 @@ def test_differences_are_named_by_their_path():
     assert differences({"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 4}, "e": 5}) == [
         "b.c: 2 -> 4", "b.d: 3 -> None", "e: None -> 5",
     ]  # fmt: skip
+
+
+def test_short_recipes_for_every_small_kind_on_cifar10():
+    for architecture in ("vit-mini", "mixer-mini", "convnext-mini"):
+        made = published(architecture, "softmax", "cifar10")
+        assert (made.optimiser, made.learning_rate, made.weight_decay) == ("adamw", 2e-3, 0.05)
+        assert published(architecture, "cosine", "digits").optimiser == "adamw"
+    for architecture in ("resnet8x2", "resnet20", "wrn-10-2", "mobilenet-mini", "densenet-mini"):
+        assert published(architecture, "softmax", "cifar10").optimiser == "sgd"
+    minis = [name for name in SMALL_ARCHITECTURES if name.endswith("-mini")]
+    assert all(12 <= published(name, "softmax", "cifar10").epochs <= 30 for name in minis)
+    assert (published("resnet8x2", "simclr", "cifar10").shift, published("resnet8x2", "rotation", "cifar10").shift) == (0, 2)
+    assert published("resnet8x2", "softmax", "cifar10-half") == published("resnet8x2", "softmax", "cifar10")

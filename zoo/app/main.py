@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from zoo.app import catalogue, comparing, ensembling, features, probing, reporting, running, training
+from zoo.app import catalogue, comparing, ensembling, features, heads, probing, reporting, running, training
 from zoo.app.printing import warnings_as_notes
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -42,7 +42,7 @@ def before_any_command(context: typer.Context) -> None:
     context.with_resource(warnings_as_notes())
 
 
-for group in (catalogue, training, running, comparing, ensembling, probing, features, reporting):
+for group in (catalogue, training, heads, running, comparing, ensembling, probing, features, reporting):
     group.register(app)
 
 

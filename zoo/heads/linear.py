@@ -15,6 +15,7 @@ from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.model import Model, Network
 from zoo.names import check_safe
+from zoo.preprocessing import Pipeline
 
 
 def fit_linear(
@@ -97,7 +98,8 @@ def on_base(card: Card, base: Model, weights: bool) -> Model:
     head, digest = stored(card, base.num_features, classes, weights)
     network = Network(base.body, head, base.network.blocks).eval().requires_grad_(False).to(base.device)
     joined = None if digest is None else files.digest([base.weights_hash, digest])
-    return Model(card, network, base.transform, classes, joined)
+    own = card.transform if card.transform != base.card.transform else None  # fitted on images of another size
+    return Model(card, network, base.transform if own is None else Pipeline(own), classes, joined)
 
 
 def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tuple[nn.Module, str | None]:

@@ -24,4 +24,4 @@ def probabilities(name: str, train_set: Dataset, home: Path, progress: bool = Tr
             f"teacher {name}: predicts {len(outputs.classes)} classes for {len(outputs)} images, expected the "
             f"{len(train_set.classes)} classes of {train_set.spec} for all {len(train_set)}; name a model of this dataset"
         )
-    return torch.as_tensor(to_probabilities(torch.from_numpy(outputs.logits.copy()), 1.0, outputs.link))
+    return torch.as_tensor(to_probabilities(torch.tensor(outputs.logits), 1.0, outputs.link))
