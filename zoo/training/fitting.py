@@ -132,8 +132,10 @@ class _Run:
         self.processes = Processes(recipe)
         self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
         learnt, kept_back = loading.split_holdout(train_set, recipe)
-        rows, _ = loading.split_rows(len(train_set), recipe)
-        self.soft_targets = None if soft_targets is None else soft_targets[torch.from_numpy(rows)].float()
+        self.soft_targets = None
+        if soft_targets is not None:
+            self.soft_targets = soft_targets[torch.from_numpy(loading.split_rows(len(train_set), recipe)[0])].float()
+            self.about["soft_targets"] = files.digest([self.soft_targets.numpy().tobytes()])
         self.pictures = loading.Pictures(learnt, PictureAugmentation(recipe), workers)
         self.labels = torch.from_numpy(loading.labels_of(learnt))
         self.holdout = loading.Pictures(kept_back, PictureAugmentation(recipe.plain()), workers) if kept_back else None
