@@ -51,7 +51,7 @@ SHORT_EPOCHS = {
     "wrn-10-2": 15,
     "vit-mini": 20,
     "mixer-mini": 20,
-    "convnext-mini": 25,
+    "convnext-mini": 20,
     "mobilenet-mini": 20,
     "densenet-mini": 15,
 }
