@@ -12,7 +12,7 @@ from zoo import card_index
 from zoo.cards import Card, Link, Training, Transform
 from zoo.errors import UnknownName
 from zoo.names import RecipeName, label_set, near
-from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.objectives.names import DATASETS, FRAMEWORKS, OBJECTIVES, SMALL_ARCHITECTURES, framework, small_family
 from zoo.objectives.tuned import defaults
 from zoo.training.published import recipe as published_recipe
 
@@ -59,7 +59,9 @@ def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: T
         labels=label_set(parts.dataset or ""),
         link=_link(parts.objective),
         head="trained",
-        training=Training(label_set(parts.dataset or ""), "supervised", parts.objective, hyperparameters, parts.seed),
+        training=Training(
+            label_set(parts.dataset or ""), framework(parts.objective), parts.objective, hyperparameters, parts.seed
+        ),
         transform=transform,
         license="apache-2.0",
         title=title,
@@ -68,7 +70,7 @@ def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: T
 
 
 def objective_settings(objective: str, dataset: str) -> dict[str, object]:
-    """The hyper-parameters of an objective on a dataset: the tuned ones, else those of a user's own objective."""
+    """The hyper-parameters of an objective on a dataset: the tuned ones, else those an objective of no tuning has."""
     tuned: dict[str, object] = {**defaults(objective, dataset)}
     if all(part in OBJECTIVES for part in objective.split("+")):
         return tuned
@@ -79,7 +81,7 @@ def objective_settings(objective: str, dataset: str) -> dict[str, object]:
 
 def check_architecture(architecture: str, name: str) -> None:
     """An error that offers the near ones, unless it is an architecture of ours or of timm's."""
-    if architecture in SMALL_ARCHITECTURES or _relative(architecture) is not None:
+    if small_family(architecture) or _relative(architecture) is not None:
         return
     import timm  # takes seconds, so only for an architecture that no card mentions
 
@@ -112,15 +114,16 @@ def _relative(architecture: str) -> Card | None:
 
 def _family(architecture: str) -> str:
     relative = _relative(architecture)
-    if relative is not None:
-        return relative.family
+    known = small_family(architecture) or (relative and relative.family)
+    if known:
+        return known
     from zoo.sources.tags import family
 
     return family(architecture)
 
 
 def _link(objective: str) -> Link:
-    if all(part in OBJECTIVES for part in objective.split("+")):
+    if all(part in (*OBJECTIVES, *FRAMEWORKS) for part in objective.split("+")):
         return "sigmoid" if "sigmoid" in objective.split("+") else "softmax"
     from zoo.objectives import get
 

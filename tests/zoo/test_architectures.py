@@ -20,6 +20,7 @@ def test_sizes_are_the_published_ones():
     weights = [module.weight.numel() for module in AllConvolutional().modules() if isinstance(module, nn.Conv2d)]
     assert sum(weights) + 192 * 10 == 1_369_738 - (3 * 96 + 5 * 192 + 10)  # All-CNN-C without its biases
     assert build("wrn-16-8", 100).body.num_features == 512
+    assert count(build("wrn-22-2", 10)) == count(WideResNet(22, 2)) + 128 * 10 + 10  # any depth 6n + 4 and any factor
 
 
 @pytest.mark.parametrize("architecture", SMALL_ARCHITECTURES)
@@ -58,7 +59,7 @@ def test_no_feature_of_a_small_network_is_born_dead(architecture):
     torch.manual_seed(0)
     network = build(architecture, 7, input_size=(3, 32, 32)).train()
     features = network.body(torch.randn(8, 3, 32, 32))
-    assert (features.amax(0) > 0).all()
+    assert (features.std(0) > 1e-3).all()  # a dead one is zero for every image
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,28 @@ def test_every_objective_fits_every_network(objective):
     assert all(parameter.grad is not None for parameter in network.body.parameters())
 
 
+@pytest.mark.parametrize("architecture", [name for name in SMALL_ARCHITECTURES if name.endswith("-mini")])
+def test_the_small_kinds_are_small_and_take_other_sizes(architecture):
+    assert 150_000 < count(build(architecture, 10, input_size=(3, 32, 32))) < 1_500_000
+    assert build(architecture, 10, input_size=(3, 16, 16)).eval()(torch.rand(2, 3, 16, 16))[1].shape == (2, 10)
+
+
+def test_a_transformer_and_a_mixer_tell_places_apart_and_a_mixer_mixes_them():
+    torch.manual_seed(0)
+    for architecture in ("vit-mini", "mixer-mini"):
+        body = build(architecture, 10, input_size=(3, 32, 32)).eval().body
+        tokens = torch.randn(1, 64, body.num_features)
+        moved = body.stages(tokens.roll(1, 1) + body.positions).roll(-1, 1)
+        assert not torch.allclose(moved, body.stages(tokens + body.positions), atol=1e-3)
+        changed = tokens.clone()
+        changed[:, 5] += 1
+        difference = (body.stages(changed) - body.stages(tokens)).abs().amax(2)[0]
+        assert (difference > 0).all()  # one token reaches every other
+
+
 def test_unknown_architectures_offer_near_ones():
+    with pytest.raises(UnknownName, match="wrn-16-8"):
+        build("wrn-15-8", 10)  # no depth of six layers a stage
     with pytest.raises(UnknownName, match="did you mean resnet8"):
         build("resnet-8", 10)
     with pytest.raises(UnknownName, match="efficientnet_b0"):

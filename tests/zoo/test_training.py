@@ -185,7 +185,7 @@ def test_the_best_epoch_on_the_holdout_is_the_result(few):
     )
 
 
-@pytest.mark.parametrize("changes", [{"crop": 0.3, "flip": True}, {"auto_augment": True}, {"mixup": 0.2}])
+@pytest.mark.parametrize("changes", [{"crop": 0.3, "flip": True}, {"auto_augment": "imagenet"}, {"mixup": 0.2}])
 def test_augmentation_still_learns(few, changes):
     done = fit(network(), few, recipe(epochs=6, **changes), workers=0)
     assert done.log[-1]["loss"] < done.log[0]["loss"]

@@ -62,7 +62,7 @@ def test_without_random_crops_training_starts_from_what_prediction_sees():
     assert batch.equal(torch.stack([Pipeline(SQUARE).pixels(dataset[int(i)]) for i in numbers]))
 
 
-@pytest.mark.parametrize("settings", [{"crop": 0.1}, {"auto_augment": True}, {"crop": 0.3, "auto_augment": True}])
+@pytest.mark.parametrize("settings", [{"crop": 0.1}, {"auto_augment": "cifar10"}, {"crop": 0.3, "auto_augment": "imagenet"}])
 def test_a_pictures_augmentation_depends_on_seed_epoch_and_picture_alone(settings):
     dataset, augment = noise(), PictureAugmentation(recipe(**settings))
     torch.manual_seed(5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import zoo
 from zoo.cards import Transform
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES
+from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.training import Recipe, expand, plan
 from zoo.training.published import recipe as published
 from zoo.training.recipes import differences
@@ -62,7 +62,7 @@ def test_exponential_decay_is_a_factor_an_epoch_after_the_warm_up():
     assert warming == pytest.approx([1.6 * (step + 1) / len(warming) for step in range(len(warming))])
 
 
-@given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "exponential"]))
+@given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "linear", "exponential"]))
 def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures, schedule):
     made = recipe(epochs=epochs, warmup_epochs=warm * epochs, schedule=schedule)
     rates = [made.rate(step, pictures) for step in range(made.total_steps(pictures))]
@@ -70,6 +70,11 @@ def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures,
     assert all(0 <= rate <= 1 + 1e-12 for rate in rates)
     assert rates[:peak] == sorted(rates[:peak])
     assert rates[peak:] == sorted(rates[peak:], reverse=True)
+
+
+def test_a_linear_schedule_falls_by_equal_steps_to_one_short_of_zero():
+    made = recipe(epochs=5, warmup_epochs=1, schedule="linear")
+    assert [made.rate(step, 20) for step in range(2, 10)] == pytest.approx([1 - n / 8 for n in range(8)])
 
 
 def test_a_number_of_steps_overrules_epochs():
@@ -89,7 +94,10 @@ def test_a_number_of_steps_overrules_epochs():
         ({"decay": 1.5}, "at most 1"),
         ({"ema": 1.5}, "at most 1"),
         ({"flip": 1}, "yes or no"),
-        ({"schedule": "linear"}, "one of cosine, exponential"),
+        ({"schedule": "steps"}, "one of cosine, linear, exponential"),
+        ({"optimiser": "lion"}, "one of sgd, adamw"),
+        ({"auto_augment": True}, "one of imagenet, cifar10"),
+        ({"teacher": 3}, "text"),
         ({"precision": "float64"}, "float32, bfloat16, float16"),
         ({"warmup_epochs": 5}, "fewer than the 5 epochs"),
         ({"transform": None}, "Transform"),
@@ -110,6 +118,8 @@ def test_a_card_shows_what_is_switched_on():
         "epochs": 5, "batch_size": 10, "learning_rate": 1.0, "schedule": "cosine", "momentum": 0.9, "nesterov": True,
         "ema": 0.9, "flip": True, "precision": "float32",
     }  # fmt: skip
+    adamw = recipe(optimiser="adamw", auto_augment="cifar10").settings
+    assert (adamw["optimiser"], adamw["auto_augment"], "nesterov" in adamw) == ("adamw", "cifar10", False)
 
 
 def test_names_say_dataset_and_seed(monkeypatch):
@@ -178,8 +188,7 @@ def test_what_cannot_be_planned(name, arguments, message):
 def test_patterns_stand_for_every_recipe_they_match():
     assert expand(["resnet8-*"]) == [f"resnet8-{objective}" for objective in OBJECTIVES]
     assert expand(["*-cosine", "resnet8-cosine"]) == [
-        f"{architecture}-cosine"
-        for architecture in ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8", "resnet50", "inception_v3")
+        f"{architecture}-cosine" for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")
     ]
     assert expand(["resnet8-s*.cifar10"]) == [f"resnet8-{o}.cifar10" for o in ("softmax", "sigmoid", "squared-error")]
     assert expand(["vit_tiny_patch16_224-softmax"]) == ["vit_tiny_patch16_224-softmax"]
@@ -196,3 +205,16 @@ def test_differences_are_named_by_their_path():
     assert differences({"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 4}, "e": 5}) == [
         "b.c: 2 -> 4", "b.d: 3 -> None", "e: None -> 5",
     ]  # fmt: skip
+
+
+def test_short_recipes_for_every_small_kind_on_cifar10():
+    for architecture in ("vit-mini", "mixer-mini", "convnext-mini"):
+        made = published(architecture, "softmax", "cifar10")
+        assert (made.optimiser, made.learning_rate, made.weight_decay) == ("adamw", 2e-3, 0.05)
+        assert published(architecture, "cosine", "digits").optimiser == "adamw"
+    for architecture in ("resnet8x2", "resnet20", "wrn-10-2", "mobilenet-mini", "densenet-mini"):
+        assert published(architecture, "softmax", "cifar10").optimiser == "sgd"
+    minis = [name for name in SMALL_ARCHITECTURES if name.endswith("-mini")]
+    assert all(12 <= published(name, "softmax", "cifar10").epochs <= 30 for name in minis)
+    assert (published("resnet8x2", "simclr", "cifar10").shift, published("resnet8x2", "rotation", "cifar10").shift) == (0, 2)
+    assert published("resnet8x2", "softmax", "cifar10-half") == published("resnet8x2", "softmax", "cifar10")

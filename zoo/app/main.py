@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from zoo.app import catalogue, comparing, ensembling, features, housekeeping, pairs, probing, reporting, running, training
+from zoo.app import (
+    catalogue, comparing, ensembling, features, heads, housekeeping, pairs, probing, reporting, running, training,
+)  # fmt: skip
 from zoo.app.printing import warnings_as_notes
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -56,7 +58,9 @@ def before_any_command(
     context.with_resource(warnings_as_notes())
 
 
-for group in (catalogue, training, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping):
+for group in (
+    catalogue, training, heads, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping,
+):  # fmt: skip
     group.register(app)
 
 

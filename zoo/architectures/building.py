@@ -1,18 +1,32 @@
 """From an architecture's name to a network whose head follows an objective."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
 
+from zoo.architectures import compact, tokens
 from zoo.architectures.small import AllConvolutional, CifarResNet, WideResNet
 from zoo.errors import UnknownName
 from zoo.model import Network
 from zoo.names import near
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.catalogue import pick
-from zoo.objectives.names import SMALL_ARCHITECTURES
+from zoo.objectives.names import SMALL_ARCHITECTURES, WIDE_RESNET, small_family
 from zoo.sources import blocks
+
+# The small networks by name, made for square images of a side; Wide ResNets are made by the numbers in their name.
+_BUILDERS: dict[str, Callable[[int], Any]] = {
+    "resnet8": lambda side: CifarResNet(1),
+    "resnet8x2": lambda side: CifarResNet(1, width=32, halved=True),
+    "resnet20": lambda side: CifarResNet(3),
+    "all-cnn-c": lambda side: AllConvolutional(),
+    "vit-mini": tokens.vision_transformer,
+    "mixer-mini": tokens.mixer,
+    "convnext-mini": lambda side: compact.ConvNeXt(),
+    "mobilenet-mini": lambda side: compact.MobileNet(),
+    "densenet-mini": lambda side: compact.DenseNet(),
+}
 
 
 def build(
@@ -22,24 +36,24 @@ def build(
     hyperparameters: Mapping[str, Any] | None = None,
     input_size: tuple[int, ...] = (3, 224, 224),
 ) -> Network:
-    """A network with random weights for pictures of `input_size` (channels, height, width).
+    """A network with random weights for images of `input_size` (channels, height, width).
 
-    `architecture` is one of the small ones (`resnet8`, `resnet20`, `all-cnn-c`, `wrn-16-8`) or any name of timm's. Of
+    `architecture` is one of the small ones (`resnet8`, `wrn-16-8`, `vit-mini`, ...) or any name of timm's. Of
     `hyperparameters` the objective takes its own: a card's training settings may stand among them.
 
     >>> network = build("resnet8", 10, "cosine", {"tau": 0.1, "epochs": 12}, (3, 16, 16))
     >>> network.head.objective.hyperparameters, list(network.blocks)
     ({'tau': 0.1}, ['stem', 'stage1_0', 'stage2_0', 'stage3_0'])
     """
-    small = architecture in SMALL_ARCHITECTURES
-    body, num_features, layers = _small(architecture) if small else _timm(architecture, input_size)
+    small = small_family(architecture) is not None
+    body, num_features, layers = _small(architecture, input_size[1]) if small else _timm(architecture, input_size)
     head = ObjectiveHead(num_features, num_classes, pick(objective, hyperparameters or {}))
     return Network(body, head, layers)
 
 
 def check(architecture: str) -> None:
     """An error with the near names unless `build` can make this architecture."""
-    if architecture in SMALL_ARCHITECTURES:
+    if small_family(architecture) is not None:
         return
     import timm
 
@@ -49,14 +63,9 @@ def check(architecture: str) -> None:
         raise UnknownName(f"unknown architecture {architecture!r}, expected {small} or a name of timm's{close}")
 
 
-def _small(architecture: str) -> tuple[nn.Module, int, dict[str, nn.Module]]:
-    body: CifarResNet | AllConvolutional | WideResNet
-    if architecture == "all-cnn-c":
-        body = AllConvolutional()
-    elif architecture == "wrn-16-8":
-        body = WideResNet(16, 8)
-    else:
-        body = CifarResNet({"resnet8": 1, "resnet20": 3}[architecture])
+def _small(architecture: str, side: int) -> tuple[nn.Module, int, dict[str, nn.Module]]:
+    wide = WIDE_RESNET.match(architecture)
+    body = WideResNet(int(wide["depth"]), int(wide["factor"])) if wide else _BUILDERS[architecture](side)
     return body, body.num_features, body.blocks
 
 

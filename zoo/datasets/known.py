@@ -16,6 +16,7 @@ class Known:
     subset: Literal["imagenet-a", "imagenet-r"] | None = None  # of the label set's classes
     metric: Metric = "accuracy"
     source: str = ""  # where to get it when the hub has no copy that can be loaded
+    view_of: str | None = None  # the dataset whose images it shows in part or in another way; `views.py` says how
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec, in order
 
     @property
@@ -34,6 +35,8 @@ CORRUPTIONS = (
 # Metrics as the datasets' authors ask for them: paper 000, Table A.2.
 KNOWN = {
     "cifar10": Known(_TRAIN_TEST, "uoft-cs/cifar10"),
+    "cifar10-half": Known(_TRAIN_TEST, view_of="cifar10"),
+    "cifar10-grey": Known(_TRAIN_TEST, view_of="cifar10"),
     "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
     "fashion-mnist": Known(_TRAIN_TEST, "zalando-datasets/fashion_mnist"),
     "in1k": Known({"train": "train", "validation": "validation"}, "ILSVRC/imagenet-1k", label_set="imagenet-1k"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from zoo import settings
-from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated
+from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
@@ -192,6 +192,8 @@ def _load(spec: Spec) -> Dataset:
             raise _unknown(spec.place)
         return found
     known = KNOWN[spec.kind]
+    if known.view_of:
+        return views.VIEWS[spec.kind](_load(dataclasses.replace(spec, kind=known.view_of)), spec.kind, str(spec))
     dataset = _local(spec, known) or _from_hub(spec, known)
     if known.label_set == label_sets.IMAGENET:
         dataset = label_sets.in_imagenet(dataset, known.subset)

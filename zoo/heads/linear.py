@@ -14,6 +14,7 @@ from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.model import Model, Network
 from zoo.names import check_own
+from zoo.preprocessing import Pipeline
 from zoo.sources.base import head_file
 
 
@@ -46,7 +47,7 @@ def fit_linear(
         raise InputError(
             f"{model.name}: no example of class {classes[absent[0]]!r} ({len(absent)} such); fit on all classes"
         )
-    weight, bias = _fit(x.numpy(), labels, strength)
+    weight, bias = solve(x.numpy(), labels, strength)
     head = _linear(torch.from_numpy(weight).float(), torch.from_numpy(bias).float()).to(model.device)
     network = Network(model.body, head, model.network.blocks)
     card = dataclasses.replace(
@@ -103,7 +104,8 @@ def on_base(card: Card, base: Model, weights: bool) -> Model:
     head, digest = stored(card, base.num_features, classes, weights)
     network = Network(base.body, head, base.network.blocks).eval().requires_grad_(False).to(base.device)
     joined = None if digest is None else files.digest([base.weights_hash, digest])
-    return Model(card, network, base.transform, classes, joined)
+    own = card.transform if card.transform != base.card.transform else None  # fitted on images of another size
+    return Model(card, network, base.transform if own is None else Pipeline(own), classes, joined)
 
 
 def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tuple[nn.Module, str | None]:
@@ -127,7 +129,8 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
     return _linear(weight, bias), files.sha256(path)
 
 
-def _fit(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+def solve(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [K, D] and biases [K] for embeddings x [N, D] and labels y [N]; see `fit_linear`."""
     from sklearn.linear_model import LogisticRegression
 
     mean, scale = x.mean(0), x.std(0)

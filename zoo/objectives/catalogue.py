@@ -11,7 +11,7 @@ from torch import Tensor
 from zoo.cards import Link
 from zoo.errors import InputError, UnknownName
 from zoo.names import check_safe, near
-from zoo.objectives import names, nine
+from zoo.objectives import frameworks, names, nine
 from zoo.objectives.base import Objective
 
 _KINDS: dict[str, type[Objective]] = {
@@ -21,6 +21,10 @@ _KINDS: dict[str, type[Objective]] = {
         nine.Sigmoid, nine.SquaredError,
     )
 }  # fmt: skip
+
+_FRAMEWORKS: dict[str, type[Objective]] = {
+    kind.name: kind for kind in (frameworks.SimCLR, frameworks.SupCon, frameworks.Rotation, frameworks.Distilled)
+}
 
 Kind = TypeVar("Kind", bound=type[Objective])
 
@@ -79,7 +83,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
     check_safe(name, "objective")
     if "+" in name:
         raise InputError(f"objective {name!r}: `+` joins the parts of a combination and cannot stand in a name")
-    if name in _KINDS:
+    if name in _KINDS or name in _FRAMEWORKS:
         raise InputError(f"objective {name!r} is already registered")
 
     def add(kind: Kind) -> Kind:
@@ -96,10 +100,11 @@ def register(name: str) -> Callable[[Kind], Kind]:
 
 
 def _kind(part: str, name: str) -> type[Objective]:
-    if part not in _KINDS:
+    known = _KINDS | (_FRAMEWORKS if part == name else {})  # another framework is no part of a combination
+    if part not in known:
         of = "" if part == name else f" in {name!r}"
-        raise UnknownName(f"unknown objective {part!r}{of}, expected one of {', '.join(_KINDS)}{near(part, _KINDS)}")
-    return _KINDS[part]
+        raise UnknownName(f"unknown objective {part!r}{of}, expected one of {', '.join(known)}{near(part, known)}")
+    return known[part]
 
 
 @dataclass(frozen=True)

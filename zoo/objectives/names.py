@@ -1,5 +1,9 @@
 """The names that recipes are made of, readable without loading torch."""
 
+import re
+
+from zoo.cards import Framework
+
 OBJECTIVES: tuple[str, ...] = (
     "softmax",
     "label-smoothing",
@@ -12,7 +16,30 @@ OBJECTIVES: tuple[str, ...] = (
     "squared-error",
 )
 
-SMALL_ARCHITECTURES: tuple[str, ...] = ("resnet8", "resnet20", "all-cnn-c", "wrn-16-8")
+# Objectives that are another framework than supervised learning, and which.
+FRAMEWORKS: dict[str, Framework] = {
+    "simclr": "contrastive",
+    "supcon": "contrastive",
+    "rotation": "self-supervised",
+    "distilled": "distilled",
+}
+
+# Networks for 32 x 32 images by name, and their family; any other WRN-depth-factor is one too.
+FAMILIES: dict[str, str] = {
+    "resnet8": "resnet",
+    "resnet8x2": "resnet",
+    "resnet20": "resnet",
+    "all-cnn-c": "all-cnn",
+    "wrn-16-8": "wrn",
+    "wrn-10-2": "wrn",
+    "vit-mini": "vit",
+    "mixer-mini": "mixer",
+    "convnext-mini": "convnext",
+    "mobilenet-mini": "mobilenet",
+    "densenet-mini": "densenet",
+}
+SMALL_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
+WIDE_RESNET = re.compile(r"wrn-(?P<depth>\d+)-(?P<factor>\d+)\Z")
 
 DATASETS: tuple[str, ...] = ("digits", "cifar10", "cifar100", "fashion-mnist", "in1k")  # those with settings of their own
 
@@ -20,8 +47,8 @@ _registered: list[str] = []
 
 
 def known() -> tuple[str, ...]:
-    """The nine objectives, and those a user registered: each makes recipe names at once."""
-    return (*OBJECTIVES, *_registered)
+    """The nine objectives, those of other frameworks, and what a user registered: each makes recipe names at once."""
+    return (*OBJECTIVES, *FRAMEWORKS, *_registered)
 
 
 def add(name: str) -> None:
@@ -30,3 +57,24 @@ def add(name: str) -> None:
 
 def remove(name: str) -> None:
     _registered.remove(name)
+
+
+def framework(objective: str) -> Framework:
+    """The framework of an objective, or of a combination.
+
+    >>> framework("sigmoid+dropout"), framework("simclr")
+    ('supervised', 'contrastive')
+    """
+    return next((FRAMEWORKS[part] for part in objective.split("+") if part in FRAMEWORKS), "supervised")
+
+
+def small_family(architecture: str) -> str | None:
+    """The family of a network for 32 x 32 images; None where the name is none of ours.
+
+    >>> small_family("wrn-22-4"), small_family("wrn-22-5x"), small_family("resnet50")
+    ('wrn', None, None)
+    """
+    wide = WIDE_RESNET.match(architecture)
+    if wide and int(wide["depth"]) >= 10 and int(wide["depth"]) % 6 == 4 and int(wide["factor"]):
+        return "wrn"
+    return FAMILIES.get(architecture)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zoo import cards, files, weights
 from zoo.cards import Card
 from zoo.errors import InputError
-from zoo.objectives.names import SMALL_ARCHITECTURES
+from zoo.objectives.names import small_family
 from zoo.sources import timm, transformers
 from zoo.sources.base import Source
 
@@ -62,7 +62,7 @@ class Local(Source):
         from zoo.sources.assembly import assemble, card_classes, fit
 
         card, classes = request.card, card_classes(request.card)
-        ours = card.architecture in SMALL_ARCHITECTURES
+        ours = small_family(card.architecture) is not None
         with request.beginning():
             if ours:
                 size = card.input_size or (3, 224, 224)

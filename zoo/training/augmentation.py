@@ -4,6 +4,8 @@ Crops and AutoAugment work on one picture in its own size, in loader workers. Sh
 batches where the network is. Without crops or AutoAugment a picture is the same in every epoch and can stay in memory.
 """
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,19 +35,27 @@ class PictureAugmentation:
     def __call__(self, picture: Image.Image, epoch: int, number: int) -> Tensor:
         if self.fixed:
             return Pipeline(self.recipe.transform).pixels(picture)
-        from torchvision.transforms import AutoAugment, InterpolationMode, RandomResizedCrop
+        from torchvision.transforms import InterpolationMode, RandomResizedCrop
         from torchvision.transforms.functional import pil_to_tensor
 
         # torchvision draws from torch's global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_of(self.recipe.seed, For.PICTURE, epoch, number))
+            torch.default_generator.manual_seed(seed_of(self.recipe.seed, For.PICTURE, epoch, number))
             if self.recipe.crop:
                 way = InterpolationMode(self.recipe.transform.interpolation)
                 crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
                 picture = crop(picture.convert("RGB"))
             if self.recipe.auto_augment:
-                picture = AutoAugment()(picture)
+                picture = _auto_augment(self.recipe.auto_augment)(picture)
         return pil_to_tensor(picture) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(picture)
+
+
+@functools.cache
+def _auto_augment(policy: str) -> Callable[[Image.Image], Image.Image]:
+    """Made once: spelling out a policy takes longer than carrying it out on a small image."""
+    from torchvision.transforms import AutoAugment, AutoAugmentPolicy
+
+    return AutoAugment(AutoAugmentPolicy(policy))
 
 
 def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Tensor:

@@ -20,14 +20,16 @@ from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError
 from zoo.model import Network
 from zoo.objectives import ObjectiveHead
+from zoo.objectives.frameworks import Distilled
 from zoo.preprocessing import Pipeline
 from zoo.progress import Bar
-from zoo.training import checkpoints, loading, optimisation
+from zoo.training import checkpoints, loading, optimisation, pretext
 from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
 from zoo.training.checkpoints import Checkpoint
 from zoo.training.evaluation import evaluate
 from zoo.training.measures import Tally
 from zoo.training.optimisation import prefixed, under
+from zoo.training.pretext import PretextTask
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_network, seed_of
 from zoo.training.recipes import Recipe
@@ -52,6 +54,7 @@ def fit(
     train_set: Dataset,
     recipe: Recipe,
     *,
+    soft_targets: Tensor | None = None,
     folder: Path | None = None,
     about: Mapping[str, Any] | None = None,
     title: str = "training",
@@ -63,15 +66,16 @@ def fit(
     """Train `network` in place on labelled pictures; it ends with the weights of the last epoch, or of the best one.
 
     The best epoch is the one most accurate on the recipe's holdout; without a holdout it is the last. The network's head
-    must be an `ObjectiveHead`, which says what is minimised. With a `folder`, the state is written there every
-    `checkpoint_every` seconds (at the end of each epoch when there are several processes) and a run that finds its own
-    state goes on from it (unless told not to `resume`), to the same weights as if it had never stopped; `log.jsonl` gets a
-    line an epoch. `about` tells
-    this run from others in plain values: a state with other values, another recipe or other data is refused.
+    must be an `ObjectiveHead`, which says what is minimised; after a pretext task (`simclr`) it is fitted anew. With a
+    `folder`, the state is written there every `checkpoint_every` seconds (at the end of each epoch when there are several
+    processes) and a run that finds its own state goes on from it (unless told not to `resume`), to the same weights as if
+    it had never stopped; `log.jsonl` gets a line an epoch. `about` tells this run from others in plain values: a state with
+    other values, another recipe or other data is refused. `soft_targets` [N, K] are learnt in place of the labels: a
+    teacher's probabilities for each image.
     """
-    _check(network, train_set)
+    _check(network, train_set, soft_targets)
     with torch.random.fork_rng(devices=[]):
-        run = _Run(network, train_set, recipe, folder, dict(about or {}), checkpoint_every, workers)
+        run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers)
         if resume:
             run.resume()
         with Bar(title, run.total, progress and run.processes.main, run.step) as bar:
@@ -79,13 +83,18 @@ def fit(
         return run.finish()
 
 
-def _check(network: Network, train_set: Dataset) -> None:
+def _check(network: Network, train_set: Dataset, soft_targets: Tensor | None) -> None:
     if not isinstance(network.head, ObjectiveHead):
         raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
     loading.check_classes(train_set)
     classes = network.head.weight.shape[0]
     if classes != len(train_set.classes):
         raise InputError(f"network: its head has {classes} classes, {train_set.spec} has {len(train_set.classes)}")
+    if soft_targets is not None and soft_targets.shape != (len(train_set), classes):
+        found = list(soft_targets.shape)
+        raise InputError(f"soft_targets: expected [{len(train_set)}, {classes}] probabilities, found shape {found}")
+    if soft_targets is None and isinstance(network.head.objective, Distilled):
+        raise InputError("distilled: needs a teacher to learn from; name a model, such as a saved ensemble: teacher=NAME")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise InputError("network: all of it is frozen, as loaded models are; call requires_grad_() on what is to learn")
 
@@ -93,13 +102,17 @@ def _check(network: Network, train_set: Dataset) -> None:
 class _Learner(nn.Module):
     """The loss as a module, so that what wraps a module (several processes, mixed precision) covers all of it."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, task: PretextTask | None) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.task = network, task
 
-    def forward(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, images: Tensor, targets: Tensor, answers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        head: ObjectiveHead = self.network.head  # type: ignore[assignment]
         features = self.network.body(images)
-        return self.network.head.loss(features, targets), features.detach()  # type: ignore[union-attr, operator]
+        if self.task is None:
+            return head.loss(features, targets), features.detach()
+        # The head only watches: it is what the log reports, and no gradient of it reaches the features.
+        return self.task(features, answers) + head.loss(features.detach(), targets), features.detach()
 
 
 class _Run:
@@ -110,6 +123,7 @@ class _Run:
         network: Network,
         train_set: Dataset,
         recipe: Recipe,
+        soft_targets: Tensor | None,
         folder: Path | None,
         about: dict[str, Any],
         checkpoint_every: float,
@@ -119,6 +133,10 @@ class _Run:
         self.processes = Processes(recipe)
         self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
         learnt, kept_back = loading.split_holdout(train_set, recipe)
+        self.soft_targets = None
+        if soft_targets is not None:
+            self.soft_targets = soft_targets[torch.from_numpy(loading.split_rows(len(train_set), recipe)[0])].float()
+            self.about["soft_targets"] = files.digest([self.soft_targets.numpy().tobytes()])
         self.pictures = loading.Pictures(learnt, PictureAugmentation(recipe), workers)
         self.labels = torch.from_numpy(loading.labels_of(learnt))
         self.holdout = loading.Pictures(kept_back, PictureAugmentation(recipe.plain()), workers) if kept_back else None
@@ -126,9 +144,11 @@ class _Run:
 
         self.network = network.to(self.processes.device)
         self.head: ObjectiveHead = network.head  # type: ignore[assignment]
-        self.optimiser = optimisation.optimiser(network, recipe)
+        self.task = pretext.task_of(self.head, recipe, self.processes)
+        self.trained = _Learner(network, self.task)
+        self.optimiser = optimisation.optimiser(self.trained, recipe)
         self.average = optimisation.average(network, recipe)
-        self.learner, self.stepper = self.processes.prepare(_Learner(network), self.optimiser)
+        self.learner, self.stepper = self.processes.prepare(self.trained, self.optimiser)
         self.pipeline = Pipeline(recipe.transform)
 
         self.step, self.seconds, self.log = 0, 0.0, list[dict[str, Any]]()
@@ -151,8 +171,7 @@ class _Run:
         numbers = loading.order(len(self.labels), self.recipe, epoch)[first:last, rows]
         for batch, pixels in zip(numbers, self.pictures.batches(epoch, list(numbers)), strict=True):
             self._save_if_due()
-            labels = self.labels[torch.from_numpy(batch)].to(self.processes.device, non_blocking=True)
-            loss = self._learn(pixels.to(self.processes.device, non_blocking=True), labels, rows)
+            loss = self._learn(pixels.to(self.processes.device, non_blocking=True), torch.from_numpy(batch), rows)
             self.step += 1
             self.seconds = before + time.monotonic() - began
             bar.advance(state=functools.partial(self._state, epoch + 1, loss))
@@ -161,16 +180,23 @@ class _Run:
     def _state(self, epoch: int, loss: Tensor, steps: float) -> str:
         return f"epoch {epoch}  loss {float(loss):.3f}  {steps * self.recipe.batch_size:.0f} images/s"
 
-    def _learn(self, pixels: Tensor, labels: Tensor, rows: slice) -> Tensor:
+    def _learn(self, pixels: Tensor, numbers: Tensor, rows: slice) -> Tensor:
         recipe, step = self.recipe, self.step
-        images = self.pipeline.normalise(shift_and_flip(pixels, recipe, step, rows))
-        targets = functional.one_hot(labels, self.head.weight.shape[0]).to(images.dtype)
+        labels = self.labels[numbers].to(self.processes.device, non_blocking=True)
+        pixels, answers = shift_and_flip(pixels, recipe, step, rows), None
+        if self.task is not None:
+            pixels, labels, answers = self.task.pose(pixels, labels, step)
+        images = self.pipeline.normalise(pixels)
+        if self.soft_targets is None:
+            targets = functional.one_hot(labels, self.head.weight.shape[0]).to(images.dtype)
+        else:
+            targets = self.soft_targets[numbers].to(images)
         images, targets = mix(images, targets, recipe, step)
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate(step, len(self.labels))
         seed_network(self.processes.device, seed_of(recipe.seed, For.NETWORK, step, self.processes.rank))
         with contextlib.nullcontext() if self.processes.alone else SharedBatchNorm():
-            loss, features = self.learner(images, targets)
+            loss, features = self.learner(images, targets, answers)
         with torch.no_grad():
             self.tally.add(features, self.head(features), labels, self.head.objective.link, loss)
         self.processes.backward(loss)
@@ -227,8 +253,8 @@ class _Run:
         if self.folder is not None and self.processes.main:
             began = time.monotonic()
             tensors = (
-                prefixed("network", self.network.state_dict())
-                | prefixed("momentum", optimisation.momenta(self.network, self.optimiser))
+                prefixed("trained", self.trained.state_dict())
+                | prefixed("optimiser", optimisation.state(self.trained, self.optimiser))
                 | prefixed("average", self.average.state_dict() if self.average is not None else {})
                 | prefixed("best", self.best)
                 | prefixed("tally", tally.tensors())
@@ -245,8 +271,8 @@ class _Run:
         if found is None:
             return
         self.step, self.log, self.seconds = found.step, found.log, found.extra["seconds"]
-        self.network.load_state_dict(under("network", found.tensors))
-        optimisation.set_momenta(self.network, self.optimiser, under("momentum", found.tensors))
+        self.trained.load_state_dict(under("trained", found.tensors))
+        optimisation.set_state(self.trained, self.optimiser, under("optimiser", found.tensors))
         if self.average is not None:
             self.average.load_state_dict(under("average", found.tensors))
         self.best, self.best_epoch = under("best", found.tensors), found.extra["best_epoch"]
@@ -258,6 +284,8 @@ class _Run:
     def finish(self) -> Fit:
         self.network.load_state_dict(self.best or self._result().state_dict())
         self.network.eval()
+        if self.task is not None:
+            pretext.fit_head(self.network, self.pictures.plain(), self.processes)
         self.processes.wait()
         return Fit(self.log, self.best_epoch or len(self.log), self.step, sum(line["seconds"] for line in self.log))
 

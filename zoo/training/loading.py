@@ -54,6 +54,14 @@ class Pictures:
         for batch in loader:
             yield _checked(batch)
 
+    def plain(self) -> "Pictures":
+        """The same as prediction sees them."""
+        return (
+            self
+            if self.prepare.fixed
+            else Pictures(self.dataset, PictureAugmentation(self.prepare.recipe.plain()), self.workers)
+        )
+
     def _decode_all(self) -> Tensor:
         return torch.stack([_checked(self[0, number]) for number in range(len(self.dataset))])
 
@@ -80,15 +88,23 @@ def order(count: int, recipe: Recipe, epoch: int) -> np.ndarray:
 
 
 def split_holdout(dataset: Dataset, recipe: Recipe) -> tuple[Dataset, Dataset | None]:
-    """The pictures to learn from and those kept back, drawn by the recipe's seed."""
+    """The pictures to learn from and those kept back."""
     if not recipe.holdout:
         return dataset, None
     if recipe.holdout >= len(dataset):
         raise InputError(
             f"recipe: holdout is {recipe.holdout}, expected fewer than the {len(dataset)} pictures of {dataset.spec}"
         )
-    shuffled = torch.randperm(len(dataset), generator=generator(recipe.seed, For.HOLDOUT)).numpy()
-    return dataset.select(np.sort(shuffled[recipe.holdout :])), dataset.select(np.sort(shuffled[: recipe.holdout]))
+    learnt, kept_back = split_rows(len(dataset), recipe)
+    return dataset.select(learnt), dataset.select(kept_back)
+
+
+def split_rows(count: int, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a dataset to learn from and those kept back, drawn by the recipe's seed."""
+    if not recipe.holdout:
+        return np.arange(count), np.arange(0)
+    shuffled = torch.randperm(count, generator=generator(recipe.seed, For.HOLDOUT)).numpy()
+    return np.sort(shuffled[recipe.holdout :]), np.sort(shuffled[: recipe.holdout])
 
 
 def labels_of(dataset: Dataset) -> np.ndarray:

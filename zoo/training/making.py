@@ -18,6 +18,7 @@ from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.model import Network
 from zoo.trained import Record
+from zoo.training import teacher
 from zoo.training.augmentation import PictureAugmentation
 from zoo.training.describing import describe, record
 from zoo.training.evaluation import evaluate
@@ -109,8 +110,10 @@ def _make(made: Plan, train_set: Dataset, place: Path, progress: bool, restart: 
         size, classes = made.recipe.transform.size, len(train_set.classes)
         network = architectures.build(made.architecture, classes, made.objective, made.hyperparameters, size)
     about = {"architecture": made.architecture, "objective": made.objective, "hyperparameters": made.hyperparameters}
+    named = made.recipe.teacher
+    taught = teacher.probabilities(named, train_set, place, progress) if named else None
     done = fit(
-        network, train_set, made.recipe, folder=folder, about=about, title=made.name, progress=progress,
+        network, train_set, made.recipe, soft_targets=taught, folder=folder, about=about, title=made.name, progress=progress,
         resume=not restart, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     processes = Processes(made.recipe)

@@ -8,19 +8,25 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from zoo.training.recipes import Recipe
 
+SECOND_MOMENT = 0.999  # of AdamW: how much of the mean square of the gradients stays from step to step
 
-def optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    """SGD with momentum. Scales and biases, the tensors of one dimension, have no weight decay unless the recipe says so."""
+
+def optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """SGD with momentum, or AdamW, whose first moment has that momentum.
+
+    Scales and biases, the tensors of one dimension, have no weight decay unless the recipe says so.
+    """
     vectors = [p for p in network.parameters() if p.requires_grad and p.ndim <= 1]
     matrices = [p for p in network.parameters() if p.requires_grad and p.ndim > 1]
-    groups = [
+    parts = [
         {"params": matrices, "weight_decay": recipe.weight_decay},
         {"params": vectors, "weight_decay": recipe.weight_decay if recipe.decay_norms else 0.0},
     ]
+    groups, rate = [part for part in parts if part["params"]], recipe.learning_rate
+    if recipe.optimiser == "adamw":
+        return torch.optim.AdamW(groups, lr=rate, betas=(recipe.momentum, SECOND_MOMENT))
     nesterov = recipe.nesterov and recipe.momentum > 0
-    return torch.optim.SGD(
-        [group for group in groups if group["params"]], lr=recipe.learning_rate, momentum=recipe.momentum, nesterov=nesterov
-    )
+    return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=nesterov)
 
 
 def average(network: nn.Module, recipe: Recipe) -> AveragedModel | None:
@@ -30,21 +36,23 @@ def average(network: nn.Module, recipe: Recipe) -> AveragedModel | None:
     return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema), use_buffers=True)
 
 
-def momenta(network: nn.Module, optimiser: torch.optim.SGD) -> dict[str, Tensor]:
-    """The momentum of each parameter by its name; none before the first step."""
-    state = optimiser.state
+def state(network: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimiser remembers of each parameter, as `KIND/PARAMETER`; nothing before the first step."""
     return {
-        name: state[parameter]["momentum_buffer"]
+        f"{kind}/{name}": value
         for name, parameter in network.named_parameters()
-        if state.get(parameter, {}).get("momentum_buffer") is not None
+        for kind, value in optimiser.state.get(parameter, {}).items()
+        if value is not None
     }
 
 
-def set_momenta(network: nn.Module, optimiser: torch.optim.SGD, values: Mapping[str, Tensor]) -> None:
-    """Give each parameter the momentum that `momenta` gave."""
-    for name, parameter in network.named_parameters():
-        if name in values:
-            optimiser.state[parameter] = {"momentum_buffer": values[name].to(parameter)}
+def set_state(network: nn.Module, optimiser: torch.optim.Optimizer, values: Mapping[str, Tensor]) -> None:
+    """Give the optimiser what `state` gave."""
+    parameters = dict(network.named_parameters())
+    for key, value in values.items():
+        kind, _, name = key.partition("/")
+        # AdamW counts its steps, and does so on the CPU.
+        optimiser.state[parameters[name]][kind] = value if kind == "step" else value.to(parameters[name])
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from zoo.datasets import KNOWN
 from zoo.datasets.loading import Spec, parse
 from zoo.errors import InputError, UnknownName
 from zoo.names import RecipeName, check_own, check_safe, dataset_name, near, parse_recipe
-from zoo.objectives.names import SMALL_ARCHITECTURES
+from zoo.objectives.names import FRAMEWORKS, SMALL_ARCHITECTURES
 from zoo.training.published import recipe as published_recipe
 from zoo.training.recipes import Recipe, setting_names
 
@@ -142,7 +142,7 @@ def _parse(name: str) -> RecipeName:
         every = [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
         raise UnknownName(
             f"{name!r} is no recipe, expected ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET] with an objective of "
-            f"{', '.join(objectives.list())}{near(name, every)}"
+            f"{', '.join([*objectives.list(), *FRAMEWORKS])}{near(name, every)}"
         )
     recipes.check_architecture(parts.architecture, name)
     return parts

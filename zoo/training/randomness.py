@@ -19,6 +19,7 @@ class For(IntEnum):
     PICTURE = 3  # one picture's augmentation, by epoch and picture
     BATCH = 4  # shifts, flips and mixing, by step
     NETWORK = 5  # dropout and the like, by step and process
+    PRETEXT = 6  # what answers the questions of a pretext task, and the questions by step
 
 
 def seed_of(seed: int, purpose: For, *position: int) -> int:

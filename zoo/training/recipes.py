@@ -14,27 +14,29 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained by SGD. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
+    """How a network is trained. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
 
     transform: Transform  # what prediction does to a picture; training starts from the same size
     epochs: int
     batch_size: int  # over all processes together
     learning_rate: float  # the highest, reached after the warm-up
-    weight_decay: float  # each weight w adds weight_decay * w to its gradient
+    weight_decay: float  # each weight w adds weight_decay * w to its gradient; AdamW: to its step, times the rate
     seed: int = 0
     steps: int = 0  # where the number of steps counts rather than epochs; 0: epochs do
     warmup_epochs: float = 0.0  # linear, from nothing
-    schedule: Literal["cosine", "exponential"] = "cosine"  # down to zero, or by a factor an epoch
+    schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to zero, or by a factor an epoch
     decay: float = 0.975  # that factor
+    optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = 0.9
-    nesterov: bool = True
+    nesterov: bool = True  # of SGD
     decay_norms: bool = False  # whether scales and biases take part in weight decay
     ema: float = 0.0  # momentum of the running average of the weights; 0: the weights themselves
     crop: float = 0.0  # random crops of at least this share of the area, aspect 3/4..4/3; 0: none
     shift: int = 0  # random shifts of up to so many pixels; what comes in is black
     flip: bool = False  # mirror half of the pictures
-    auto_augment: bool = False  # the policy found on ImageNet (Cubuk et al. 2019)
+    auto_augment: Literal["", "imagenet", "cifar10"] = ""  # the policy found on that dataset (Cubuk et al. 2019)
     mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: none
+    teacher: str = ""  # the model, such as a saved ensemble, whose predictions the objective `distilled` learns
     holdout: int = 0  # training pictures kept back; the epoch that is best on them is the result
     precision: Precision = "float32"
 
@@ -50,6 +52,7 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """The plain values of what is switched on, but for the transform and the seed: a card's hyper-parameters."""
         off = {"transform", "seed"} | (set() if self.schedule == "exponential" else {"decay"})
+        off |= {"optimiser"} if self.optimiser == "sgd" else {"nesterov"}
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return {name: value for name, value in values if name not in off and value}
 
@@ -59,7 +62,7 @@ class Recipe:
 
     def plain(self) -> "Recipe":
         """The recipe without random crops and AutoAugment: pictures as prediction sees them."""
-        return self.change(crop=0.0, auto_augment=False)
+        return self.change(crop=0.0, auto_augment="")
 
     def total_steps(self, pictures: int) -> int:
         """How many batches it takes; what does not fill a batch waits for the next epoch's order."""
@@ -86,6 +89,8 @@ class Recipe:
             return self.learning_rate * min(1.0, (step + 1) / warmup)
         if self.schedule == "exponential":
             return self.learning_rate * self.decay ** ((step - warmup) / per_epoch)
+        if self.schedule == "linear":
+            return self.learning_rate * (total - step) / (total - warmup)
         return self.learning_rate * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
 
 
@@ -118,8 +123,10 @@ def _check(name: str, hint: Any, value: Any) -> None:
         right = right and (inclusive or value > low) and math.isfinite(value)
         limit = "" if math.isinf(high) else f", at most {high:g}"
         expected = f"{'a whole number' if hint is int else 'a number'} {'at least' if inclusive else 'above'} {low:g}{limit}"
+    elif hint is str:
+        right, expected = isinstance(value, str), "text"
     else:
-        right, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
+        right, expected = value in get_args(hint), f"one of {', '.join(filter(None, get_args(hint)))}"
     if not right:
         raise InputError(f"recipe: {name} is {value!r}, expected {expected}")
 

@@ -1,0 +1,72 @@
+"""The command that gives models a head for another dataset: `zoo head`."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.model import Model
+
+PANEL = "Find models"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("head", rich_help_panel=PANEL)(head)
+
+
+def head(
+    names: Annotated[list[str], typer.Argument(help="Models whose features the heads read.", metavar="NAMES")],
+    data: Annotated[str, typer.Option(help="Dataset whose classes the heads predict, e.g. cifar10.")],
+    side: Annotated[int | None, typer.Option(help="Scale images to this side instead of the model's own.", min=8)] = None,
+    strength: Annotated[float, typer.Option(help="Of the penalty, against the sum of all losses.")] = 1.0,
+    save_as: Annotated[str | None, typer.Option("--as", help="Another name than MODEL-linear.DATASET.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Fit linear heads on models' features of a dataset's training images; the results are found by name at once.
+
+    The features are outputs like any other: kept, and taken up where a run was stopped.
+
+    [dim]zoo head efficientnet-lite0 --data cifar10 --side 96[/dim]
+    """
+    from zoo import datasets, registry, runner
+    from zoo.heads import fit_linear, save_linear
+
+    if save_as is not None and len(names) > 1:
+        raise InputError(f"--as {save_as}: one name for {len(names)} heads; fit one at a time to name them")
+    spec = datasets.training_split(data)
+    if spec is None:
+        raise InputError(f"--data {data}: has no training split to fit a head on")
+    train_set = datasets.load(spec)
+    made = []
+    for name in names:
+        model = registry.load(name)
+        model = model if side is None else _at_side(model, side)
+        outputs = runner.run(model, data=train_set)[model.name]
+        called = save_as or f"{name.removesuffix('.' + model.card.dataset)}-linear.{train_set.name}"
+        fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, strength, called)
+        path = save_linear(fitted)
+        note(f"{fitted.name}: saved ({path})")
+        made.append({"model": fitted.name, "base": model.name, "features": model.num_features, "images": len(train_set)})
+    if json:
+        print_json(made)
+    else:
+        print_table(made)
+
+
+def _at_side(model: "Model", side: int) -> "Model":
+    """The model with images scaled to another side; its weights stay."""
+    from zoo.model import Model
+    from zoo.preprocessing import Pipeline
+
+    if model.card.transform is None:
+        raise InputError(f"{model.name}: its card has no transform, so its side cannot be changed")
+    spec = dataclasses.replace(
+        model.card.transform, size=(model.card.transform.size[0], side, side), resize=(side,), fit="squash"
+    )
+    card = dataclasses.replace(model.card, transform=spec)
+    return Model(card, model.network, Pipeline(spec), model.classes, model.weights_hash)
