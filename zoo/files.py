@@ -3,6 +3,9 @@
 A file is written beside its place, flushed to disk and renamed, so a reader sees the old state or the new, whenever the
 writer dies. Correctness rests on that rename alone: a lock here only saves two processes from doing the same work, so a
 file system whose locks do nothing, or a lock left by a dead process, costs time and nothing else.
+
+Every file of ours carries a *seal*, the checksum of all its other bytes, so that one changed byte anywhere is noticed when
+it is read: JSON by `write_json` and `read_json`, tensors by `zoo.tensorfile`.
 """
 
 import contextlib
@@ -12,6 +15,7 @@ import itertools
 import json
 import os
 import re
+import secrets
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -22,8 +26,10 @@ from zoo.errors import CorruptFile, InputError, ZooError
 
 MAX_JSON = 256 * 2**20
 STALE_SECONDS = 24 * 3600
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-\d+\.part\Z")
-_counter = itertools.count()
+LOCK = ".lock"
+SEAL_LENGTH = 64
+_SEALED = b'{\n "sha256": "'  # how a JSON file of ours begins; the seal of what follows it comes next
+_PART = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{16}\.part\Z")
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space",
     errno.EDQUOT: "the disk quota is used up; free some space",
@@ -54,10 +60,12 @@ def make_folder(path: Path) -> Path:
 
 def write(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one step: written beside it, flushed, renamed over it, the rename flushed too."""
-    part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{next(_counter)}.part")
+    # Process ids come again, in containers at every start; the token makes the file this writer's own.
+    part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     with writing(path):
+        file = open(part, "xb")  # noqa: SIM115  # what follows removes the file, so it must be ours already
         try:
-            with open(part, "xb") as file:
+            with file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -69,9 +77,12 @@ def write(path: Path, data: bytes) -> None:
         _flush_folder(path.parent)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Strict JSON whose bytes depend on `value` alone."""
-    write(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode())
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """A sealed file of strict JSON whose bytes depend on `value` alone."""
+    # In ASCII, since ids of files whose names are not UTF-8 hold surrogates, which UTF-8 cannot write.
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    rest = f'",{text.removeprefix("{")}\n'.encode()
+    write(path, _SEALED + hashlib.sha256(rest).hexdigest().encode() + rest)
 
 
 def parse_json(text: bytes, where: str) -> Any:
@@ -83,7 +94,7 @@ def parse_json(text: bytes, where: str) -> Any:
 
 
 def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
-    """The object in a JSON file of at most `limit` bytes whose field `schema` is at most ours."""
+    """What `write_json` put into a file of at most `limit` bytes, whose seal is whole and whose `schema` is at most ours."""
     try:
         with open(path, "rb") as file:
             text = file.read(limit + 1)
@@ -97,6 +108,10 @@ def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
     if value["schema"] > schema:
         found = value["schema"]
         raise InputError(f"{path}: field 'schema' is {found}, this version reads up to {schema}; upgrade the package")
+    rest = text[len(_SEALED) + SEAL_LENGTH :]
+    if text != _SEALED + hashlib.sha256(rest).hexdigest().encode() + rest:
+        raise CorruptFile(f"{path}: its contents do not match its checksum")
+    del value["sha256"]
     return value
 
 
@@ -133,8 +148,8 @@ def set_aside(path: Path) -> Path:
 def sweep(folder: Path) -> None:
     """Remove what writers that died in the middle of a write left in `folder`; a live writer's file stays.
 
-    A writer on another machine cannot be asked, so its file goes only when a day old. Should a live one lose its file all
-    the same, its rename fails with an error; nothing half written can come of it.
+    A writer on another machine or in another container cannot be asked, so its file goes only when a day old. Should a
+    live one lose its file all the same, its rename fails with an error; nothing half written can come of it.
     """
     for part in folder.glob(".*.part"):
         match = _PART.match(part.name)
@@ -148,35 +163,32 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def lock(place: Path) -> Iterator[bool]:
-    """Whether this process is the first one at work in a folder, which is locked itself, or at a lock file, made for it.
+    """Whether this process is the first one at work in a folder, or at a lock file, which is made for it.
 
-    The system drops the lock when a process dies, however it dies; a lock file that it leaves behind is no obstacle, and
-    of a locked folder nothing is left. Where locks are not supported every process is told it is the first; the top of
-    this file says why that is safe.
+    The system drops the lock when a process dies, however it dies; a file that it leaves behind is no obstacle. Where
+    locks are not supported every process is told it is the first; the top of this file says why that is safe.
     """
-    is_folder = place.is_dir()
-    with writing(place):
-        descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o644)
+    from filelock import FileLock, Timeout
+
+    path = place / LOCK if place.is_dir() else place
+    held = FileLock(path, fallback_to_soft=False)
     try:
-        first = _try_lock(descriptor)
+        held.acquire(blocking=False)
+        first = True
+    except Timeout:
+        first = False
+    except (OSError, NotImplementedError) as error:
+        with writing(path):
+            if isinstance(error, OSError) and error.errno in _REASONS:
+                raise
+        first = True
+    try:
         yield first
-        if first and not is_folder:
-            with contextlib.suppress(OSError):
-                place.unlink()
     finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
+        if held.is_locked:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            held.release()
 
 
 def _flush_folder(folder: Path) -> None:
@@ -189,7 +201,12 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _host() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    """Where a process id means something: this machine, and in it this container."""
+    try:
+        container = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # not Linux
+        container = 0
+    return hashlib.sha256(f"{socket.gethostname()} {container}".encode()).hexdigest()[:8]
 
 
 def _alive(pid: int) -> bool:

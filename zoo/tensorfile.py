@@ -1,22 +1,31 @@
-"""Safetensors files: written the same way every time, memory-mapped after every promise of the header is checked."""
+"""Safetensors files: written the same way every time, memory-mapped after every promise of the header is checked.
 
+`read` takes anybody's file; `encode` and `read_sealed` are for our own, which carry a note and a seal over every byte.
+"""
+
+import hashlib
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zoo import files
 from zoo.errors import CorruptFile, ZooError
 
+if TYPE_CHECKING:
+    import torch
+
 MAX_HEADER = 16 * 2**20
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "BF16": "<u2",
 }  # fmt: skip
+_START = b'{"__metadata__":{"zoo":"'  # of the header, after the eight bytes of its length; the seal comes next
+_SEAL = slice(8 + len(_START), 8 + len(_START) + files.SEAL_LENGTH)
 
 
 @dataclass(frozen=True)
@@ -27,26 +36,56 @@ class TensorFile:
     metadata: dict[str, str]
 
 
-def encode(tensors: Mapping[str, np.ndarray], note: Any) -> bytes:
-    """A safetensors file with `note`, as JSON, under its one metadata key.
+def encode(tensors: "Mapping[str, np.ndarray | torch.Tensor]", note: Any) -> bytes:
+    """A sealed safetensors file with `note`, as JSON, under its one metadata key, after the seal.
 
     The library writes several metadata keys in an order that changes from process to process; with one key the bytes
     depend on the contents alone.
     """
-    from safetensors.numpy import save
-
     text = json.dumps(note, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    return save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata={"zoo": text})
+    metadata = {"zoo": "0" * files.SEAL_LENGTH + text}
+    if all(isinstance(array, np.ndarray) for array in tensors.values()):
+        from safetensors.numpy import save
+
+        data = bytearray(save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata=metadata))
+    else:
+        from safetensors.torch import save as save_torch
+
+        data = bytearray(save_torch(dict(tensors), metadata=metadata))
+    if data[8 : _SEAL.start] != _START:  # the library would have to change the order of its header
+        raise ZooError(f"safetensors wrote a header that begins with {bytes(data[8 : _SEAL.start])!r}, not {_START!r}")
+    data[_SEAL] = _seal(memoryview(data))
+    return bytes(data)
+
+
+def read_sealed(path: Path, check: bool = True) -> tuple[dict[str, np.ndarray], Any]:
+    """The tensors and the note of a file that `encode` made; with `check` every byte is compared with its seal."""
+    return read(path).tensors, read_note(path, check)
+
+
+def read_note(path: Path, check: bool = True) -> Any:
+    """The note of a file that `encode` made. Without `check` only its header is read."""
+    data = _mapped(path)
+    header, _ = _header(data, path)
+    metadata = header.get("__metadata__")
+    text = metadata.get("zoo") if isinstance(metadata, dict) else None
+    if not isinstance(text, str) or data[8 : _SEAL.start].tobytes() != _START:
+        raise CorruptFile(f"{path}: carries no description of itself, so it is not one of ours")
+    if check and data[_SEAL].tobytes() != _seal(data.data):
+        raise CorruptFile(f"{path}: its contents do not match its checksum")
+    return files.parse_json(text[files.SEAL_LENGTH :].encode(), f"{path} metadata")
+
+
+def _seal(data: memoryview) -> bytes:
+    """The checksum of all bytes of a file but the seal's own."""
+    total = hashlib.sha256(data[: _SEAL.start])
+    total.update(data[_SEAL.stop :])
+    return total.hexdigest().encode()
 
 
 def read(path: Path) -> TensorFile:
     """Map the file, or raise CorruptFile where the header promises what the file does not hold."""
-    try:
-        if path.is_symlink() or not path.is_file():
-            raise CorruptFile(f"{path}: expected a regular file")
-        data = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
-    except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+    data = _mapped(path)
     header, start = _header(data, path)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
@@ -74,6 +113,15 @@ def read(path: Path) -> TensorFile:
     if covered != len(body):
         raise CorruptFile(f"{path}: {len(body) - covered} bytes of trailing garbage after the last tensor")
     return TensorFile(tensors, metadata)
+
+
+def _mapped(path: Path) -> np.ndarray:
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise CorruptFile(f"{path}: expected a regular file")
+        return np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+    except OSError as error:
+        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _header(data: np.ndarray, path: Path) -> tuple[dict[str, Any], int]:

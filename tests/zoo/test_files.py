@@ -94,6 +94,29 @@ def test_json_has_the_same_bytes_whatever_the_order_of_its_keys(tmp_path):
     assert files.read_json(tmp_path / "a", schema=1) == {"schema": 1, "a": [1.5, None, "é"], "b": 1}
 
 
+def test_json_holds_names_that_are_not_utf8(tmp_path):
+    value = {"schema": 1, "id": os.fsdecode(b"caf\xe9.png")}
+    files.write_json(tmp_path / "a", value)
+    assert files.read_json(tmp_path / "a", schema=1) == value
+    assert json.loads((tmp_path / "a").read_text())["id"] == value["id"]
+
+
+def test_one_changed_byte_of_json_is_noticed_wherever_it_is(tmp_path):
+    path = tmp_path / "file.json"
+    files.write_json(path, {"schema": 1, "temperature": 1.5, "note": "a b"})
+    whole = path.read_bytes()
+    for position, byte in enumerate(whole):
+        for other in (byte ^ 1, byte ^ 32, ord(" "), ord("9")):
+            if other != byte:
+                path.write_bytes(whole[:position] + bytes([other]) + whole[position + 1 :])
+                with pytest.raises((CorruptFile, InputError), match=r"file\.json"):
+                    files.read_json(path, schema=1)
+    for changed in (whole + b" ", whole[:-1], whole[:40], b"{" + whole[whole.index(b' "note') :]):
+        path.write_bytes(changed)
+        with pytest.raises(CorruptFile, match=r"file\.json"):
+            files.read_json(path, schema=1)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -134,14 +157,42 @@ def test_damaged_files_are_set_aside_one_after_the_other(tmp_path):
 def test_what_dead_writers_left_is_swept_and_what_live_ones_write_is_not(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    host = files._host()
-    mine, other_machine = f".a.{host}-{os.getpid()}-0.part", ".a.00000000-1-0.part"
-    for name in (mine, other_machine, ".old.00000000-1-0.part", f".b.{host}-{dead.pid}-7.part", ".unrelated.part"):
+    host, token = files._host(), "0123456789abcdef"
+    mine, elsewhere = f".a.{host}-{os.getpid()}-{token}.part", f".a.00000000-1-{token}.part"
+    old = f".old.00000000-1-{token}.part"
+    for name in (mine, elsewhere, old, f".b.{host}-{dead.pid}-{token}.part", ".unrelated.part"):
         (tmp_path / name).write_text("")
     yesterday = time.time() - 2 * files.STALE_SECONDS
-    os.utime(tmp_path / ".old.00000000-1-0.part", (yesterday, yesterday))
+    os.utime(tmp_path / old, (yesterday, yesterday))
     files.sweep(tmp_path)
-    assert names(tmp_path) == sorted([mine, other_machine, ".unrelated.part"])
+    assert names(tmp_path) == sorted([mine, elsewhere, ".unrelated.part"])
+
+
+def test_a_killed_writer_leaves_a_file_that_is_swept(tmp_path):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from zoo import files
+os.replace = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+files.write(Path(sys.argv[1]), b"new")
+"""
+    assert python(code, tmp_path / "file").returncode == -signal.SIGKILL
+    (left,) = names(tmp_path)
+    assert left.endswith(".part")
+    files.sweep(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_writer_with_the_process_id_of_a_dead_one_neither_stumbles_over_its_file_nor_removes_it(tmp_path, monkeypatch):
+    token = iter(["aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"])
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: next(token))
+    left = tmp_path / f".file.{files._host()}-{os.getpid()}-{next(token)}.part"
+    left.write_bytes(b"old")
+    with pytest.raises(ZooError, match="cannot be written"):  # the same token twice: not ours, so it stays
+        files.write(tmp_path / "file", b"new")
+    assert left.read_bytes() == b"old"
+    files.write(tmp_path / "file", b"new")
+    assert names(tmp_path) == sorted([left.name, "file"])
 
 
 HOLD = """

@@ -27,6 +27,7 @@ def test_both_ways_with_the_library(tensors, tmp_path_factory):
     path = tmp_path_factory.mktemp("x") / "file.safetensors"
     path.write_bytes(tensorfile.encode(tensors, {"note": 1}))
     theirs, ours = load_file(path), tensorfile.read(path)
+    path.rename(path.with_suffix(".sealed"))
     save_file(tensors, path)
     again = tensorfile.read(path).tensors
     for name, array in tensors.items():
@@ -34,7 +35,7 @@ def test_both_ways_with_the_library(tensors, tmp_path_factory):
             assert found.dtype == array.dtype
             assert found.tobytes() == array.tobytes()
             assert found.shape == array.shape
-    assert json.loads(ours.metadata["zoo"]) == {"note": 1}
+    assert tensorfile.read_note(path.with_suffix(".sealed")) == {"note": 1}
 
 
 def test_the_same_bytes_in_every_process(tmp_path):
@@ -45,6 +46,35 @@ sys.stdout.buffer.write(tensorfile.encode({c: np.arange(3.0) for c in "zyxabc"},
 """
     runs = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(3)}
     assert len(runs) == 1
+
+
+def test_one_changed_byte_of_our_own_file_is_noticed_wherever_it_is(tmp_path):
+    path = tmp_path / "file.safetensors"
+    whole = tensorfile.encode({"a": np.arange(3.0, dtype=np.float32), "b": np.arange(2)}, {"step": 3, "log": [0.5]})
+    path.write_bytes(whole)
+    assert tensorfile.read_sealed(path)[1] == {"step": 3, "log": [0.5]}
+    for position, byte in enumerate(whole):
+        for other in {byte ^ 1, byte ^ 32, ord("9"), ord(" ")} - {byte}:
+            path.write_bytes(whole[:position] + bytes([other]) + whole[position + 1 :])
+            with pytest.raises(CorruptFile, match=r"file\.safetensors"):
+                tensorfile.read_sealed(path)
+
+
+def test_torch_tensors_are_sealed_too(tmp_path):
+    import torch
+
+    values = torch.randn(7, 3).bfloat16()
+    path = tmp_path / "file.safetensors"
+    path.write_bytes(tensorfile.encode({"a": values, "n": torch.tensor(3)}, {"step": 1}))
+    tensors, note = tensorfile.read_sealed(path)
+    assert np.array_equal(tensors["a"], values.float().numpy())
+    assert (int(tensors["n"]), note) == (3, {"step": 1})
+
+
+def test_a_file_of_somebody_else_is_not_taken_for_ours(tmp_path):
+    save_file({"a": np.arange(4.0)}, tmp_path / "file.safetensors", metadata={"zoo": "{}", "b": "1"})
+    with pytest.raises(CorruptFile, match=r"not one of ours|not match its checksum"):
+        tensorfile.read_sealed(tmp_path / "file.safetensors")
 
 
 def test_tensors_are_views_of_the_file_not_copies(tmp_path):

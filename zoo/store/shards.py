@@ -5,7 +5,6 @@ but the folder: whoever finds all of them there writes the manifest, and everyon
 """
 
 import itertools
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,6 @@ def write(folder: Path, identity: Identity, number: int, shard: Shard) -> None:
     note: dict[str, Any] = {
         "schema": SCHEMA, "run": identity.digest(), "shard": number, "undecodable": shard.undecodable,
     }  # fmt: skip
-    note["sha256"] = _content(tensors, note)
     files.write(folder / shard_name(number), tensorfile.encode(tensors, note))
 
 
@@ -78,13 +76,10 @@ def check_alone(path: Path) -> None:
 
 
 def _load(path: Path, check: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    file = tensorfile.read(path)
-    note = files.parse_json(file.metadata.get("zoo", "null").encode(), f"{path} metadata")
+    tensors, note = tensorfile.read_sealed(path, check)
     if not isinstance(note, dict) or not isinstance(note.get("undecodable"), list):
         raise CorruptFile(f"{path}: carries no description of itself")
-    if check and note.pop("sha256", None) != _content(file.tensors, note):
-        raise CorruptFile(f"{path}: its contents do not match its checksum")
-    return file.tensors, note
+    return tensors, note
 
 
 def _ids(tensors: dict[str, np.ndarray], path: Path) -> list[str]:
@@ -94,12 +89,3 @@ def _ids(tensors: dict[str, np.ndarray], path: Path) -> list[str]:
     if ends and (ends[-1] != len(text) or ends[0] < 0 or any(a > b for a, b in itertools.pairwise(ends))):
         raise CorruptFile(f"{path}: row ids run over their end")
     return [text[a:b].decode("utf-8", "surrogateescape") for a, b in zip([0, *ends], ends, strict=False)]
-
-
-def _content(tensors: dict[str, np.ndarray], note: dict[str, Any]) -> str:
-    """The checksum of all a shard says, independent of how the file lays it out."""
-    parts: list[str | bytes | memoryview] = [json.dumps(note, sort_keys=True)]
-    for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
-        parts += [name, array.dtype.str, str(array.shape), array.reshape(-1).view(np.uint8).data]
-    return files.digest(parts)

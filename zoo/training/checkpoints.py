@@ -29,8 +29,6 @@ class Checkpoint:
 
 def save(path: Path, checkpoint: Checkpoint, run: Mapping[str, Any]) -> None:
     """Write the checkpoint of a run, which `run` describes in plain values. Until the last instant the old one stays."""
-    from safetensors.torch import save as encode
-
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     note = {
         "schema": SCHEMA,
@@ -38,9 +36,8 @@ def save(path: Path, checkpoint: Checkpoint, run: Mapping[str, Any]) -> None:
         "log": checkpoint.log,
         "extra": checkpoint.extra,
         "run": run,
-        "digest": _digest(tensors),
     }
-    files.write(path, encode(tensors, metadata={"zoo": _text(note)}))
+    files.write(path, tensorfile.encode(tensors, note))
 
 
 def load(path: Path, run: Mapping[str, Any]) -> Checkpoint | None:
@@ -48,11 +45,8 @@ def load(path: Path, run: Mapping[str, Any]) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        stored = tensorfile.read(path)
-        note = files.parse_json(stored.metadata.get("zoo", "").encode(), str(path))
-        tensors = {name: torch.from_numpy(np.array(value)) for name, value in stored.tensors.items()}
-        if not isinstance(note, dict) or _digest(tensors) != note.get("digest"):
-            raise CorruptFile(f"{path}: its contents do not match their checksum")
+        stored, note = tensorfile.read_sealed(path)
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in stored.items()}
     except CorruptFile as error:
         moved = files.set_aside(path)
         warnings.warn(f"{error}; set aside as {moved.name}, training starts again", ZooWarning, stacklevel=2)
@@ -65,15 +59,6 @@ def load(path: Path, run: Mapping[str, Any]) -> Checkpoint | None:
             f"{path}: belongs to another recipe ({'; '.join(changed[:3])}); train under another name, or restart (--restart)"
         )
     return Checkpoint(note["step"], tensors, note["log"], note["extra"])
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    def parts() -> Any:
-        for name in sorted(tensors):
-            yield name
-            yield tensors[name].reshape(-1).view(torch.uint8).numpy().data
-
-    return files.digest(parts())
 
 
 def _text(value: Any) -> str:

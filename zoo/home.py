@@ -1,0 +1,36 @@
+"""What lies where in the zoo's home; every folder of it is spelled here and nowhere else.
+
+weights/NAME/     trained weights, linear heads, checkpoints and logs of training
+cards/            the user's own cards
+outputs/          stored runs and imports, see `zoo.store.layout`
+heads/            class weights of zero-shot models
+models/           what is known of a model without loading it
+fingerprints/     checksums of large datasets
+cache/            parsed cards
+hashes.json       checksums of downloaded weights
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from zoo import settings
+
+Folder = Literal["weights", "cards", "outputs", "heads", "models", "fingerprints", "cache"]
+
+
+def folder(name: Folder, home: Path | str | None = None) -> Path:
+    """A folder of `home`, by default `ZOO_HOME`; it need not exist.
+
+    >>> folder("outputs", "/tmp/zoo").as_posix()
+    '/tmp/zoo/outputs'
+    """
+    return root(home) / name
+
+
+def hashes(home: Path | str | None = None) -> Path:
+    """The file of checksums of downloaded weights."""
+    return root(home) / "hashes.json"
+
+
+def root(home: Path | str | None = None) -> Path:
+    return Path(home).expanduser() if home is not None else settings.home()
