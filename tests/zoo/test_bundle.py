@@ -89,7 +89,7 @@ def test_one_changed_byte_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for place in range(8, len(whole), 97):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(CorruptFile, match="all.safetensors"):
+        with pytest.raises(CorruptFile, match="checksum|header|safetensors"):
             bundle.read(path)
 
 
