@@ -3,7 +3,7 @@
 The file is a safetensors file, readable without this package:
 
     with safetensors.safe_open("study.safetensors", "numpy") as file:
-        about = json.loads(file.metadata()["zoo"][64:])  # the first 64 letters are the checksum of all other bytes
+        about = json.loads(file.metadata()["zoo"])  # its "sha256" is the checksum of all other bytes
         ids = json.loads(file.get_tensor("ids").tobytes())
         labels = file.get_tensor("labels")  # [N], indices into about["classes"]
         for model in about["models"]:

@@ -34,8 +34,9 @@ def fetch(name: str, repository: str, candidates: Sequence[str], revision: str |
             try:
                 return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision))
             except Exception as error:  # the client raises whatever its transport raises
-                absent = isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError)
-                if not absent:
+                # Not in the cache either is the connection's fault, though it is a kind of "no such file".
+                connected = not isinstance(error, errors.LocalEntryNotFoundError)
+                if not (connected and isinstance(error, errors.EntryNotFoundError)):
                     raise _refusal(name, repository, file, error) from error
     except errors.HFValidationError as error:
         raise InputError(f"{name}: {repository!r} cannot be a repository, expected OWNER/NAME: {error}") from error

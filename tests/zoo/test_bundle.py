@@ -22,7 +22,7 @@ def made_runs(rows: int = 50, classes: int = 5, seed: int = 0) -> Runs:
     ids = [f"image {i}.png" for i in range(rows)]
     names = [f"class {k}" for k in range(classes)]
     shared = {"labels": y, "ids": ids, "classes": names, "dataset": "mine:test"}
-    card = zoo.card("resnet50-cosine")
+    card = zoo.card("resnet50-cosine.in1k")
     return Runs(
         [
             Outputs.from_arrays("a", logits=logits[0], embeddings=rng.normal(size=(rows, 7)), card=card, **shared),
@@ -74,7 +74,7 @@ def test_ten_lines_of_numpy_read_it(tmp_path: Path) -> None:
     runs = made_runs()
     bundle.export_outputs(runs, tmp_path / "all.safetensors")
     with safe_open(tmp_path / "all.safetensors", "numpy") as file:
-        about = json.loads(file.metadata()["zoo"][64:])
+        about = json.loads(file.metadata()["zoo"])
         ids = json.loads(file.get_tensor("ids").tobytes())
         labels = file.get_tensor("labels")
         values = {model["name"]: file.get_tensor(f"{model['kind']}/{model['name']}") for model in about["models"]}
@@ -89,7 +89,7 @@ def test_one_changed_byte_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for place in range(8, len(whole), 97):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(CorruptFile, match="checksum|header|safetensors"):
+        with pytest.raises(CorruptFile, match=r"all\.safetensors"):
             bundle.read(path)
 
 

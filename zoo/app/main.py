@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from zoo.app import (
-    catalogue, comparing, ensembling, features, heads, housekeeping, pairs, probing, reporting, running, training,
+    catalogue,
+    comparing,
+    ensembling,
+    features,
+    heads,
+    housekeeping,
+    pairs,
+    probing,
+    reporting,
+    running,
+    training,
 )  # fmt: skip
 from zoo.app.printing import warnings_as_notes
 

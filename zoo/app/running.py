@@ -122,9 +122,7 @@ def verify(
     if json:
         print_json({"clean": found.clean, "runs": found.runs, "set_aside": found.set_aside})
     else:
-        rows = [
-            {"model": r.model, "dataset": r.dataset or "-", "files": r.files, "state": r.state} for r in found.runs
-        ]
+        rows = [{"model": r.model, "dataset": r.dataset or "-", "files": r.files, "state": r.state} for r in found.runs]
         if rows:
             print_table(rows)
         for path, problem in found.problems.items():

@@ -5,11 +5,9 @@ The first outputs stored on such a dataset define it, in `<home>/datasets/`; wha
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -19,7 +17,6 @@ from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
 
 SCHEMA = 1
-_ABOUT = "about"  # name, classes and checksum, as JSON
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}(:[A-Za-z0-9][A-Za-z0-9._+-]{0,59})?\Z")
 
 
@@ -40,12 +37,12 @@ def exists(spec: str, home: Path | None = None) -> bool:
 def find(spec: str, home: Path | None = None) -> Dataset | None:
     """The dataset of that name, if outputs on it were stored."""
     path = _path(spec, home)
-    if not exists(spec, home):
+    if not path.exists():
         return None
-    tensors = tensorfile.read(path).tensors
-    note = _note(tensors, path)
-    if note.pop("sha256", None) != _digest(note, tensors):
-        raise CorruptFile(f"{path}: its contents do not match its checksum; remove it and import the outputs again")
+    try:
+        tensors, note = tensorfile.read_sealed(path)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; remove it and import the outputs again") from error
     if note["schema"] > SCHEMA:
         raise InputError(f"{path}: schema {note['schema']}, this version reads up to {SCHEMA}; upgrade the package")
     text, ends = tensors["ids"].tobytes(), tensors["id_ends"].tolist()
@@ -54,7 +51,7 @@ def find(spec: str, home: Path | None = None) -> Dataset | None:
         spec=spec,
         ids=[text[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)],
         picture=functools.partial(_no_image, spec),
-        fingerprint=_digest(note, tensors),
+        fingerprint=files.sha256(path),
         classes=tuple(note["classes"]),
         labels=tensors.get("labels"),
         targets=tensors.get("targets"),
@@ -79,11 +76,9 @@ def remember(
         "id_ends": np.cumsum([len(one) for one in encoded], dtype=np.int64),
     }
     tensors |= {name: array for name, array in (("labels", labels), ("targets", targets)) if array is not None}
-    note: dict[str, Any] = {"schema": SCHEMA, "dataset": spec, "classes": list(classes)}
     path = _path(spec, home)
     files.make_folder(path.parent)
-    about = json.dumps(note | {"sha256": _digest(note, tensors)}).encode()
-    files.write(path, tensorfile.encode(tensors | {_ABOUT: np.frombuffer(about, np.uint8)}, None))
+    files.write(path, tensorfile.encode(tensors, {"schema": SCHEMA, "dataset": spec, "classes": list(classes)}))
 
 
 def specs(home: Path | None = None) -> list[str]:
@@ -91,7 +86,7 @@ def specs(home: Path | None = None) -> list[str]:
     found = []
     for path in sorted(_folder(home).glob("*.safetensors")):
         try:
-            found.append(str(_note(tensorfile.read(path).tensors, path)["dataset"]))
+            found.append(str(tensorfile.read_note(path, check=False)["dataset"]))
         except (ZooError, KeyError, TypeError):  # loading it by name says what is wrong with it
             continue
     return sorted(found)
@@ -113,20 +108,6 @@ def _folder(home: Path | None) -> Path:
 def _path(spec: str, home: Path | None) -> Path:
     # the digest keeps names apart that differ only in case, or in what a file's name cannot hold
     return _folder(home) / f"{spec.replace(':', '-').lower()}-{hashlib.sha256(spec.encode()).hexdigest()[:8]}.safetensors"
-
-
-def _note(tensors: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
-    note = files.parse_json(tensors.get(_ABOUT, np.empty(0, np.uint8)).tobytes(), str(path))
-    if not isinstance(note, dict):
-        raise CorruptFile(f"{path}: carries no description of itself; remove it and import the outputs again")
-    return note
-
-
-def _digest(note: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
-    parts: list[str | bytes] = [json.dumps(note, sort_keys=True)]
-    for name in sorted(set(tensors) - {_ABOUT}):
-        parts += [name, tensors[name].dtype.str, str(tensors[name].shape), tensors[name].tobytes()]
-    return files.digest(parts)
 
 
 def _no_image(spec: str, index: int) -> Image.Image:

@@ -122,7 +122,7 @@ def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / CALIBRATION
     if not path.exists():
         return {}
-    fits = files.read_json(path, SCHEMA, limit=2**24).get("fits")
+    fits: Any = files.read_json(path, SCHEMA, limit=2**24).get("fits")
     for split, record in fits.items() if isinstance(fits, dict) else [("", None)]:
         temperature = record.get("temperature") if isinstance(record, dict) else None
         if not isinstance(temperature, float) or not 0 < temperature < math.inf:
