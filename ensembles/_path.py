@@ -206,7 +206,9 @@ class Path:
         cards = {one.name: _card(one, name) for one in outputs}
         taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
         replaceable = taken is not None and bool(taken.members) and taken.name == name
-        membership.check(name, cards, registry.parts)
+        membership.check(
+            name, cards, lambda one: [m.name for m in cards[one].members] if one in cards else registry.parts(one)
+        )
         if taken is not None and not (replaceable and overwrite):
             hint = ", or pass overwrite=True" if replaceable else ""
             raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")

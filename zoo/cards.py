@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from zoo import sources, typed
+from zoo import typed
 from zoo.errors import InputError
 from zoo.names import check_safe
+from zoo.objectives.names import Framework as Framework
+from zoo.sources import SOURCES
 
-Framework = Literal["supervised", "contrastive", "self-supervised", "distilled", "pseudo-label", "unknown"]
 Link = Literal["softmax", "sigmoid"]
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
@@ -112,7 +113,7 @@ class Card:
     """
 
     name: str
-    source: str  # where its network comes from: one of `zoo.sources.NAMES`
+    source: str  # where its network comes from: one of `zoo.sources.SOURCES`
     family: str  # architecture family: depth and width of one family count as hyper-parameters
     architecture: str
     labels: str  # the label set the head predicts: `imagenet-1k`, `digits`, ...; `none` for a bare encoder
@@ -215,9 +216,9 @@ def parse(text: str, where: str) -> Card:
     card = typed.build(Card, block | {"license": front["license"], "title": title, "body": body}, where, "zoo")
     for name in (card.name, *(member.name for member in card.sweep)):
         check_safe(name, f"{where}: name")
-    if card.source not in sources.NAMES:
-        raise InputError(f"{where}: field 'zoo.source' is {card.source!r}, expected one of {', '.join(sources.NAMES)}")
-    for name in sources.get(card.source).needs:
+    if card.source not in SOURCES:
+        raise InputError(f"{where}: field 'zoo.source' is {card.source!r}, expected one of {', '.join(SOURCES)}")
+    for name in SOURCES[card.source].needs:
         if getattr(card, name) is None:
             raise InputError(f"{where}: field 'zoo.{name}' is missing, which a model from {card.source} needs")
     return card
@@ -243,7 +244,7 @@ def write(card: Card) -> str:
     order = ["name", "source", "id", *fields]  # the library's own name belongs beside ours
     block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
     front: dict[str, Any] = {"license": card.license}
-    if library := sources.get(card.source).library:
+    if library := SOURCES[card.source].library:
         front["library_name"] = library
     task = _TASKS.get(card.head, "image-classification")
     front |= {

@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo import cards, files, registry, settings, sources
+from zoo import cards, files, registry, settings
 from zoo import weights as weights_register
 from zoo.cards import Card, Link
 from zoo.errors import ZooError
 from zoo.sources.base import head_file
+from zoo.sources.lookup import source as source_of
 from zoo.store.layout import card_text
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _stamps(card: Card) -> list[str]:
     home, stamps = settings.home(), []
     for own in registry.made_of(card):
         stamps += [f"{own.name} {name} {value}" for name, value in weights_register.recorded(own).items()]
-        places = [*sources.get(own.source).files(own), *([head_file(own)] if own.head == "linear" else [])]
+        places = [*source_of(own.source).files(own), *([head_file(own)] if own.head == "linear" else [])]
         for path in places:
             name = path.relative_to(home) if path.is_relative_to(home) else path
             try:

@@ -20,6 +20,7 @@ from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.names import check_own, check_safe, near
 from zoo.sources.base import Availability, furthest, head_file
+from zoo.sources.lookup import source as source_of
 
 if TYPE_CHECKING:
     import torch
@@ -152,7 +153,7 @@ def _load(
     if entry.sweep:
         members = ", ".join(member.name for member in entry.sweep)
         raise InputError(f"{entry.name} stands for several models; load one of them: {members}")
-    source = sources.get(entry.source)
+    source = source_of(entry.source)
     source.prepare(entry, weights)
     from zoo.devices import choose
     from zoo.sources.assembly import Request
@@ -165,7 +166,7 @@ def _load(
 def parts(name: str) -> Sequence[str]:
     """The names of the models that a model is made of: an ensemble's members, the base of a head; of most models none."""
     entry = card(name)
-    return sources.get(entry.source).parts(entry)
+    return source_of(entry.source).parts(entry)
 
 
 def availability(name: str) -> Availability:
@@ -179,7 +180,7 @@ def availability(name: str) -> Availability:
 
 def available(entry: Card) -> Availability:
     """The same for a card; a model made of others is as far away as the furthest of them."""
-    source = sources.get(entry.source)
+    source = source_of(entry.source)
     found = [source.present(entry)]
     if entry.head == "linear" and not head_file(entry).exists():
         found.append("to train")
@@ -193,7 +194,7 @@ def available(entry: Card) -> Availability:
 
 def made_of(entry: Card) -> builtins.list[Card]:
     """The card, then those of all models it is made of."""
-    within = sources.get(entry.source).parts(entry)
+    within = source_of(entry.source).parts(entry)
     membership.check(entry.name, within, parts)
     return [entry, *(below for part in within for below in made_of(card(part)))]
 
@@ -255,13 +256,15 @@ def _sweeps(shipped_only: bool = False) -> dict[str, Card]:
 
 def _of_library(name: str) -> Card:
     prefix, _, id = name.partition(":")
-    known = sources.by_prefix()
-    if prefix not in known:
-        expected = ", ".join(known)
-        raise UnknownName(f"unknown model {name!r}: before the colon expected one of {expected}{near(prefix, known)}")
+    source = sources.of_prefix(prefix)
+    if source is None:
+        known = sources.prefixes()
+        raise UnknownName(
+            f"unknown model {name!r}: before the colon expected one of {', '.join(known)}{near(prefix, known)}"
+        )
     if not id:
         raise InputError(f"name {name!r}: expected a model after {prefix}:")
-    return known[prefix].describe(id, name)
+    return source_of(source).describe(id, name)
 
 
 def _check_field(field: str, every: Mapping[str, Card]) -> None:

@@ -17,6 +17,8 @@ from zoo.cards import EnsembleMember
 from zoo.errors import CorruptFile, InputError
 from zoo.names import RecipeName, parse_recipe
 from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.sources import lookup
+from zoo.sources.base import Source
 
 RECIPES = zoo.list(source="recipe")
 LARGE = ("wrn-16-8", "resnet50", "inception_v3")
@@ -179,30 +181,28 @@ def test_no_library_is_loaded_to_find_out(zoo_home: Path) -> None:
 # Sources.
 
 
-@pytest.mark.parametrize("name", sources.NAMES)
+@pytest.mark.parametrize("name", sources.SOURCES)
 def test_every_source_is_one_object(name: str) -> None:
-    source = sources.get(name)
+    source = lookup.source(name)
     card = next((zoo.card(other) for other in zoo.list(source=name)), None)
-    assert isinstance(source, sources.base.Source)
+    assert isinstance(source, Source)
     if card is not None:
         assert source.present(card) in ("shipped", "here", "to download", "to train", "never published")
         assert all(isinstance(path, Path) for path in source.files(card))
-        assert all(getattr(card, field) is not None for field in source.needs)
+        assert all(getattr(card, field) is not None for field in sources.SOURCES[name].needs)
 
 
 def test_prefixes_belong_to_sources() -> None:
-    assert {prefix: type(source).__name__ for prefix, source in sources.by_prefix().items()} == {
-        "timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local",
-    }  # fmt: skip
+    found = {prefix: type(lookup.source(str(sources.of_prefix(prefix)))).__name__ for prefix in sources.prefixes()}
+    assert found == {"timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local"}
 
 
 def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What CONTRIBUTING says: a module with `SOURCE`, and its name in `NAMES`."""
+    """What CONTRIBUTING says: a module with `SOURCE`, and its line in `SOURCES`."""
     (tmp_path / "constant.py").write_text(
         "from zoo.cards import Card, Training, Transform\n"
         "from zoo.sources.base import Source\n"
         "class Constant(Source):\n"
-        "    prefix = 'constant'\n"
         "    def describe(self, id, name):\n"
         "        look = Transform((3, 8, 8), (8, 8), 'bilinear', (0.0,) * 3, (1.0,) * 3)\n"
         "        training = Training('unknown', 'unknown', 'unknown')\n"
@@ -216,14 +216,14 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
         "SOURCE = Constant()\n"
     )
     monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
-    monkeypatch.setattr(sources, "NAMES", (*sources.NAMES, "constant"))
+    monkeypatch.setitem(sources.SOURCES, "constant", sources.About("constant"))
     model = zoo.load("constant:seven", weights=False)
     assert model.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8)).shape == (2, 10)
     assert model.card == zoo.card("constant:seven")
     written = cards.write(dataclasses.replace(model.card, name="mine"))
     assert cards.parse(written, "mine").source == "constant"
     sys.modules.pop("zoo.sources.constant")
-    sources.get.cache_clear()
+    lookup.source.cache_clear()
 
 
 def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:

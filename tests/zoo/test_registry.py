@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo import card_index, cards, registry, sources
+from zoo import card_index, cards, registry
 from zoo.cards import Card, Training
 from zoo.errors import InputError, MissingWeights, UnknownName, ZooWarning
+from zoo.sources import lookup
 
 TRAINING = Training("digits", "supervised", "softmax")
 
@@ -321,11 +322,11 @@ def test_cards_link_the_repository_the_library_downloads_from() -> None:
     for name in zoo.list():
         card = zoo.card(name)
         if card.source == "timm":
-            assert sources.get("timm").repository(card) == timm.get_pretrained_cfg(card.id).hf_hub_id, name
+            assert lookup.source("timm").repository(card) == timm.get_pretrained_cfg(card.id).hf_hub_id, name
         elif card.source == "open_clip":
             architecture, _, tag = card.id.rpartition("/")
             repository = open_clip.get_pretrained_cfg(architecture, tag)["hf_hub"].rpartition("/")[0]
-            assert sources.get("open_clip").repository(card) == repository, name
+            assert lookup.source("open_clip").repository(card) == repository, name
 
 
 def test_a_card_made_here_can_be_written_and_read_under_a_name_of_ones_own(zoo_home: Path) -> None:

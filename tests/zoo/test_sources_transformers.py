@@ -10,8 +10,8 @@ import transformers
 from PIL import Image
 
 import zoo
-from zoo import sources
 from zoo.errors import CorruptFile, InputError
+from zoo.sources import lookup
 from zoo.sources.assembly import Request
 
 VIT = {
@@ -56,7 +56,7 @@ def test_classifiers(kind: str, tmp_path: Path, pictures: list[Image.Image]) -> 
         model = transformers.ResNetForImageClassification(config)
     name = saved(model.eval(), tmp_path / "model")
     card = dataclasses.replace(zoo.card(name), head="trained", labels="pets of ours")
-    loaded = sources.get(card.source).load(Request(card, True, torch.device("cpu")))
+    loaded = lookup.source(card.source).load(Request(card, True, torch.device("cpu")))
     with torch.inference_mode():
         expected = model(inputs(name, pictures)).logits
     assert loaded.classes == ("cat", "dog", "truck")

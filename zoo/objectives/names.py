@@ -1,8 +1,9 @@
 """The names that recipes are made of, readable without loading torch."""
 
 import re
+from typing import Literal
 
-from zoo.cards import Framework
+Framework = Literal["supervised", "contrastive", "self-supervised", "distilled", "pseudo-label", "unknown"]
 
 OBJECTIVES: tuple[str, ...] = (
     "softmax",

@@ -1,22 +1,41 @@
-"""Where networks come from. A source is one object, `SOURCE` in the module that has its name; this line registers it."""
+"""Where networks come from. A source is a module here and one line of this table, which is readable without loading it."""
 
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from zoo.sources.base import Source
-
-NAMES = ("timm", "open_clip", "transformers", "packaged", "local", "recipe", "ensemble", "fitted", "reference")
+from dataclasses import dataclass
 
 
-@cache
-def get(name: str) -> "Source":
-    """The source of a name that a card may have; its library loads when it is used."""
-    source: Source = import_module(f"zoo.sources.{name}").SOURCE
-    return source
+@dataclass(frozen=True)
+class About:
+    """What is to be known of a source before its module, or even its library, is imported."""
+
+    prefix: str | None = None  # of names that need no card, `timm` in `timm:resnet18`
+    library: str | None = None  # as Hugging Face calls it on a card
+    needs: tuple[str, ...] = ()  # fields of a card that others may leave out
 
 
-def by_prefix() -> "dict[str, Source]":
-    """The sources whose models need no card, by what stands before the colon: `timm` in `timm:resnet18`."""
-    return {source.prefix: source for source in map(get, NAMES) if source.prefix}
+_CONFIGURED = ("id", "transform")
+
+SOURCES: dict[str, About] = {
+    "timm": About("timm", "timm", _CONFIGURED),
+    "open_clip": About("open_clip", "open_clip", _CONFIGURED),
+    "transformers": About("hf", "transformers", _CONFIGURED),
+    "packaged": About(needs=_CONFIGURED),
+    "local": About("file"),
+    "recipe": About(),
+    "ensemble": About(),
+    "fitted": About(),
+    "reference": About(),
+}
+
+
+def of_prefix(prefix: str) -> str | None:
+    """The source whose models need no card and are called `PREFIX:id`.
+
+    >>> of_prefix("hf"), of_prefix("keras")
+    ('transformers', None)
+    """
+    return next((name for name, about in SOURCES.items() if about.prefix == prefix), None)
+
+
+def prefixes() -> list[str]:
+    """What may stand before the colon of a name."""
+    return [about.prefix for about in SOURCES.values() if about.prefix is not None]

@@ -23,10 +23,6 @@ _ORDER: tuple[Availability, ...] = get_args(Availability)
 class Source:
     """One origin of networks. A subclass overrides what is different there; `SOURCE` in its module is the one object."""
 
-    prefix: str | None = None  # of names that need no card, `timm` in `timm:resnet18`
-    library: str | None = None  # as Hugging Face calls it on a card
-    needs: tuple[str, ...] = ()  # fields of a card that others may leave out
-
     def describe(self, id: str, name: str) -> Card:
         """The card of the ad-hoc name `PREFIX:id`."""
         raise UnknownName(f"unknown model {name!r}: this source has no names of its own")
@@ -53,8 +49,6 @@ class Source:
 
 class FromHub(Source):
     """A source whose weights are in a repository of the Hugging Face hub that the card links."""
-
-    needs = ("id", "transform")
 
     def repository(self, card: Card) -> str | None:
         """`OWNER/NAME`, without asking the library; None where the weights come from elsewhere."""

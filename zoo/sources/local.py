@@ -29,8 +29,6 @@ _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
 
 
 class Local(Source):
-    prefix = "file"
-
     def describe(self, id: str, name: str) -> Card:
         """The card of `file:PATH`; its `id` is the file of the weights, or the folder for transformers."""
         path = Path(id).expanduser()

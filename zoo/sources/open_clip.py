@@ -26,9 +26,6 @@ _SCALE = 1 / 0.07  # what open_clip starts from where a configuration does not s
 
 
 class OpenClip(FromHub):
-    prefix = "open_clip"
-    library = "open_clip"
-
     def describe(self, id: str, name: str) -> Card:
         """The card of open_clip's `ARCH/TAG`, with a zero-shot head. Does not build the network."""
         import open_clip

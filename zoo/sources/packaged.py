@@ -26,8 +26,6 @@ _BLOCK_KEY = re.compile(r"_blocks\.(?P<block>\d+)\.(?P<layer>\w+)\.(?P<rest>.+)\
 
 
 class Packaged(Source):
-    needs = ("id", "transform")
-
     def files(self, card: Card) -> Sequence[Path]:
         return _found(card.id or "")
 

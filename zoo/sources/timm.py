@@ -19,9 +19,6 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 class Timm(FromHub):
-    prefix = "timm"
-    library = "timm"
-
     def describe(self, id: str, name: str) -> Card:
         """The card of timm's model `id`; without a tag, of timm's default one. Does not build the network."""
         import timm

@@ -27,9 +27,6 @@ _IMAGENET = {1000: "imagenet-1k", 21841: "imagenet-21k", 21843: "imagenet-21k"}
 
 
 class Transformers(FromHub):
-    prefix = "hf"
-    library = "transformers"
-
     def describe(self, id: str, name: str) -> Card:
         """The card of the repository `id`: a classifier, an encoder, or an image and a text tower."""
         for file in ("config.json", "preprocessor_config.json"):
