@@ -12,6 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from zoo import names
 from zoo.errors import InputError, UnknownName
 from zoo.names import near
 
@@ -26,7 +27,6 @@ _WORDNET = {
     "imagenet-a": "imagenet_a_synsets.txt",
     "imagenet-r": "imagenet_r_synsets.txt",
 }
-_OTHER_NAMES = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}
 _WORDS = {
     "digits": "0 1 2 3 4 5 6 7 8 9",
     "cifar10": "airplane automobile bird cat deer dog frog horse ship truck",
@@ -48,13 +48,13 @@ def known() -> list[str]:
 
 
 @cache
-def classes(label_set: str) -> tuple[str, ...]:
+def classes(name: str) -> tuple[str, ...]:
     """The unique class names of a label set, in the order of its logits.
 
     >>> classes("imagenet-1k")[:2], len(classes("imagenet-a"))
     (('n01440764', 'n01443537'), 200)
     """
-    label_set = _OTHER_NAMES.get(label_set, label_set)
+    label_set = names.label_set(name)
     if label_set in _WORDS:
         text = _WORDS[label_set]
         return tuple(text.split("," if "," in text else None))
@@ -64,16 +64,16 @@ def classes(label_set: str) -> tuple[str, ...]:
 
 
 @cache
-def readable(label_set: str) -> tuple[str, ...]:
+def readable(name: str) -> tuple[str, ...]:
     """The same classes in words; not unique for ImageNet.
 
     >>> readable("imagenet-1k")[0]
     'tench, Tinca tinca'
     """
-    label_set = _OTHER_NAMES.get(label_set, label_set)
+    label_set = names.label_set(name)
     if label_set not in _WORDNET:
-        return tuple(name.replace("_", " ") for name in classes(label_set))
-    return tuple(_lemmas()[name] for name in classes(label_set))
+        return tuple(word.replace("_", " ") for word in classes(label_set))
+    return tuple(_lemmas()[id] for id in classes(label_set))
 
 
 def describe(name: str) -> str:

@@ -17,7 +17,7 @@ MAX_BYTES = 120
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNORECASE)
 _DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in1k"}
-_LABEL_SETS = {"in1k": "imagenet-1k"}  # what cards call data that names call otherwise
+_LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # what cards call them
 _ROWS = re.compile(r"\[\d*:\d*\]\Z")
 
 
