@@ -123,7 +123,9 @@ def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     fits = files.read_json(path, SCHEMA, limit=2**24).get("fits")
-    for split, record in fits.items() if isinstance(fits, dict) else [("", None)]:
+    if not isinstance(fits, dict):
+        raise CorruptFile(f"{path}: field 'fits' must be a mapping; put it aside with `zoo verify --set-aside`")
+    for split, record in fits.items():
         temperature = record.get("temperature") if isinstance(record, dict) else None
         if not isinstance(temperature, float) or not 0 < temperature < math.inf:
             raise CorruptFile(
