@@ -122,8 +122,10 @@ def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / CALIBRATION
     if not path.exists():
         return {}
-    fits: Any = files.read_json(path, SCHEMA, limit=2**24).get("fits")
-    for split, record in fits.items() if isinstance(fits, dict) else [("", None)]:
+    fits = files.read_json(path, SCHEMA, limit=2**24).get("fits")
+    if not isinstance(fits, dict):
+        raise CorruptFile(f"{path}: field 'fits' must be a mapping; put it aside with `zoo verify --set-aside`")
+    for split, record in fits.items():
         temperature = record.get("temperature") if isinstance(record, dict) else None
         if not isinstance(temperature, float) or not 0 < temperature < math.inf:
             raise CorruptFile(
