@@ -10,7 +10,7 @@ from zoo.names import check_safe
 if TYPE_CHECKING:
     import pandas as pd
 
-LOG = "log.jsonl"  # beside the weights, one line per epoch
+LOG = "log.jsonl"  # beside the weights, a line an epoch
 SPLITS = {"train": "class_separation", "holdout": "holdout_class_separation"}
 
 

@@ -84,7 +84,7 @@ def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "
     if base is None:
         pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
     else:
-        pairs = [(names.index(runs[base].name), j) for j in range(len(names)) if names[j] != base]
+        pairs = [(names.index(runs[base].name), j) for j in range(len(names)) if names[j] != runs[base].name]
     together = all(outputs.kind in ("logits", "probabilities") for outputs in runs.values())
     table = (_ensemble_tables if together else _error_tables)(list(runs.values()), pairs, labels)
     columns: dict[str, Any] = {
