@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from diversity import intervals, measures, specialization, summary
+from diversity import bootstrap, intervals, measures, specialization, summary
 from diversity._pair_rows import PairRows, of_predictions, with_probabilities
 from diversity.categories import category
 from diversity.chance_adjusted import adjusted, misses_of
@@ -44,8 +44,8 @@ class Comparison(EnsembleTable):
     category: Category | None = None
     temperatures: tuple[float | None, float | None] = (None, None)
     embeddings: tuple[Any, Any] | None = None
-    resamples: int = intervals.RESAMPLES
-    level: float = intervals.LEVEL
+    resamples: int = bootstrap.RESAMPLES
+    level: float = bootstrap.LEVEL
     seed: int = 0
 
     @property
@@ -101,7 +101,7 @@ class Comparison(EnsembleTable):
         if record.of is not None:
             low, high = intervals.wilson(value, getattr(self, record.of), self.level)
         else:
-            low, high = intervals.percentile_interval(self._draws(measure), self.level)
+            low, high = bootstrap.percentile_interval(self._draws(measure), self.level)
         return float(low), float(high)
 
     def _draws(self, measure: str) -> np.ndarray:
@@ -122,7 +122,7 @@ class Comparison(EnsembleTable):
         assert self.rows.misses is not None  # asked for only where there are probabilities
         assert self.rows.theta is not None
         columns = torch.from_numpy(np.column_stack([self.rows.misses, self.rows.theta]))
-        return arrays.host(intervals.resampled_means(columns, self.resamples, self.seed))
+        return arrays.host(bootstrap.resampled_means(columns, self.resamples, self.seed))
 
     def histogram(self, bins: int = 40) -> "pandas.DataFrame":
         """Counts of examples by outcome and theta."""
@@ -233,7 +233,7 @@ class Comparison(EnsembleTable):
 
 
 def compare(
-    a: Outputs, b: Outputs, resamples: int = intervals.RESAMPLES, level: float = intervals.LEVEL, seed: int = 0
+    a: Outputs, b: Outputs, resamples: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
 ) -> Comparison:
     """Compare two models' outputs on the same examples, matched by id and class name.
 

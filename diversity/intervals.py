@@ -2,9 +2,7 @@
 
 A share of n examples is binomial given n, and Wilson's interval holds for any n: 1 of 1 is 0.21 to 1, where the bootstrap,
 which can only draw that one example again, would say 1 to 1. Other measures are resampled: examples are drawn with
-replacement, each with both models' answers. All that a table keeps of a draw is how many examples fall in each cell, and
-those counts follow a multinomial distribution with the observed shares: drawing it directly gives exactly the bootstrap of
-the examples, at a cost that does not depend on their number.
+replacement, each with both models' answers (`diversity.bootstrap`).
 """
 
 from typing import Any
@@ -13,17 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diversity.bootstrap import LEVEL, RESAMPLES, check_level, percentile_interval, resample
 from diversity.ensembled import EnsembleTable, from_split_cells
 from diversity.measures import find
 from diversity.tables import ErrorTable, on_host
-from zoo import arrays
 from zoo.errors import InputError
 
-RESAMPLES = 1000
-LEVEL = 0.95
 # Pairs resampled at a time: a thousand resamples of five cells of them are about 80 megabytes.
 PAIR_BLOCK = 2048
-WEIGHT_BLOCK = 32
 
 
 def interval(
@@ -61,7 +56,7 @@ def wilson(share: Any, count: Any, level: float = LEVEL) -> tuple[np.ndarray, np
     """
     from scipy.special import ndtri
 
-    _check_level(level)
+    check_level(level)
     p, n = np.asarray(share, np.float64), np.asarray(count, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = ndtri((1 + level) / 2) / np.sqrt(n)  # of a mean of n
@@ -71,60 +66,9 @@ def wilson(share: Any, count: Any, level: float = LEVEL) -> tuple[np.ndarray, np
     return np.where(p <= 0, 0.0 * middle, middle - half), np.where(p >= 1, 1 + 0.0 * middle, middle + half)
 
 
-def resample(counts: Any, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """[resamples, ..., cells]: tables drawn from each of the tables of counts [..., cells].
-
-    >>> resample([8, 0, 2], resamples=1000).mean(0).round()
-    array([8., 0., 2.])
-    """
-    cells = np.asarray(counts, np.float64)
-    if resamples < 1:
-        raise InputError(f"resamples: expected at least 1, found {resamples}")
-    examples = cells.sum(-1).astype(np.int64)
-    shares = cells / examples[..., None]
-    return np.random.default_rng(seed).multinomial(examples, shares, (resamples, *examples.shape)).astype(np.float64)
-
-
-def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """The central `level` of resampled values [resamples, ...]; resamples in which a measure is undefined are left out.
-
-    >>> low, high = percentile_interval(np.arange(101.0), 0.9)
-    >>> round(float(low), 6), round(float(high), 6)
-    (5.0, 95.0)
-    """
-    _check_level(level)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    flat = values.reshape(len(values), -1)
-    found = np.full((2, flat.shape[1]), np.nan)
-    complete = ~np.isnan(flat).any(0)
-    partial = ~complete & ~np.isnan(flat).all(0)
-    found[:, complete] = np.quantile(flat[:, complete], ends, axis=0)
-    if partial.any():
-        found[:, partial] = np.nanquantile(flat[:, partial], ends, axis=0)
-    low, high = found.reshape(2, *values.shape[1:])
-    return low, high
-
-
 def resampled(table: ErrorTable, resamples: int = RESAMPLES, seed: int = 0) -> EnsembleTable:
     """The table of one pair with a leading axis of draws; whether the ensemble was right is drawn along with the rest."""
     return _of_counts(resample(_counts(table), resamples, seed))
-
-
-def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) -> Tensor:
-    """[resamples, F]: means of the columns [N, F] over draws of N examples, for measures that are not counts.
-
-    A draw is a row of weights, how often each example is in it; the means are then a matrix product.
-    """
-    rows = len(columns)
-    rng = np.random.default_rng(seed)
-    columns = columns.to(arrays.wide(columns.device))
-    means = []
-    for start in range(0, resamples, WEIGHT_BLOCK):
-        block = min(WEIGHT_BLOCK, resamples - start)
-        drawn = rng.integers(0, rows, (block, rows)) + rows * np.arange(block)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=block * rows).reshape(block, rows)
-        means.append(torch.from_numpy(weights).to(columns) @ columns / rows)
-    return torch.cat(means)
 
 
 def _bootstrapped(table: ErrorTable, measure: str, resamples: int, level: float, seed: int) -> np.ndarray:
@@ -154,8 +98,3 @@ def _counts(table: ErrorTable) -> np.ndarray:
 
 def _of_counts(counts: np.ndarray) -> EnsembleTable:
     return from_split_cells(counts) if counts.shape[-1] == 10 else EnsembleTable(counts)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise InputError(f"level: expected a share between 0 and 1, found {level}")

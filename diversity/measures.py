@@ -34,65 +34,42 @@ class Measure:
     by_category: bool = False  # averaged over the pairs of a category (Gontijo-Lopes et al. 2021, Figs 1 and 2)
 
 
-def _coefficient(name: str, title: str, section: Section = "Errors") -> Measure:
-    return Measure(name, title, section, "errors", "less diverse", unit="coefficient", chance=0.0)
-
-
-def _gain(name: str, title: str) -> Measure:
-    return Measure(name, title, "Ensemble", "ensemble", "better", needs="probabilities", by_category=True)
-
-
-MEASURES = {
-    measure.name: measure
-    for measure in (
-        Measure("accuracy_first", "accuracy, first", "Errors", "errors", "better", "examples"),
-        Measure("accuracy_second", "accuracy, second", "Errors", "errors", "better", "examples"),
-        Measure("mcnemar", "McNemar p-value", "Errors", "errors", None, unit="p-value", has_interval=False),
-        Measure(
-            "inconsistency", "error inconsistency", "Errors", "errors", "more diverse", "examples", by_category=True
-        ),
-        _coefficient("kappa", "error consistency (kappa)"),
-        _coefficient("correlation", "correlation of errors"),
-        _coefficient("q", "Q statistic"),
-        Measure("dominance", "P(second right | first wrong)", "Errors", "errors", "more diverse", "first_wrong"),
-        Measure("dominated", "P(first right | second wrong)", "Errors", "errors", "more diverse", "second_wrong"),
-        Measure(
-            "double_fault", "both wrong", "Errors", "errors", "less diverse", "examples", printed=False, by_category=True
-        ),
-        Measure("agreement", "same top-1 class", "Agreement", "errors", "less diverse", "examples"),
-        Measure("disagreement", "different top-1 class", "Agreement", "errors", "more diverse", "examples", printed=False),
-        Measure("error_agreement", "both right or both wrong", "Agreement", "errors", "less diverse", "examples"),
-        Measure("wrong_agreement", "same class where both wrong", "Agreement", "errors", "less diverse", "both_wrong"),
-        Measure(
-            "capa", "chance-adjusted (CAPA)", "Agreement", "comparison", "less diverse", unit="coefficient", chance=0.0
-        ),
-        Measure(
-            "cka", "embeddings (linear CKA)", "Agreement", "comparison", "less diverse",
-            needs="embeddings", unit="coefficient", has_interval=False,
-        ),
-        Measure(
-            "ensemble_accuracy", "accuracy of the ensemble", "Ensemble", "ensemble", "better", "examples",
-            needs="probabilities", by_category=True,
-        ),
-        _gain("gain_over_mean", "gain over the mean member"),
-        _gain("gain_over_best", "gain over the best member"),
-        Measure(
-            "conversion_rate", "conversion rate", "Ensemble", "ensemble", "better", "inconsistent",
-            needs="probabilities", by_category=True,
-        ),
-        Measure(
-            "both_right_lost", "lost where both right", "Ensemble", "ensemble", "worse", "both_right", needs="probabilities"
-        ),
-        Measure(
-            "both_wrong_gained", "gained where both wrong", "Ensemble", "ensemble", "better", "both_wrong",
-            needs="probabilities",
-        ),
-        Measure(
-            "mean_theta", "mean angle (first surer: > 0)", "Specialization", "comparison", None,
-            needs="probabilities", unit="angle",
-        ),
-    )
-}  # fmt: skip
+# fmt: off
+_TABLE = (
+    Measure("accuracy_first", "accuracy, first", "Errors", "errors", "better", "examples"),
+    Measure("accuracy_second", "accuracy, second", "Errors", "errors", "better", "examples"),
+    Measure("mcnemar", "McNemar p-value", "Errors", "errors", None, unit="p-value", has_interval=False),
+    Measure("inconsistency", "error inconsistency", "Errors", "errors", "more diverse", "examples", by_category=True),
+    Measure("kappa", "error consistency (kappa)", "Errors", "errors", "less diverse", unit="coefficient", chance=0.0),
+    Measure("correlation", "correlation of errors", "Errors", "errors", "less diverse", unit="coefficient", chance=0.0),
+    Measure("q", "Q statistic", "Errors", "errors", "less diverse", unit="coefficient", chance=0.0),
+    Measure("dominance", "P(second right | first wrong)", "Errors", "errors", "more diverse", "first_wrong"),
+    Measure("dominated", "P(first right | second wrong)", "Errors", "errors", "more diverse", "second_wrong"),
+    Measure("double_fault", "both wrong", "Errors", "errors", "less diverse", "examples", printed=False, by_category=True),
+    Measure("agreement", "same top-1 class", "Agreement", "errors", "less diverse", "examples"),
+    Measure("disagreement", "different top-1 class", "Agreement", "errors", "more diverse", "examples", printed=False),
+    Measure("error_agreement", "both right or both wrong", "Agreement", "errors", "less diverse", "examples"),
+    Measure("wrong_agreement", "same class where both wrong", "Agreement", "errors", "less diverse", "both_wrong"),
+    Measure("capa", "chance-adjusted (CAPA)", "Agreement", "comparison", "less diverse", unit="coefficient", chance=0.0),
+    Measure("cka", "embeddings (linear CKA)", "Agreement", "comparison", "less diverse",
+            needs="embeddings", unit="coefficient", has_interval=False),
+    Measure("ensemble_accuracy", "accuracy of the ensemble", "Ensemble", "ensemble", "better", "examples",
+            needs="probabilities", by_category=True),
+    Measure("gain_over_mean", "gain over the mean member", "Ensemble", "ensemble", "better",
+            needs="probabilities", by_category=True),
+    Measure("gain_over_best", "gain over the best member", "Ensemble", "ensemble", "better",
+            needs="probabilities", by_category=True),
+    Measure("conversion_rate", "conversion rate", "Ensemble", "ensemble", "better", "inconsistent",
+            needs="probabilities", by_category=True),
+    Measure("both_right_lost", "lost where both right", "Ensemble", "ensemble", "worse", "both_right",
+            needs="probabilities"),
+    Measure("both_wrong_gained", "gained where both wrong", "Ensemble", "ensemble", "better", "both_wrong",
+            needs="probabilities"),
+    Measure("mean_theta", "mean angle (first surer: > 0)", "Specialization", "comparison", None,
+            needs="probabilities", unit="angle"),
+)
+# fmt: on
+MEASURES = {measure.name: measure for measure in _TABLE}
 
 
 def names(*sources: Source) -> list[str]:

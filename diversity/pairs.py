@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from diversity import measures
-from diversity.intervals import LEVEL, RESAMPLES, interval
+from diversity.bootstrap import LEVEL, RESAMPLES
+from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
 from zoo import arrays
 from zoo.arrays import Array

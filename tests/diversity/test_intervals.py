@@ -8,8 +8,9 @@ from scipy.stats import binomtest
 
 import diversity
 from diversity import intervals
+from diversity.bootstrap import percentile_interval, resample, resampled_means
 from diversity.ensembled import EnsembleTable
-from diversity.intervals import interval, percentile_interval, resample, resampled, resampled_means, wilson
+from diversity.intervals import interval, resampled, wilson
 from zoo.errors import InputError
 
 
