@@ -27,6 +27,7 @@ from PIL import Image
 
 import zoo
 from zoo import registry, weights
+from zoo.catalogue import hub as client
 from zoo.errors import CorruptFile, InputError, MissingWeights
 
 TINY = "timm:test_resnet"
@@ -63,6 +64,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         )
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(client, "_PATIENCE", 60)  # the machine may be busy, but this hub does answer
         monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1 << 14)  # what is kept of a download that was cut
         monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
         for module in (_http, file_download):
