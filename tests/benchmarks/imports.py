@@ -2,7 +2,7 @@
 
     python tests/benchmarks/imports.py
 
-Prints processor seconds and the peak of memory of a process of its own; expected on one core of an AMD EPYC: about 11 s and
+Prints processor seconds and the peak of memory of a process of its own; expected on one core of an AMD EPYC: about 8 s and
 1.3 GB for the csv, 30 s and 2.5 GB for the parquet file.
 """
 
@@ -20,7 +20,7 @@ import resource, sys, time
 import zoo, zoo.importing, pandas
 from zoo.store import save
 start = time.process_time()
-runs = zoo.import_outputs(sys.argv[1], data="large")
+runs = zoo.import_outputs(sys.argv[1], data=sys.argv[1][-3:])
 for outputs in runs.values():
     save(outputs)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
