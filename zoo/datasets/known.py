@@ -35,10 +35,10 @@ CORRUPTIONS = (
 # Metrics as the datasets' authors ask for them: paper 000, Table A.2.
 KNOWN = {
     "cifar10": Known(_TRAIN_TEST, "uoft-cs/cifar10"),
-    "cifar10-half": Known(_TRAIN_TEST, view_of="cifar10"),
-    "cifar10-grey": Known(_TRAIN_TEST, view_of="cifar10"),
     "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
     "fashion-mnist": Known(_TRAIN_TEST, "zalando-datasets/fashion_mnist"),
+    "cifar10-half": Known(_TRAIN_TEST, view_of="cifar10"),
+    "cifar10-grey": Known(_TRAIN_TEST, view_of="cifar10"),
     "in1k": Known({"train": "train", "validation": "validation"}, "ILSVRC/imagenet-1k", label_set="imagenet-1k"),
     "in-v2": Known(
         {"test": "test"}, label_set="imagenet-1k", source="https://huggingface.co/datasets/vaishaal/ImageNetV2 (tar files)"
