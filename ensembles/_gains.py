@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diversity.bootstrap import percentile_interval, resample
 from diversity.ensembled import outcomes
-from diversity.intervals import percentile_interval, resample
 from ensembles._combine import Kind, combination, vote
 from zoo import arrays
 from zoo.errors import InputError

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from diversity.intervals import percentile_interval, resampled_means
+from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles._library import Library
 from zoo import arrays
 from zoo.errors import InputError

@@ -24,10 +24,10 @@ from hub_server import HubServer
 from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
 from PIL import Image
+from zoo.catalogue import hub as client
 
 import zoo
 from zoo import registry, weights
-from zoo.catalogue import hub as client
 from zoo.errors import CorruptFile, InputError, MissingWeights
 
 TINY = "timm:test_resnet"
