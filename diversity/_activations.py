@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 # Rows read at a time: a float32 sum this long is still good to six digits, and longer ones go on in float64.

@@ -11,8 +11,8 @@ from diversity._activations import column_means, matrix
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
+    from zoo._running.hidden import LayerBatch
     from zoo.datasets import Dataset
-    from zoo.hidden import LayerBatch
     from zoo.model import Model
 
     Models = str | Model | Sequence[str | Model]
@@ -52,19 +52,19 @@ class LayerStream:
         self.batch_size = batch_size or min(max(fitting, SMALLEST_BATCH), LARGEST_BATCH)
 
     def _measure(self) -> dict[tuple[str, str], int]:
-        """(model, layer) -> activations of one example, from the first picture that can be decoded."""
+        """(model, layer) -> activations of one example, from the first image that can be decoded."""
         some = self.dataset.select(slice(0, 16))
         first = next(self._run(some, 1), None)
         if first is None:
-            raise InputError(f"{self.dataset.spec}: expected pictures, found none that can be decoded")
+            raise InputError(f"{self.dataset.spec}: expected images, found none that can be decoded")
         return {(model, layer): values[0].numel() for model, found in first.items() for layer, values in found.items()}
 
     def batches(self, order: np.ndarray, fewest: int = 1) -> "Iterator[LayerBatch]":
-        """The examples `order` [N], batch by batch, none of fewer than `fewest` rows unless pictures are lost."""
+        """The examples `order` [N], batch by batch, none of fewer than `fewest` rows unless images are lost."""
         yield from self._run(self.dataset.select(order), even_batches(len(order), self.batch_size, fewest))
 
     def _run(self, dataset: "Dataset", batch_size: int) -> "Iterator[LayerBatch]":
-        from zoo.hidden import layers
+        from zoo._running.hidden import layers
 
         return layers(self.models, dataset, self._layers, batch_size, device=self.device)
 
@@ -105,9 +105,9 @@ def even_batches(rows: int, batch_size: int, fewest: int) -> int:
 
 def _load(models: "Models", weights: bool, device: str | None) -> "list[Model]":
     """The models, each once; two that differ and share a name (before and after fine-tuning) are told apart."""
+    from zoo._registry.registry import load
+    from zoo._running.runner import resolve
     from zoo.model import Model
-    from zoo.registry import load
-    from zoo.runner import resolve
 
     loaded: dict[str, Model] = {}
     given: dict[str, str | Model] = {}

@@ -9,7 +9,7 @@ from torch import Tensor
 from diversity.chance_adjusted import misses
 from diversity.ensembled import ensemble, split_cells
 from diversity.specialization import angle
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 

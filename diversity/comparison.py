@@ -17,7 +17,7 @@ from diversity.measures import MEASURES
 from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
 from diversity.tables import CELLS
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.cards import Category
 from zoo.errors import InputError
 from zoo.outputs import Outputs, align

@@ -12,9 +12,9 @@ from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStrea
 from diversity.separation import Metric, OrderedSeparation
 from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
 from diversity.sparsity import SparsityMeter
-from zoo import arrays
+from zoo._numbers import arrays
+from zoo._registry.names import near
 from zoo.errors import InputError, UnknownName, ZooWarning
-from zoo.names import near
 from zoo.outputs import Outputs, align
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def layer_separation(
     order = np.argsort(stream.labels(), kind="stable")
     centres = stream.means() if metric == "centered-cosine" else {}
     meters = {
-        (model, layer): OrderedSeparation(metric, centres.get((model, layer)), f"{model} {layer}, pictures in class order")
+        (model, layer): OrderedSeparation(metric, centres.get((model, layer)), f"{model} {layer}, images in class order")
         for model, layer in stream.widths
     }
     problems: dict[tuple[str, str], str] = {}

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoo import trained
+from zoo._registry import trained
+from zoo._registry.names import check_safe
+from zoo._registry.registry import resolve
 from zoo.errors import InputError
-from zoo.names import check_safe
-from zoo.registry import resolve
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from diversity import measures
 from diversity.bootstrap import LEVEL, RESAMPLES
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
-from zoo import arrays
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.arrays import Array
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs, check_unique
 

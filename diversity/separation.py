@@ -8,9 +8,9 @@ import torch
 
 from diversity._activations import column_means, matrix
 from diversity.class_sums import ClassSums
-from zoo import arrays
+from zoo._numbers import arrays
+from zoo._numbers.separation import ClassSpread
 from zoo.errors import InputError
-from zoo.separation import ClassSpread
 
 Metric = Literal["cosine", "centered-cosine", "euclidean"]
 METRICS: tuple[Metric, ...] = ("cosine", "centered-cosine", "euclidean")

@@ -14,8 +14,8 @@ from diversity.categories import CATEGORIES, category
 from diversity.ensembled import ensemble, from_split_cells, split_cells
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, cell_of, error_tables
-from zoo import arrays
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.arrays import Array
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

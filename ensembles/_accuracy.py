@@ -24,7 +24,7 @@ import torch
 from ensembles._ensemble import TIE, GrowingEnsemble, Table
 from ensembles._library import Library, take_rows
 from ensembles._scores import Objective, top_class
-from zoo import arrays
+from zoo._numbers import arrays
 
 # Numbers in a block of candidates by open examples, so that a thousand models do not need a thousand times the memory.
 BLOCK_ELEMENTS = 2**22

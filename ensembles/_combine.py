@@ -10,8 +10,8 @@ import torch
 
 from ensembles._library import answers
 from ensembles._scores import top_class
-from zoo import arrays
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.arrays import Array
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

@@ -13,7 +13,7 @@ import numpy as np
 from diversity.bootstrap import percentile_interval, resample
 from diversity.ensembled import outcomes
 from ensembles._combine import Kind, combination, vote
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

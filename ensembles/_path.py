@@ -9,10 +9,12 @@ import numpy as np
 
 from diversity.categories import category
 from ensembles._library import Name
-from zoo import files, membership, registry, settings
+from zoo import settings
+from zoo._registry import membership, registry
+from zoo._registry.names import check_own
+from zoo._storage import files
 from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
 from zoo.errors import InputError
-from zoo.names import check_own
 from zoo.outputs import Outputs, Runs
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 
 from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles._library import Library
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 ObjectiveName: TypeAlias = Literal["accuracy", "balanced-accuracy", "nll", "brier"]

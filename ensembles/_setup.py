@@ -13,7 +13,7 @@ from ensembles._ensemble import GrowingEnsemble, LogLoss, OwnScore, SquaredLoss,
 from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 

@@ -1,4 +1,4 @@
-"""Robustness: ImageNet models on V2, A, R and Sketch, and on corrupted pictures by mCE (paper 000, Table C.2).
+"""Robustness: ImageNet models on V2, A, R and Sketch, and on corrupted images by mCE (paper 000, Table C.2).
 
 A and R cover 200 classes; their datasets know which, and predictions are made among these alone.
 """
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zoo import datasets, runner
+from zoo import datasets
+from zoo._running import runner
 from zoo.datasets import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
@@ -71,7 +72,7 @@ def robustness(
     >>> from unittest.mock import patch
     >>> from zoo.outputs import Outputs
     >>> outputs = Outputs.from_arrays("m", predictions=[0, 1, 1, 1], labels=[0, 1, 1, 0])
-    >>> with patch.object(datasets, "load"):  # in place of pictures on the disk
+    >>> with patch.object(datasets, "load"):  # in place of images on the disk
     ...     frame = robustness("m", ["in-v2", "in-c"], run=lambda models, data, **options: Runs([outputs]))
     >>> frame.round(4).to_dict("index")
     {'m': {'in-v2': 0.75, 'in-c-mce': 0.3234}}
@@ -107,7 +108,7 @@ def corruption_errors(
     >>> from unittest.mock import patch
     >>> from zoo.outputs import Outputs
     >>> outputs = Outputs.from_arrays("m", predictions=[0, 1, 1, 1], labels=[0, 1, 1, 0])
-    >>> with patch.object(datasets, "load"):  # in place of pictures on the disk
+    >>> with patch.object(datasets, "load"):  # in place of images on the disk
     ...     frame = corruption_errors("m", run=lambda models, data, **options: Runs([outputs]))
     >>> len(frame), frame.error.unique().tolist()
     (75, [0.25])

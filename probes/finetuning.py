@@ -1,7 +1,7 @@
 """Fine-tuning: a pretrained body with a new head, trained whole on another dataset (paper 000, A.3).
 
 Learning rate and weight decay come from a grid, by the score on a validation split; with the best pair the network is
-trained again on training and validation pictures together and tested once. The networks may be several that differ in
+trained again on training and validation images together and tested once. The networks may be several that differ in
 their pretraining seed: the pair is then the best on average.
 """
 
@@ -21,16 +21,19 @@ from PIL import Image
 
 from probes._splits import hold_out
 from probes.metrics import metric
-from zoo import datasets, files, objectives, registry, runner
+from zoo import datasets, objectives
+from zoo._registry import registry
+from zoo._registry.names import near
+from zoo._running import runner
+from zoo._running.preprocessing import Pipeline
+from zoo._storage import files
 from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError
 from zoo.model import Model, Network
-from zoo.names import near
 from zoo.objectives import ObjectiveHead
-from zoo.preprocessing import Pipeline
 from zoo.training import Recipe, fit
-from zoo.training.augmentation import PictureAugmentation
-from zoo.training.loading import Pictures, labels_of
+from zoo.training.augmentation import ImageAugmentation
+from zoo.training.loading import ImageBatches, labels_of
 from zoo.training.randomness import For, seed_of
 from zoo.training.recipes import setting_names
 
@@ -89,8 +92,8 @@ def finetune(
 ) -> FineTuning:
     """Fine-tune models, given by name, pattern or as loaded (these are left as they are), on a dataset.
 
-    `data` is a dataset by name, whose splits `train` and `test` are used, or the pictures to train on, with `test` beside
-    them. `validation` is the share of each class held out of the training pictures, or a dataset of its own. The loss
+    `data` is a dataset by name, whose splits `train` and `test` are used, or the images to train on, with `test` beside
+    them. `validation` is the share of each class held out of the training images, or a dataset of its own. The loss
     adds `weight_decay / learning_rate` times each weight to its gradient, so that what a step takes off a weight does not
     depend on the learning rate. SGD with momentum 0.9, the learning rate falls to zero by a cosine; random crops and
     flips, which `settings` of a `Recipe` may change. With a `folder`, runs are kept there, and a grid that was
@@ -119,27 +122,27 @@ def finetune(
         tuned = _train(start, task.everything, rate, decay, task, "final")
         if tuned is None:
             raise ZooError(
-                f"{start.name}: training on all pictures diverged at learning rate {rate:g}, which went well without the "
-                "validation pictures; leave out the largest learning rates"
+                f"{start.name}: training on all images diverged at learning rate {rate:g}, which went well without the "
+                "validation images; leave out the largest learning rates"
             )
         accuracies[start.name] = _score(tuned, task.test, task)
         tuned_models.append(tuned)
     return FineTuning(table, {"learning_rate": rate, "weight_decay": decay, "validation": score}, accuracies, tuned_models)
 
 
-def _train(start: Model, pictures: Dataset, rate: float, decay: float, task: _Task, stage: str) -> Model | None:
+def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task, stage: str) -> Model | None:
     """A copy of the model fine-tuned with one pair of the grid; None if the training diverged."""
     recipe = _recipe(start, rate, decay, task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(recipe.seed, For.START))
-        head = ObjectiveHead(_width(start), len(pictures.classes), objectives.get(task.objective))
+        head = ObjectiveHead(_width(start), len(images.classes), objectives.get(task.objective))
     body, blocks = copy.deepcopy((start.network.body, start.network.blocks))  # together: the blocks are inside the body
     network = Network(body.requires_grad_(True), head, blocks)
     name = f"{start.name.replace('/', '_')}-lr{rate:g}-wd{decay:g}"
     try:
         fit(
             network,
-            pictures,
+            images,
             recipe,
             folder=None if task.folder is None else task.folder / stage / name,
             about={"start": start.weights_hash, "objective": task.objective},
@@ -151,13 +154,13 @@ def _train(start: Model, pictures: Dataset, rate: float, decay: float, task: _Ta
         if all(torch.isfinite(weight).all() for weight in network.parameters()):
             raise
         return None
-    card = dataclasses.replace(start.card, labels=pictures.name, link=head.objective.link, head="fine-tuned")
-    return Model(card, network, start.transform, pictures.classes)
+    card = dataclasses.replace(start.card, labels=images.name, link=head.objective.link, head="fine-tuned")
+    return Model(card, network, start.transform, images.classes)
 
 
 def _recipe(start: Model, rate: float, decay: float, task: _Task) -> Recipe:
     if not isinstance(start.transform, Pipeline):
-        raise InputError(f"{start.name}: its pictures are prepared by its own library, which the trainer cannot repeat")
+        raise InputError(f"{start.name}: its images are prepared by its own library, which the trainer cannot repeat")
     # One epoch stands for none: the number of steps decides.
     recipe = Recipe(
         start.transform.spec, 1, batch_size=task.settings["batch_size"], learning_rate=rate, weight_decay=decay / rate
@@ -166,18 +169,18 @@ def _recipe(start: Model, rate: float, decay: float, task: _Task) -> Recipe:
 
 
 def _width(start: Model) -> int:
-    """The number of features: what the body makes of a black picture."""
+    """The number of features: what the body makes of a black image."""
     embeddings, _ = start.forward(torch.zeros(1, *start.transform.size, device=start.device))
     return embeddings.shape[1]
 
 
 def _score(model: Model, dataset: Dataset, task: _Task) -> float:
-    """The dataset's own metric; pictures as prediction sees them."""
+    """The dataset's own metric; images as prediction sees them."""
     recipe = _recipe(model, 1.0, 0.0, task).plain()
-    pictures = Pictures(dataset, PictureAugmentation(recipe), task.workers)
+    images = ImageBatches(dataset, ImageAugmentation(recipe), task.workers)
     batches = np.array_split(np.arange(len(dataset)), np.arange(_BATCH, len(dataset), _BATCH))
     predicted = []
-    for pixels in pictures.batches(0, batches):
+    for pixels in images.batches(0, batches):
         _, logits = model.forward(pixels.to(model.device))
         assert logits is not None  # the head was put there above
         predicted.append(logits.argmax(1).cpu())
@@ -197,7 +200,7 @@ def _splits(data: Any, test: Any, validation: Any, seed: int) -> tuple[Dataset, 
     """What is learnt from, what chooses, the two together, and what tests."""
     if test is None:
         if not isinstance(data, str) or ":" in data:
-            raise InputError(f"test: expected the pictures to test on beside {getattr(data, 'spec', data)}, found none")
+            raise InputError(f"test: expected the images to test on beside {getattr(data, 'spec', data)}, found none")
         data, test = f"{data}:train", f"{data}:test"
     whole, unseen = datasets.load(data), datasets.load(test)
     labels = labels_of(whole)
@@ -214,17 +217,17 @@ def _splits(data: Any, test: Any, validation: Any, seed: int) -> tuple[Dataset, 
                 f"{other.spec}: its {len(other.classes)} classes are not the {len(whole.classes)} of {whole.spec}"
             )
         if other.fingerprint == whole.fingerprint or kept_back.fingerprint == unseen.fingerprint:
-            raise InputError(f"{other.spec}: the same pictures are used twice; expected others for each part")
+            raise InputError(f"{other.spec}: the same images are used twice; expected others for each part")
     return learning, kept_back, everything, unseen
 
 
 def _join(first: Dataset, second: Dataset) -> Dataset:
-    """The pictures of two datasets of the same classes, one after the other."""
+    """The images of two datasets of the same classes, one after the other."""
     return Dataset(
         name=first.name,
         spec=f"{first.spec}+{second.spec}",
         ids=[f"{part.spec}/{name}" for part in (first, second) for name in part.ids],
-        picture=functools.partial(_joined, first, second),
+        image=functools.partial(_joined, first, second),
         fingerprint=files.digest([first.fingerprint, second.fingerprint]),
         classes=first.classes,
         labels=np.concatenate([labels_of(first), labels_of(second)]),

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 

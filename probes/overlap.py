@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from zoo.arrays import Array
+from zoo._numbers.arrays import Array
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from zoo import calibration as calibration
     from zoo import datasets as datasets
     from zoo import objectives as objectives
+    from zoo._importing.collecting import collect as collect
+    from zoo._importing.importing import import_outputs as import_outputs
+    from zoo._registry.registry import availability as availability
+    from zoo._registry.registry import card as card
+    from zoo._registry.registry import list as list
+    from zoo._registry.registry import load as load
+    from zoo._registry.registry import register as register
+    from zoo._running.hidden import layers as layers
+    from zoo._running.runner import run as run
     from zoo.calibration import calibrate as calibrate
     from zoo.cards import Card as Card
-    from zoo.collecting import collect as collect
-    from zoo.hidden import layers as layers
-    from zoo.importing import import_outputs as import_outputs
     from zoo.model import Model as Model
     from zoo.outputs import Outputs as Outputs
     from zoo.outputs import Runs as Runs
-    from zoo.registry import availability as availability
-    from zoo.registry import card as card
-    from zoo.registry import list as list
-    from zoo.registry import load as load
-    from zoo.registry import register as register
-    from zoo.runner import run as run
     from zoo.store import verify as verify
     from zoo.training import train as train
 
@@ -36,16 +36,16 @@ _HOMES = {
     "Model": "model",
     "Outputs": "outputs",
     "Runs": "outputs",
-    "availability": "registry",
+    "availability": "_registry.registry",
     "calibrate": "calibration",
-    "card": "registry",
-    "collect": "collecting",
-    "import_outputs": "importing",
-    "layers": "hidden",
-    "list": "registry",
-    "load": "registry",
-    "register": "registry",
-    "run": "runner",
+    "card": "_registry.registry",
+    "collect": "_importing.collecting",
+    "import_outputs": "_importing.importing",
+    "layers": "_running.hidden",
+    "list": "_registry.registry",
+    "load": "_registry.registry",
+    "register": "_registry.registry",
+    "run": "_running.runner",
     "train": "training",
     "verify": "store",
 }

@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo import arrays, cards, files, tensorfile
-from zoo.columns import Column
+from zoo import cards
+from zoo._numbers import arrays
+from zoo._numbers.columns import Column
+from zoo._storage import files, tensorfile
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Outputs, Runs
 

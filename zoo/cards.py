@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from zoo import typed
+from zoo._registry.names import check_safe
+from zoo._storage import typed
 from zoo.errors import InputError
-from zoo.names import check_safe
 from zoo.objectives.names import Framework as Framework
 from zoo.sources import SOURCES
 
@@ -31,7 +31,7 @@ HUGGING_FACE_FIELDS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """From a picture to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
+    """From a image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
 
     size: tuple[int, ...]  # channels, height, width
     resize: tuple[int, ...]  # one number: that shortest side, aspect kept; two: height and width, reached as `fit` says

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo import files
+from zoo._registry.names import near
+from zoo._storage import files
 from zoo.datasets import canonical, is_own, own
 from zoo.errors import InputError, UnknownName
-from zoo.names import near
 from zoo.store import RunFolder, stored
 
 # All that a folder of outputs may hold; anything else was put there by somebody, and stays.

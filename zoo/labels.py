@@ -12,9 +12,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from zoo import names
+from zoo._registry import names
+from zoo._registry.names import near
 from zoo.errors import InputError, UnknownName
-from zoo.names import near
 
 _WORDNET = {
     "imagenet-1k": "imagenet_synsets.txt",

@@ -1,4 +1,4 @@
-"""The one interface of every model: pictures in, embeddings and logits out."""
+"""The one interface of every model: images in, embeddings and logits out."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo import files
+from zoo._registry.names import near
+from zoo._running.images import Images, decoded
+from zoo._running.preprocessing import Preprocessing
+from zoo._storage import files
 from zoo.cards import Card
 from zoo.errors import InputError, UnknownName
-from zoo.images import Images, pictures
-from zoo.names import near
-from zoo.preprocessing import Preprocessing
 
 
 class Network(nn.Module):
@@ -38,15 +38,15 @@ class Network(nn.Module):
 class Model:
     """A network with its card, its transform and its class names; made by `zoo.load`.
 
-    `transform` turns a picture into the network's input and is part of the model: the two are never apart. Pictures come
+    `transform` turns a image into the network's input and is part of the model: the two are never apart. Images come
     in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
     >>> model
     <Model resnet8-cosine.digits: 10 classes, 0.1 M parameters, on cpu>
-    >>> pictures = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
-    >>> model.embed(pictures).shape, model.predict(pictures).shape
+    >>> images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    >>> model.embed(images).shape, model.predict(images).shape
     (torch.Size([2, 64]), torch.Size([2, 10]))
     """
 
@@ -90,7 +90,7 @@ class Model:
 
     @cached_property
     def num_features(self) -> int:
-        """The dimensions of the embeddings, seen on one black picture."""
+        """The dimensions of the embeddings, seen on one black image."""
         empty = torch.zeros(1, *self.transform.size, device=self.device)
         return int(self.forward(empty)[0].shape[1])
 
@@ -113,7 +113,7 @@ class Model:
         """Embeddings [N, D] and logits [N, K] (None without a head) of an already transformed batch on the model's device.
 
         A uint8 batch of `transform.pixels` is normalised here. The network runs in evaluation mode whatever mode it was
-        left in, so that a picture alone and in a batch give the same answer.
+        left in, so that a image alone and in a batch give the same answer.
         """
         self.network.eval()
         with torch.inference_mode():
@@ -135,15 +135,15 @@ class Model:
         return {name: found[name] for name in blocks}
 
     def embed(self, images: Images, batch_size: int = 64) -> Tensor:
-        """Embeddings [N, D] of pictures, float32 on the CPU.
+        """Embeddings [N, D] of images, float32 on the CPU.
 
-        `images` is one or many of: PIL pictures, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W]
+        `images` is one or many of: PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W]
         or [N, 3, H, W]; they may be a generator.
         """
         return self._map(images, batch_size, lambda batch: {"embeddings": self.forward(batch)[0]})["embeddings"]
 
     def predict(self, images: Images, batch_size: int = 64) -> Tensor:
-        """Logits [N, K] of pictures, float32 on the CPU; columns in the order of `classes`."""
+        """Logits [N, K] of images, float32 on the CPU; columns in the order of `classes`."""
         if not self.classes:
             raise InputError(
                 f"{self.name}: a bare encoder has no classes to predict; use embed, or fit a head with zoo.heads.fit_linear"
@@ -151,7 +151,7 @@ class Model:
         return self._map(images, batch_size, self._logits)["logits"]
 
     def layers(self, images: Images, names: Sequence[str] | None = None, batch_size: int = 64) -> dict[str, Tensor]:
-        """Hidden layers of pictures by name, [N, ...] float32 on the CPU; all blocks unless `names` says which."""
+        """Hidden layers of images by name, [N, ...] float32 on the CPU; all blocks unless `names` says which."""
         self._named_blocks(names)
         return self._map(images, batch_size, lambda batch: self.forward_layers(batch, names))
 
@@ -163,7 +163,7 @@ class Model:
         return self.transform.normalise(batch) if batch.dtype == torch.uint8 else batch
 
     def _map(self, images: Images, batch_size: int, function: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """`function` of each batch of pictures, its results put end to end."""
+        """`function` of each batch of images, its results put end to end."""
         parts: dict[str, list[Tensor]] = {}
         for batch in self._batches(images, batch_size):
             for name, values in function(batch.to(self.device)).items():
@@ -175,9 +175,9 @@ class Model:
     def _batches(self, images: Images, batch_size: int) -> Iterator[Tensor]:
         if batch_size < 1:
             raise InputError(f"batch_size: expected at least 1, found {batch_size}")
-        queue = pictures(images)
+        queue = decoded(images)
         while group := list(itertools.islice(queue, batch_size)):
-            yield torch.stack([self.transform.pixels(picture) for picture in group])
+            yield torch.stack([self.transform.pixels(image) for image in group])
 
     def _named_blocks(self, names: Sequence[str] | None) -> dict[str, nn.Module]:
         blocks = self.network.blocks

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from zoo import arrays, names
-from zoo.alignment import align as align
-from zoo.alignment import check_unique as check_unique
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.alignment import align as align
+from zoo._numbers.alignment import check_unique as check_unique
+from zoo._numbers.arrays import Array
+from zoo._numbers.columns import Column
+from zoo._registry import names
 from zoo.cards import Card, Link
-from zoo.columns import Column
 from zoo.errors import InputError, UnknownName
 
 Kind = Literal["logits", "probabilities", "predictions", "embeddings"]

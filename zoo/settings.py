@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from zoo._registry.names import canonical_dataset
 from zoo.errors import InputError
-from zoo.names import canonical_dataset
 
 
 def home() -> Path:

@@ -118,7 +118,7 @@ def test_an_ensemble_of_trained_models_is_saved_and_taken_like_any_model(zoo_hom
     assert {member.name for member in saved.members} <= {f"{name}.digits" for name in names}
     found = json.loads(run("mine", "resnet8-sigmoid", "--json").stdout)
     assert set(found["members"]) == {"mine", "resnet8-sigmoid.digits"}
-    # What the search scored is what the model does: the mean of both members on the same pictures.
+    # What the search scored is what the model does: the mean of both members on the same images.
     alone = zoo.run("mine", data="digits:test", progress=False)["mine"]
     parts = calibrate(zoo.run(names, data="digits:test", progress=False), "digits:calibration")
     mean = ensembles.average(parts, {member.name: member.weight for member in saved.members})

@@ -112,7 +112,7 @@ def test_numbers_on_features_are_those_of_the_api(zoo_home):
     runs = zoo.run(names, data="digits:test", progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)
-        document = build(Material(runs, pictures=zoo.datasets.load("digits:test"), features=material), steps=2)
+        document = build(Material(runs, images=zoo.datasets.load("digits:test"), features=material), steps=2)
     learnt, asked = (zoo.run(names, data=f"digits-rotated:{split}", progress=False) for split in ("train", "test"))
     own = zoo.run(names, data="digits:train", progress=False)
     for row, name in zip(document.numbers["transfer"], names, strict=True):
@@ -123,7 +123,7 @@ def test_numbers_on_features_are_those_of_the_api(zoo_home):
     pair = document.numbers["pair"]
     assert document.numbers["cka"] == diversity.cka(*pair, data="digits:train").to_dict()
     assert [section.id for section in document.sections][-2:] == ["transfer", "together"]
-    assert document.sections[2].pictures
+    assert document.sections[2].images
 
 
 def test_a_transfer_task_needs_a_split_to_learn_from():
@@ -144,15 +144,15 @@ def test_demo_from_nothing_to_a_page(zoo_home, tmp_path):
     assert all(row["accuracy"] > 0.6 for row in numbers["models"])
 
 
-def test_demo_on_pictures_without_a_training_split(zoo_home, tmp_path):
+def test_demo_on_images_without_a_training_split(zoo_home, tmp_path):
     test = zoo.datasets.load("digits:test[:40]")
     for row in range(len(test)):
-        place = tmp_path / "pictures" / test.classes[int(test.labels[row])]
+        place = tmp_path / "images" / test.classes[int(test.labels[row])]
         place.mkdir(parents=True, exist_ok=True)
         test[row].save(place / f"{row}.png")
     for name, recipe in (("one", "resnet8-softmax"), ("two", "resnet8-cosine")):
         zoo.train(recipe, data="digits[:96]", epochs=1, progress=False, save_as=name)
-    arguments = ["demo", "--data", f"folder:{tmp_path / 'pictures'}", "--models", "one,two"]
+    arguments = ["demo", "--data", f"folder:{tmp_path / 'images'}", "--models", "one,two"]
     done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
     assert done.exit_code == 0
     assert "features are left out" in done.stderr

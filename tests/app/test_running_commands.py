@@ -32,7 +32,7 @@ def test_run_prints_a_table_and_says_where_things_are(zoo, zoo_home):
     assert "timm:test_vit" in out
     assert "digits:test[:6]" in out
     assert max(len(line) for line in out.splitlines()) <= 80
-    assert "6 pictures in" in err
+    assert "6 images in" in err
     assert f"stored in {zoo_home}/outputs/digits-test-6-" in err
     assert "predicts other classes than digits:test[:6] has" in err
     code, out, err = zoo(*RUN, "--json")
@@ -61,7 +61,7 @@ def test_mistakes_end_in_one_line(zoo, arguments, code, message):
     assert err.count("\n") == 1
 
 
-def test_undecodable_pictures_are_noted(zoo, tmp_path):
+def test_undecodable_images_are_noted(zoo, tmp_path):
     from PIL import Image
 
     (tmp_path / "d").mkdir()
@@ -70,7 +70,7 @@ def test_undecodable_pictures_are_noted(zoo, tmp_path):
     code, out, err = zoo("run", "timm:test_vit", "--random", "--data", f"folder:{tmp_path / 'd'}", "--json")
     assert code == 0
     assert "zoo: " in err
-    assert "1 of 2 pictures cannot be decoded and are left out: bad.png" in err
+    assert "1 of 2 images cannot be decoded and are left out: bad.png" in err
     assert json.loads(out)[0]["undecodable"][0]["id"] == "bad.png"
 
 

@@ -1,10 +1,10 @@
 """How near `zoo.run` comes to the bare forward pass: JPEG files on disk to stored outputs, resnet18 at 224 pixels.
 
-    python tests/benchmarks/extraction.py [--pictures 512] [--rounds 3] [--model timm:resnet18] [--sizes 500x375 256x256]
+    python tests/benchmarks/extraction.py [--images 512] [--rounds 3] [--model timm:resnet18] [--sizes 500x375 256x256]
 
-Prints pictures a second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
+Prints images a second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
 that are in memory already), both measured in turn in one process; wanted: at least 0.90. Decoding and writing need CPU
-time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds a picture show where the difference goes.
+time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds a image show where the difference goes.
 """
 
 import argparse
@@ -18,11 +18,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-from zoo import datasets, registry, runner
-from zoo.engines.forward import Forward
+from zoo import datasets
+from zoo._registry import registry
+from zoo._running import runner
+from zoo._running.engines.forward import Forward
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--pictures", type=int, default=512)
+parser.add_argument("--images", type=int, default=512)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--model", default="timm:resnet18")
@@ -31,7 +33,7 @@ parser.add_argument("--sizes", nargs="+", default=["500x375", "256x256"], help="
 
 
 def save_jpegs(folder: Path, count: int, width: int, height: int) -> None:
-    """Pictures with about the detail of photographs: 500 x 375 take some 100 kB, as ImageNet's do."""
+    """Images with about the detail of photographs: 500 x 375 take some 100 kB, as ImageNet's do."""
     rng = np.random.default_rng(0)
     folder.mkdir()
     for index in range(count):
@@ -66,28 +68,28 @@ def bare_forward(model, pixels: torch.Tensor, count: int) -> Clock:
 def main() -> None:
     options = parser.parse_args()
     model = registry.load(options.model, weights=False)
-    print(f"{options.model} on {model.device}, {torch.get_num_threads()} threads, {options.pictures} pictures, "
+    print(f"{options.model} on {model.device}, {torch.get_num_threads()} threads, {options.images} images, "
           f"median of {options.rounds} rounds")  # fmt: skip
     print(f"{'files':>10} {'kB each':>8} {'bare /s':>8} {'run /s':>8} {'ratio':>6} {'bare CPU ms':>12} {'run CPU ms':>11}")
     for size in options.sizes:
         width, height = map(int, size.split("x"))
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            save_jpegs(root / "jpegs", options.pictures, width, height)
+            save_jpegs(root / "jpegs", options.images, width, height)
             dataset = datasets.load(f"folder:{root / 'jpegs'}")
             kilobytes = statistics.mean(path.stat().st_size for path in (root / "jpegs").iterdir()) / 1000
             rows = range(min(options.batch_size, len(dataset)))
             pixels = torch.stack([model.transform.pixels(dataset[row]) for row in rows])
             rounds = []
             for number in range(options.rounds):
-                bare = bare_forward(model, pixels, options.pictures)
+                bare = bare_forward(model, pixels, options.images)
                 with Clock() as run:
                     runner.run(
                         model, data=dataset, home=root / f"home-{number}", batch_size=options.batch_size,
                         workers=options.workers, progress=False,
                     )  # fmt: skip
                 rounds.append((bare, run))
-            count = options.pictures
+            count = options.images
             bare_speed = statistics.median(count / bare.wall for bare, _ in rounds)
             run_speed = statistics.median(count / run.wall for _, run in rounds)
             ratio = statistics.median(bare.wall / run.wall for bare, run in rounds)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import ensembles
-from zoo.columns import Column
+from zoo._numbers.columns import Column
 from zoo.outputs import Outputs, Runs
 
 

@@ -5,8 +5,8 @@
     ZOO_DATA=data python tests/benchmarks/objectives_separation.py --data 'fashion-mnist[:10000]' --epochs 10
 
 Trains each of the nine objectives with several seeds and prints, beside the values of Kornblith et al. (2021), Table 3
-(ResNet-50 on ImageNet), the class separation R^2 of the penultimate features on the training pictures and the accuracy on
-the test pictures. In the paper it is lowest for softmax and highest for squared error. Finished models in ZOO_HOME are
+(ResNet-50 on ImageNet), the class separation R^2 of the penultimate features on the training images and the accuracy on
+the test images. In the paper it is lowest for softmax and highest for squared error. Finished models in ZOO_HOME are
 not trained again.
 """
 

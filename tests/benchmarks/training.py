@@ -2,7 +2,7 @@
 
     python tests/benchmarks/training.py
     python tests/benchmarks/training.py --architecture resnet50 --epochs 1 --repeats 1
-    python tests/benchmarks/training.py --architecture wrn-16-8 --side 32 --pictures 256 --epochs 1
+    python tests/benchmarks/training.py --architecture wrn-16-8 --side 32 --images 256 --epochs 1
 
 Both loops train the same network on batches of the same shape with the same optimiser; the bare one does nothing but
 forward, backward and step on one batch that never changes. They take turns, and the medians are compared. The aim is 90%.
@@ -30,7 +30,7 @@ def network(architecture: str, recipe: Recipe) -> Network:
 
 
 def bare(architecture: str, recipe: Recipe, steps: int) -> float:
-    """Pictures a second of forward, backward and step alone."""
+    """ImageBatches a second of forward, backward and step alone."""
     net = network(architecture, recipe).train()
     descend = optimiser(net, recipe)
     images = torch.randn(recipe.batch_size, *recipe.transform.size)
@@ -43,10 +43,10 @@ def bare(architecture: str, recipe: Recipe, steps: int) -> float:
     return steps * recipe.batch_size / (time.perf_counter() - began)
 
 
-def ours(architecture: str, recipe: Recipe, pictures: datasets.Dataset) -> float:
-    """Pictures a second of the whole loop, checkpoints included; the first decoding of the pictures is not the loop's."""
+def ours(architecture: str, recipe: Recipe, images: datasets.Dataset) -> float:
+    """ImageBatches a second of the whole loop, checkpoints included; the first decoding of the images is not the loop's."""
     with tempfile.TemporaryDirectory() as folder:
-        done = fit(network(architecture, recipe), pictures, recipe, folder=Path(folder), progress=False)
+        done = fit(network(architecture, recipe), images, recipe, folder=Path(folder), progress=False)
     return done.steps * recipe.batch_size / done.seconds
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--architecture", default="resnet8")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--pictures", type=int, default=0, help="how many digits; all by default")
+    parser.add_argument("--images", type=int, default=0, help="how many digits; all by default")
     parser.add_argument("--side", type=int, default=0, help="pixels; the recipe's own by default")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -64,19 +64,19 @@ def main() -> None:
     if options.side:
         size = (options.side, options.side)
         recipe = recipe.change(transform=type(recipe.transform)((3, *size), size, "bilinear", (0.3,) * 3, (0.4,) * 3))
-    pictures = datasets.load("digits:train")
-    pictures = pictures.select(slice(0, options.pictures or len(pictures)))
-    steps = recipe.total_steps(len(pictures))
+    images = datasets.load("digits:train")
+    images = images.select(slice(0, options.images or len(images)))
+    steps = recipe.total_steps(len(images))
     bare(options.architecture, recipe, 3)
     speeds = [
-        (bare(options.architecture, recipe, steps), ours(options.architecture, recipe, pictures))
+        (bare(options.architecture, recipe, steps), ours(options.architecture, recipe, images))
         for _ in range(options.repeats)
     ]
     plain, whole = (statistics.median(column) for column in zip(*speeds, strict=True))
     ratios = sorted(second / first for first, second in speeds)
     print(f"{options.architecture}, batches of {recipe.batch_size} x {recipe.transform.size}, {options.threads} threads")
-    print(f"bare loop {plain:8.0f} pictures/s")
-    print(f"zoo       {whole:8.0f} pictures/s")
+    print(f"bare loop {plain:8.0f} images/s")
+    print(f"zoo       {whole:8.0f} images/s")
     print(
         f"ratio     {statistics.median(ratios):8.2f}  (aim: 0.90; {ratios[0]:.2f} to {ratios[-1]:.2f} in {len(ratios)} runs)"
     )

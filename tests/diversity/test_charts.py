@@ -90,10 +90,10 @@ def test_gain(frame, measure):
 def test_gains_that_differ_by_rounding_alone(frame):
     """Such an axis had ticks like 3.0000000000000027%, under a title of r = nan."""
     same = frame.assign(gain_over_mean=0.03 + np.arange(6) * 5e-18 + np.array([0, 0, 0, 0, 0, 2.7e-17]))
-    picture = drawn(charts.gain_chart(same))
-    assert "nan" not in picture.lower()
-    assert "r is not defined: all points have the same height, 6 pairs" in picture
-    labels = re.findall(r">([\d.]+%)<", picture)
+    image = drawn(charts.gain_chart(same))
+    assert "nan" not in image.lower()
+    assert "r is not defined: all points have the same height, 6 pairs" in image
+    labels = re.findall(r">([\d.]+%)<", image)
     assert "3%" in labels
     assert all(len(label) <= 5 for label in labels)
     assert all(len(label) <= 5 for label in re.findall(r">([\d.]+%)<", drawn(charts.category_chart(same, "gain_over_mean"))))
@@ -125,9 +125,9 @@ def test_specialization(outputs):
     chart = comparison.chart()
     assert isinstance(chart, alt.FacetChart)
     assert sum(row["count"] for row in rows_of(chart) if "count" in row) == 400
-    picture = drawn(chart)
+    image = drawn(chart)
     for outcome in ("both right", "only first right", "only second right", "both wrong"):
-        assert outcome in picture
+        assert outcome in image
     outcomes = {row["outcome"]: 0 for row in rows_of(chart) if "count" in row}
     for row in rows_of(chart):
         if "count" in row:

@@ -10,11 +10,12 @@ from diversity.layerwise import cka, layer_separation, layer_sparsity
 from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
-from zoo import datasets, trained
+from zoo import datasets
+from zoo._registry import trained
+from zoo._registry.registry import load
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 from zoo.model import Model, Network
 from zoo.outputs import Outputs
-from zoo.registry import load
 
 DATA = "digits:test[:50]"
 RESNET, VIT = "timm:test_resnet", "timm:test_vit"
@@ -32,8 +33,8 @@ def resnet() -> Model:
 
 @pytest.fixture(scope="module")
 def layers(resnet: Model, dataset: datasets.Dataset) -> dict[str, torch.Tensor]:
-    pictures = list(dataset)
-    return resnet.layers(pictures) | {EMBEDDING: resnet.embed(pictures)}
+    images = list(dataset)
+    return resnet.layers(images) | {EMBEDDING: resnet.embed(images)}
 
 
 def with_block(model: Model, block: nn.Module) -> Model:
@@ -123,7 +124,7 @@ def test_a_layer_that_cannot_be_measured_spares_the_others(resnet: Model) -> Non
     dead = with_block(resnet, nn.Threshold(float("inf"), 0.0))
     with pytest.warns(ZooWarning) as caught:
         frame = layer_separation(dead, DATA)
-    assert f"{RESNET} last, pictures in class order: row 0 is a zero vector" in str(caught[0].message)
+    assert f"{RESNET} last, images in class order: row 0 is a zero vector" in str(caught[0].message)
     assert frame.r2.isna().tolist() == [True, True]
     constant = with_block(resnet, nn.Threshold(float("inf"), 0.5))
     with pytest.warns(ZooWarning, match="all examples are the same vector"):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
 import ensembles
-from zoo.columns import Column
+from zoo._numbers.columns import Column
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs import Outputs, Runs
 

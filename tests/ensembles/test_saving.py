@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 import ensembles
 import zoo
-from zoo import cards, membership
+from zoo import cards
+from zoo._registry import membership
 from zoo.cards import EnsembleMember
 from zoo.errors import InputError
 

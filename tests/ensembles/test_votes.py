@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from made_runs import card, logits_of, runs_of
 
 import ensembles
-from zoo.columns import Column
+from zoo._numbers.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

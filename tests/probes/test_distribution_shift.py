@@ -1,4 +1,4 @@
-"""Robustness: mCE by its formula, and the table from pictures laid out as people keep these sets."""
+"""Robustness: mCE by its formula, and the table from images laid out as people keep these sets."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ MODEL = "timm:test_resnet"
 OPTIONS = {"weights": False, "progress": False, "workers": 0, "device": "cpu"}
 
 
-def _pictures(folder: Path, classes: list[str], seed: int = 0) -> None:
+def _images(folder: Path, classes: list[str], seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True)
@@ -52,8 +52,8 @@ def test_mce_of_alexnet_is_one_and_of_resnet50_the_published_one():
 
 def test_table_of_accuracies_names_what_is_missing(data):
     thousand, of_a = labels.classes("imagenet-1k"), labels.classes("imagenet-a")
-    _pictures(data / "in-a", list(of_a[:3]))
-    _pictures(data / "in-v2" / "test", list(thousand[:2]), seed=1)
+    _images(data / "in-a", list(of_a[:3]))
+    _images(data / "in-v2" / "test", list(thousand[:2]), seed=1)
     with pytest.warns(ZooWarning, match=r"no data for in-r, in-c-mce: .*75 of 75 parts of in-c are absent"):
         frame = distribution_shift.robustness(MODEL, sets=("in-v2", "in-a", "in-r", "in-c"), **OPTIONS)
     assert list(frame.columns) == ["in-v2", "in-a", "in-r", "in-c-mce"]
@@ -77,12 +77,12 @@ def test_all_sets_missing_still_names_the_models(data):
     assert list(frame.index) == [MODEL]
 
 
-def test_corrupted_pictures_are_scored_by_corruption_and_severity(data):
+def test_corrupted_images_are_scored_by_corruption_and_severity(data):
     """The real datasets of all 75 parts; outputs that would be right at known rates stand in for 75 runs of a network."""
     names = labels.classes("imagenet-1k")[:2]
     for corruption in distribution_shift.ALEXNET_ERRORS:
         for severity in distribution_shift.SEVERITIES:
-            _pictures(data / "in-c" / corruption / str(severity), list(names))
+            _images(data / "in-c" / corruption / str(severity), list(names))
 
     def run(models, data, embeddings):
         severity = int(data.spec.partition(":")[0][-1])
@@ -103,7 +103,7 @@ def test_corrupted_pictures_are_scored_by_corruption_and_severity(data):
 def test_one_corruption_through_the_network(data, monkeypatch):
     monkeypatch.setattr(distribution_shift, "ALEXNET_ERRORS", {"fog": 0.5})
     for severity in distribution_shift.SEVERITIES:
-        _pictures(data / "in-c" / "fog" / str(severity), list(labels.classes("imagenet-1k")[:2]), severity)
+        _images(data / "in-c" / "fog" / str(severity), list(labels.classes("imagenet-1k")[:2]), severity)
     frame = distribution_shift.robustness([MODEL], sets=["in-c"], **OPTIONS)
     errors = distribution_shift.corruption_errors([MODEL], **OPTIONS)
     assert frame.loc[MODEL, "in-c-mce"] == pytest.approx(errors.error.mean() / 0.5)

@@ -105,7 +105,7 @@ def test_learning_rates_that_all_diverge_are_an_error(start):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"data": "digits:train"}, "test: expected the pictures to test on beside digits:train"),
+        ({"data": "digits:train"}, "test: expected the images to test on beside digits:train"),
         ({"data": "digits:train", "test": "digits:train"}, "used twice"),
         ({"data": "digits:train", "test": "digits:test", "validation": "digits:test"}, "used twice"),
         ({"data": "digits", "validation": 1.5}, "share between 0 and 1"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from probes import overlap
-from zoo.columns import Column
+from zoo._numbers.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from probes import statistics
-from zoo import cards, registry
+from zoo import cards
+from zoo._registry import registry
 from zoo.errors import InputError
 
 

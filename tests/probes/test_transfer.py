@@ -17,7 +17,7 @@ NAMES = [f"digit {k}" for k in range(10)]
 
 
 def outputs(name: str, rows: slice, pixels: slice = slice(None), **changes) -> Outputs:
-    """Pictures as embeddings, from a model that predicts nothing."""
+    """Images as embeddings, from a model that predicts nothing."""
     made = Outputs.from_arrays(
         name,
         embeddings=DIGITS.data[rows][:, pixels].astype(np.float32),

@@ -1,13 +1,13 @@
-"""A network of a few numbers that looks at pictures, for tests that are about everything around the network."""
+"""A network of a few numbers that looks at images, for tests that are about everything around the network."""
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from zoo._running.preprocessing import Pipeline
 from zoo.cards import Card, Training, Transform
 from zoo.model import Model, Network
-from zoo.preprocessing import Pipeline
 
 
 class Body(nn.Module):
@@ -41,8 +41,8 @@ def small_model(name: str = "small", classes: tuple[str, ...] = tuple("012345678
     return Model(card, network, Pipeline(spec), classes)
 
 
-def save_pictures(folder, count: int, classes=("cat", "dog"), size=(12, 9), suffix=".png") -> None:
-    """`count` different pictures in each of the class folders."""
+def save_images(folder, count: int, classes=("cat", "dog"), size=(12, 9), suffix=".png") -> None:
+    """`count` different images in each of the class folders."""
     rng = np.random.default_rng(len(classes) * 1000 + count)
     for name in classes:
         (folder / name).mkdir(parents=True)

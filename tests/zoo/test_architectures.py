@@ -27,13 +27,13 @@ def test_sizes_are_the_published_ones():
 def test_small_networks_see_every_part_of_the_input(architecture):
     torch.manual_seed(0)
     network = build(architecture, 7, input_size=(3, 32, 32)).eval()
-    pictures = torch.randn(2, 3, 32, 32, requires_grad=True)
-    features, logits = network(pictures)
+    images = torch.randn(2, 3, 32, 32, requires_grad=True)
+    features, logits = network(images)
     assert logits.shape == (2, 7)
     assert features.shape == (2, network.body.num_features)
     logits.sum().backward()
-    assert (pictures.grad.abs().sum((0, 1)) > 0).float().mean() > 0.9
-    alone = network(pictures[:1])[1]
+    assert (images.grad.abs().sum((0, 1)) > 0).float().mean() > 0.9
+    alone = network(images[:1])[1]
     torch.testing.assert_close(alone, logits[:1])
 
 

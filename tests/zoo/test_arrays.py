@@ -5,7 +5,7 @@ import pytest
 import torch
 from accelerator import Accelerator, WrongDevice, download, upload
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo import files, store
+from zoo import store
+from zoo._running.runner import run as run_models
+from zoo._storage import files
 from zoo.calibration import calibrate, fit_temperature, stratified_rows, to_probabilities
 from zoo.errors import InputError, UnknownName
 from zoo.outputs import Outputs, Runs
-from zoo.runner import run as run_models
 
 
 def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", first_id=0, **more):
@@ -19,7 +20,7 @@ def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", fir
     y = rng.integers(0, classes, rows)
     z = scale * (rng.normal(size=(rows, classes)) + 1.5 * np.eye(classes)[y])
     values = {"logits": z, "probabilities": to_probabilities(z), "predictions": z.argmax(1)}[kind]
-    ids = [f"picture-{i}" for i in range(first_id, first_id + rows)]
+    ids = [f"image-{i}" for i in range(first_id, first_id + rows)]
     return Outputs.from_arrays(name, **{kind: values}, labels=y, ids=ids, **more)
 
 
@@ -85,7 +86,7 @@ def test_the_link_of_the_model_is_used():
 
 class TestOverlap:
     def test_same_dataset_and_ids(self):
-        with pytest.raises(InputError, match=r"50 examples are both .* first id 'picture-350'"):
+        with pytest.raises(InputError, match=r"50 examples are both .* first id 'image-350'"):
             calibrate(outputs(dataset="d:test"), split=outputs(seed=1, first_id=350, dataset="d:test"))
 
     def test_same_rows_under_another_name(self):

@@ -11,9 +11,9 @@ import timm
 import transformers
 from scipy.stats import spearmanr
 
-from zoo import recipes, registry
+from zoo._registry import recipes, registry
+from zoo._registry.names import canonical_dataset, parse_recipe
 from zoo.cards import Card, Reference, parse, read, write
-from zoo.names import canonical_dataset, parse_recipe
 from zoo.objectives import tuned
 from zoo.objectives.names import OBJECTIVES
 from zoo.sources import transformers as from_transformers
@@ -210,7 +210,7 @@ def test_a_recipe_opens_with_its_command_and_has_the_published_settings(
 
 
 def test_a_recipes_card_says_what_zoo_train_does() -> None:
-    """Where one fails, `zoo.recipes.made` has what the card must say; weights shipped beside it are to be trained again."""
+    """Where one fails, `recipes.made` has what the card must say; weights shipped beside it are to be trained again."""
     for model in MODELS:
         if model.source == "recipe":
             made = recipes.made(parse_recipe(model.name))

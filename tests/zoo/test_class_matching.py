@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from zoo import labels
-from zoo.class_matching import match
+from zoo._running.class_matching import match
 from zoo.datasets import Dataset
 
 
@@ -38,7 +38,7 @@ def test_a_subset_by_definition_keeps_only_its_columns():
 
 def test_several_classes_an_example():
     data = dataset("db", None)
-    data = Dataset("d", "d", ["0"], data.picture, "f", classes=("d", "b"), targets=np.array([[1, 0]], np.uint8))
+    data = Dataset("d", "d", ["0"], data.image, "f", classes=("d", "b"), targets=np.array([[1, 0]], np.uint8))
     assert match(data, "abcd").targets.tolist() == [[0, 0, 0, 1]]
 
 

@@ -28,8 +28,8 @@ REPRESENTATIVES = [
 ]  # fmt: skip
 
 
-def pictures() -> list[Image.Image]:
-    """Three pictures of different shapes."""
+def some_images() -> list[Image.Image]:
+    """Three images of different shapes."""
     rng = np.random.default_rng(0)
     sizes = ((60, 40, 3), (37, 91, 3), (48, 48, 3))
     return [Image.fromarray(rng.integers(0, 256, size, np.uint8)) for size in sizes]
@@ -75,7 +75,7 @@ def test_shapes(name: str) -> None:
 def check_promises(name: str) -> None:
     model = zoo.load(name, weights=False, device="cpu")
     check_surroundings(model, name)
-    images = pictures()
+    images = some_images()
 
     for image in images:  # the transform is deterministic, and its input is left alone
         before = image.tobytes()
@@ -88,7 +88,7 @@ def check_promises(name: str) -> None:
     embeddings = model.embed(images)
     assert embeddings.shape[0] == len(images)
     assert torch.isfinite(embeddings).all()
-    assert not torch.equal(embeddings[0], embeddings[1])  # it looks at the picture
+    assert not torch.equal(embeddings[0], embeddings[1])  # it looks at the image
     model.network.train()  # left on by mistake
     assert torch.equal(model.embed(images), embeddings)  # the same twice
     assert close(model.embed(images[1]), embeddings[1:2])  # alone and in a batch
@@ -139,7 +139,7 @@ def test_the_librarys_own_answer(name: str) -> None:
     model.body.load_state_dict(body)
     for target, path in zip(final_layers(model, len(paths)), paths, strict=True):
         target.load_state_dict(whole.get_submodule(path).state_dict())
-    batch = torch.stack([model.transform(image) for image in pictures()])
+    batch = torch.stack([model.transform(image) for image in some_images()])
     with torch.inference_mode():
         assert close(model.forward(batch)[1], whole(batch))
 

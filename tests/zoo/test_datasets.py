@@ -1,4 +1,4 @@
-"""Datasets by spec string: the right pictures, labels, classes and order, and a fingerprint that notices any change."""
+"""Datasets by spec string: the right images, labels, classes and order, and a fingerprint that notices any change."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from small_models import save_pictures
+from small_models import save_images
 
 from zoo import datasets, labels
 from zoo.datasets import fingerprints, folder, holes, published, tables
@@ -52,7 +52,7 @@ class TestDigits:
         assert [part.ids[0] for part in parts.values()] == ["2", "5", "0"]
         assert [part.fingerprint[:8] for part in parts.values()] == ["35c54c5c", "84cc55f6", "869545f5"]
 
-    def test_pictures_and_labels_are_scikit_learns(self):
+    def test_images_and_labels_are_scikit_learns(self):
         from sklearn.datasets import load_digits
 
         source, dataset = load_digits(), datasets.load("digits")
@@ -166,8 +166,8 @@ class TestSpecs:
 
 class TestFolders:
     def test_classes_are_subfolders_in_order(self, tmp_path):
-        save_pictures(tmp_path / "d", 2, classes=("zebra", "ant"))
-        (tmp_path / "d/ant/notes.txt").write_text("not a picture")
+        save_images(tmp_path / "d", 2, classes=("zebra", "ant"))
+        (tmp_path / "d/ant/notes.txt").write_text("not a image")
         (tmp_path / "d/ant/deeper").mkdir()
         shutil.copy(tmp_path / "d/ant/1.png", tmp_path / "d/ant/deeper/9.PNG")
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
@@ -177,32 +177,32 @@ class TestFolders:
         assert dataset[2].tobytes() == Image.open(tmp_path / "d/ant/1.png").tobytes()
 
     def test_numbers_are_sorted_as_numbers(self, tmp_path):
-        save_pictures(tmp_path / "d", 1, classes=("10", "9", "2", "100"))
+        save_images(tmp_path / "d", 1, classes=("10", "9", "2", "100"))
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
         assert dataset.classes == ("2", "9", "10", "100")
         assert dataset.ids == ["2/0.png", "9/0.png", "10/0.png", "100/0.png"]
 
     def test_wordnet_ids_are_imagenets_classes(self, tmp_path):
-        save_pictures(tmp_path / "d", 1, classes=("n02123045", "n01440764"))
+        save_images(tmp_path / "d", 1, classes=("n02123045", "n01440764"))
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
         assert dataset.classes == labels.classes("imagenet-1k")
         assert [dataset.classes[label] for label in dataset.labels] == ["n01440764", "n02123045"]
         assert dataset.class_subset is None
 
-    def test_pictures_without_class_folders_have_no_labels(self, tmp_path):
-        save_pictures(tmp_path / "d", 3, classes=("x",))
+    def test_images_without_class_folders_have_no_labels(self, tmp_path):
+        save_images(tmp_path / "d", 3, classes=("x",))
         dataset = datasets.load(f"folder:{tmp_path / 'd/x'}")
         assert (dataset.labels, dataset.classes, len(dataset)) == (None, (), 3)
 
     def test_a_link_that_leads_back_is_not_followed_for_ever(self, tmp_path):
-        save_pictures(tmp_path / "d", 1, classes=("x",))
+        save_images(tmp_path / "d", 1, classes=("x",))
         (tmp_path / "d/x/loop").symlink_to(tmp_path / "d/x", target_is_directory=True)
         assert datasets.load(f"folder:{tmp_path / 'd'}").ids == ["x/0.png"]
 
     @pytest.mark.parametrize("case", ["absent", "empty", "mixed", "file"])
     def test_folders_that_are_refused(self, tmp_path, case):
         if case == "mixed":
-            save_pictures(tmp_path / "d", 1)
+            save_images(tmp_path / "d", 1)
             shutil.copy(tmp_path / "d/cat/0.png", tmp_path / "d/loose.png")
         elif case == "empty":
             (tmp_path / "d/cat").mkdir(parents=True)
@@ -214,7 +214,7 @@ class TestFolders:
 
     def test_splits_inside_are_not_classes(self, tmp_path):
         for split, classes in (("train", ("cat", "dog", "owl")), ("Val", ("dog", "cat")), ("test", ("owl",))):
-            save_pictures(tmp_path / "d" / split, 2, classes=classes)
+            save_images(tmp_path / "d" / split, 2, classes=classes)
         spec = f"folder:{tmp_path / 'd'}"
         assert datasets.canonical(spec) == f"{spec}:test"
         test = datasets.load(spec)
@@ -228,20 +228,20 @@ class TestFolders:
             datasets.load(f"{spec}:test")
 
     def test_what_may_be_splits_or_classes_is_refused(self, tmp_path):
-        save_pictures(tmp_path / "a", 1, classes=("train", "test"))
+        save_images(tmp_path / "a", 1, classes=("train", "test"))
         spec = f"folder:{tmp_path / 'a'}"
         with pytest.raises(InputError, match=r"test, train in .* may be splits without classes, or classes; name a split"):
             datasets.load(spec)
         assert (datasets.load(f"{spec}:test").ids, datasets.load(f"{spec}:test").labels) == (["0.png"], None)
-        save_pictures(tmp_path / "b/train", 1)
-        save_pictures(tmp_path / "b", 1, classes=("extra",))
+        save_images(tmp_path / "b/train", 1)
+        save_images(tmp_path / "b", 1, classes=("extra",))
         with pytest.raises(InputError, match="train looks like a split and extra does not"):
             datasets.load(f"folder:{tmp_path / 'b'}")
-        save_pictures(tmp_path / "c/val", 1)
-        save_pictures(tmp_path / "c/valid", 1)
+        save_images(tmp_path / "c/val", 1)
+        save_images(tmp_path / "c/valid", 1)
         with pytest.raises(InputError, match="both val and valid are its validation split"):
             datasets.load(f"folder:{tmp_path / 'c'}")
-        save_pictures(tmp_path / "vehicles", 1, classes=("car", "train"))  # a train is also a vehicle
+        save_images(tmp_path / "vehicles", 1, classes=("car", "train"))  # a train is also a vehicle
         assert datasets.load(f"folder:{tmp_path / 'vehicles'}").classes == ("car", "train")
 
     @pytest.mark.parametrize("place", [b"caf\xe9/0.png", b"cat/\xff.png"])
@@ -256,8 +256,8 @@ class TestFolders:
         with pytest.raises(InputError, match=r"udc?[ef]. is not UTF-8; rename it|is not UTF-8; rename it"):
             datasets.load(f"folder:{tmp_path / 'd'}")
 
-    def test_an_undecodable_picture_says_which(self, tmp_path):
-        save_pictures(tmp_path / "d", 1, classes=("x",))
+    def test_an_undecodable_image_says_which(self, tmp_path):
+        save_images(tmp_path / "d", 1, classes=("x",))
         (tmp_path / "d/x/bad.jpg").write_bytes(b"\xff\xd8\xff garbage")
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
         with pytest.raises(datasets.Undecodable, match=r"bad\.jpg"):
@@ -278,13 +278,13 @@ class TestFolders:
     def test_every_mode_becomes_rgb(self, tmp_path, image, suffix, grey):
         (tmp_path / "d").mkdir()
         image.save(tmp_path / f"d/one{suffix}")
-        picture = datasets.load(f"folder:{tmp_path / 'd'}")[0]
-        assert (picture.mode, picture.getpixel((0, 0))) == ("RGB", (grey, grey, grey))
+        image = datasets.load(f"folder:{tmp_path / 'd'}")[0]
+        assert (image.mode, image.getpixel((0, 0))) == ("RGB", (grey, grey, grey))
 
 
 class TestFingerprints:
     def prepare(self, folder_path):
-        save_pictures(folder_path, 2)
+        save_images(folder_path, 2)
         return f"folder:{folder_path}"
 
     def test_the_place_and_the_time_do_not_matter(self, tmp_path):
@@ -346,9 +346,9 @@ class TestTables:
             dataset = datasets.load(spec)
             assert dataset.classes == ("cat", "dog", "owl")
             assert dataset.labels.tolist() == [2, 0, 0, 1, 2]
-            assert [picture.getpixel((0, 0))[0] for picture in dataset] == [0, 1, 2, 0, 1]
+            assert [image.getpixel((0, 0))[0] for image in dataset] == [0, 1, 2, 0, 1]
 
-    def test_pictures_by_path_and_as_plain_bytes(self, tmp_path):
+    def test_images_by_path_and_as_plain_bytes(self, tmp_path):
         (tmp_path / "seven.png").write_bytes(png(7))
         pq.write_table(pa.table({"image": [{"bytes": None, "path": "seven.png"}]}), tmp_path / "x.parquet")
         assert datasets.load(f"parquet:{tmp_path / 'x.parquet'}")[0].getpixel((0, 0)) == (7, 7, 7)
@@ -385,7 +385,7 @@ class TestTables:
             except ZooError as error:
                 assert "x.parquet" in str(error) or isinstance(error, datasets.Undecodable)  # noqa: PT017
 
-    def test_a_row_without_a_picture_is_undecodable(self, tmp_path):
+    def test_a_row_without_a_image_is_undecodable(self, tmp_path):
         pq.write_table(pa.table({"image": pa.array([None], pa.binary())}), tmp_path / "x.parquet")
         with pytest.raises(datasets.Undecodable, match="row 0"):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")[0]
@@ -417,7 +417,7 @@ class TestTables:
         with pytest.raises(ZooError, match="no parquet file at"):
             datasets.load(f"parquet:{tmp_path / 'absent.parquet'}")
         pq.write_table(pa.table({"text": ["a"]}), tmp_path / "y.parquet")
-        with pytest.raises(InputError, match="no column of pictures; expected one named image, found text"):
+        with pytest.raises(InputError, match="no column of images; expected one named image, found text"):
             datasets.load(f"parquet:{tmp_path / 'y.parquet'}")
 
     def test_a_loaded_table_can_go_to_another_process(self, tmp_path):
@@ -448,30 +448,30 @@ class TestKnownSets:
         )
 
     def test_metrics_are_those_the_authors_ask_for(self, data):
-        save_pictures(data / "pets/test", 1)
+        save_images(data / "pets/test", 1)
         assert datasets.load("pets").metric == "mean-per-class"
 
     def test_imagenet_a_is_two_hundred_of_the_thousand(self, data):
         subset = labels.classes("imagenet-a")
-        save_pictures(data / "in-a", 1, classes=(subset[5], subset[0]))
+        save_images(data / "in-a", 1, classes=(subset[5], subset[0]))
         dataset = datasets.load("in-a")
         every = labels.classes("imagenet-1k")
         assert dataset.classes == subset
         assert dataset.labels.tolist() == [0, 5]
         assert [every[index] for index in dataset.class_subset] == list(subset)
         outside = next(name for name in every if name not in subset)
-        save_pictures(data / "in-a/test", 1, classes=(outside,))
+        save_images(data / "in-a/test", 1, classes=(outside,))
         with pytest.raises(InputError, match=f"class '{outside}' is not one of the 200 of imagenet-a"):
             datasets.load("in-a")
 
     def test_imagenet_v2_numbers_its_classes(self, data):
-        save_pictures(data / "in-v2/test", 1, classes=("10", "9", "999"))
+        save_images(data / "in-v2/test", 1, classes=("10", "9", "999"))
         dataset = datasets.load("in-v2")
         assert dataset.labels.tolist() == [9, 10, 999]
         assert dataset.classes == labels.classes("imagenet-1k")
 
     def test_imagenet_c_by_corruption_and_severity(self, data):
-        save_pictures(data / "in-c/fog/2", 1, classes=("n01440764",))
+        save_images(data / "in-c/fog/2", 1, classes=("n01440764",))
         assert len(datasets.load("in-c/fog/2")) == 1
         with pytest.raises(ZooError, match=r"in-c/fog/3:test: not found in the data folders.*hendrycks/robustness"):
             datasets.load("in-c/fog/3")
@@ -533,8 +533,8 @@ def test_a_repository_of_the_hub(tmp_path, monkeypatch):
     """What `datasets` prepared in its cache, as it would be after a download."""
     library = pytest.importorskip("datasets")
     names = {"img": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
-    pictures = [{"bytes": png(value), "path": None} for value in (7, 8, 9)]
-    table = pa.table({"img": pictures, "label": [0, 1, 1]})
+    images = [{"bytes": png(value), "path": None} for value in (7, 8, 9)]
+    table = pa.table({"img": images, "label": [0, 1, 1]})
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": names}})})
     pq.write_table(table, tmp_path / "test.parquet")
     asked = []
@@ -549,7 +549,7 @@ def test_a_repository_of_the_hub(tmp_path, monkeypatch):
     dataset = datasets.load("cifar10")
     assert asked == [("uoft-cs/cifar10", "test")]
     assert (dataset.classes, dataset.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
-    assert [picture.getpixel((0, 0)) for picture in dataset] == [(7, 7, 7), (8, 8, 8), (9, 9, 9)]
+    assert [image.getpixel((0, 0)) for image in dataset] == [(7, 7, 7), (8, 8, 8), (9, 9, 9)]
     assert datasets.load("cifar10").fingerprint == dataset.fingerprint
 
 

@@ -1,4 +1,4 @@
-"""Cards made from the libraries' registries: each is held against what the library itself would do to a picture."""
+"""Cards made from the libraries' registries: each is held against what the library itself would do to a image."""
 
 import dataclasses
 import http.server
@@ -17,10 +17,10 @@ from PIL import Image
 from timm.data import create_transform, resolve_data_config
 from torchvision import transforms
 
-from zoo import hub
+from zoo._registry import hub
+from zoo._registry.registry import card as describe
 from zoo.cards import Transform, parse, write
 from zoo.errors import InputError, MissingWeights, UnknownName
-from zoo.registry import card as describe
 from zoo.sources import tags
 from zoo.sources import transformers as from_transformers
 
@@ -281,5 +281,5 @@ def test_a_processor_and_its_transform_agree_on_a_plain_colour(processor: Any) -
 
 def test_a_processor_without_a_fixed_size_is_refused() -> None:
     processor = transformers.ViTImageProcessor(size={"longest_edge": 224})
-    with pytest.raises(InputError, match="no fixed picture size"):
+    with pytest.raises(InputError, match="no fixed image size"):
         from_transformers.transform(processor, "x")

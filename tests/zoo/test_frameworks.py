@@ -17,7 +17,7 @@ from zoo.objectives import get, views
 from zoo.objectives.frameworks import contrast
 from zoo.objectives.names import FRAMEWORKS, framework
 from zoo.training import Recipe, fit, fitting, plan, teacher, train
-from zoo.training.augmentation import PictureAugmentation
+from zoo.training.augmentation import ImageAugmentation
 from zoo.training.optimisation import optimiser
 from zoo.training.randomness import For, seed_of
 
@@ -151,7 +151,7 @@ def test_a_killed_pretext_run_ends_in_the_same_bits(tmp_path, few, monkeypatch, 
 def test_the_fitted_head_predicts_each_class_as_often_as_it_occurs(few):
     net = network("rotation")
     fit(net, few, recipe())
-    inputs = torch.stack([zoo.preprocessing.Pipeline(SMALL)(image) for image in few])
+    inputs = torch.stack([zoo._running.preprocessing.Pipeline(SMALL)(image) for image in few])
     with torch.inference_mode():
         shares = net(inputs)[1].softmax(1).mean(0)
     # At the optimum the gradient by each bias, which has no penalty, is zero.
@@ -177,9 +177,9 @@ def test_auto_augment_is_torchvisions_with_the_images_own_draws(policy):
     from torchvision.transforms.functional import pil_to_tensor
 
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
-    augment, ours = PictureAugmentation(recipe(auto_augment=policy, seed=4)), []
+    augment, ours = ImageAugmentation(recipe(auto_augment=policy, seed=4)), []
     for number in range(8):
-        torch.manual_seed(seed_of(4, For.PICTURE, 2, number))
+        torch.manual_seed(seed_of(4, For.IMAGE, 2, number))
         expected = pil_to_tensor(AutoAugment(AutoAugmentPolicy(policy))(image))
         ours.append(augment(image, epoch=2, number=number))
         assert ours[-1].equal(expected)
@@ -203,7 +203,7 @@ def test_a_network_distilled_from_a_model_of_the_zoo(zoo_home):
 def test_a_student_learns_what_its_teacher_says_and_not_the_labels(few):
     student, said = network("distilled"), (torch.from_numpy(few.labels) + 1) % 10
     fit(student, few, recipe(epochs=12, learning_rate=0.1), soft_targets=torch.eye(10)[said])
-    inputs = torch.stack([zoo.preprocessing.Pipeline(SMALL)(image) for image in few])
+    inputs = torch.stack([zoo._running.preprocessing.Pipeline(SMALL)(image) for image in few])
     with torch.inference_mode():
         assert (student(inputs)[1].argmax(1) == said).float().mean() > 0.8
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zoo
-from zoo import heads, registry
+from zoo import heads
+from zoo._registry import registry
 from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.heads import class_mapping, linear
@@ -23,7 +24,7 @@ def encoder() -> zoo.Model:
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (4, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
@@ -56,47 +57,47 @@ class TestLinear:
         assert np.abs(gradient).max() < 2e-2
         assert np.abs((p - np.eye(classes)[y]).sum(0)).max() < 2e-2
 
-    def test_it_predicts_what_it_learnt(self, encoder: zoo.Model, pictures: torch.Tensor) -> None:
-        x = encoder.embed(pictures)
+    def test_it_predicts_what_it_learnt(self, encoder: zoo.Model, images: torch.Tensor) -> None:
+        x = encoder.embed(images)
         fitted = heads.fit_linear(encoder, x, np.arange(4), ["a", "b", "c", "d"])
-        assert fitted.predict(pictures).argmax(1).tolist() == [0, 1, 2, 3]
+        assert fitted.predict(images).argmax(1).tolist() == [0, 1, 2, 3]
         assert fitted.classes == ("a", "b", "c", "d")
         assert (fitted.card.head, fitted.name) == ("linear", "timm:test_vit+linear")
         assert fitted.weights_hash != encoder.weights_hash
         assert len(encoder.classes) == 1000  # the model it was made from is as it was
 
-    def test_kept_and_found_by_name(self, hub: FakeHub, encoder: zoo.Model, pictures: torch.Tensor) -> None:
+    def test_kept_and_found_by_name(self, hub: FakeHub, encoder: zoo.Model, images: torch.Tensor) -> None:
         import timm
 
         torch.manual_seed(0)
         state = timm.create_model(encoder.card.id).state_dict()
         hub.put(f"timm/{encoder.card.id}", "model.safetensors", state)
         body = zoo.load("timm:test_vit")
-        x = body.embed(pictures.repeat(10, 1, 1, 1))
+        x = body.embed(images.repeat(10, 1, 1, 1))
         fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
         path = heads.save_linear(fitted)
         assert path.name == "mine.md"
         loaded = zoo.load("mine")
         assert loaded.classes == ("a", "b", "c", "d")
-        assert torch.equal(loaded.predict(pictures), fitted.predict(pictures))
+        assert torch.equal(loaded.predict(images), fitted.predict(images))
         with pytest.raises(InputError, match=r"has shape \[4, \d+\] and 4 classes, expected \[4, 5\]"):
             linear.stored(zoo.card("mine"), 5, loaded.classes, True)
 
-    def test_on_a_model_trained_here(self, pictures: torch.Tensor) -> None:
+    def test_on_a_model_trained_here(self, images: torch.Tensor) -> None:
         zoo.train("resnet8-softmax", epochs=1, progress=False, save_as="body")
         body = zoo.load("body")
-        x = body.embed(pictures.repeat(10, 1, 1, 1))
+        x = body.embed(images.repeat(10, 1, 1, 1))
         fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
         heads.save_linear(fitted)
-        assert torch.equal(zoo.load("mine").predict(pictures), fitted.predict(pictures))
-        assert zoo.load("mine", weights=False).predict(pictures).shape == (4, 4)
+        assert torch.equal(zoo.load("mine").predict(images), fitted.predict(images))
+        assert zoo.load("mine", weights=False).predict(images).shape == (4, 4)
 
-    def test_a_random_head_depends_on_the_name_alone(self, pictures: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_random_head_depends_on_the_name_alone(self, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         card = dataclasses.replace(zoo.card("timm:test_vit"), name="random-head", head="linear", labels="digits")
         zoo.register(card)
         first, again = (zoo.load("random-head", weights=False) for _ in range(2))
-        assert torch.equal(first.predict(pictures), again.predict(pictures))
+        assert torch.equal(first.predict(images), again.predict(images))
 
     def test_a_head_nobody_fitted(self, zoo_home: Path) -> None:
         with pytest.raises(MissingWeights, match=rf"no linear head was published, and none is in {zoo_home}.*fit_linear"):
@@ -135,15 +136,15 @@ class TestClassMapping:
         best = heads.ClassMappingHead(torch.nn.Identity(), groups, "max")(z)
         assert torch.allclose(best, torch.stack([z[:, group].amax(1) for group in groups], 1))
 
-    def test_a_model_mapped(self, encoder: zoo.Model, pictures: torch.Tensor) -> None:
+    def test_a_model_mapped(self, encoder: zoo.Model, images: torch.Tensor) -> None:
         names = encoder.classes
         mapping = {"fish": names[:3], "bird": [names[10], names[7]], "dog": [names[200]]}
         mapped = heads.map_classes(encoder, mapping)
-        z = encoder.predict(pictures)
+        z = encoder.predict(images)
         assert mapped.classes == ("fish", "bird", "dog")
-        assert torch.allclose(mapped.predict(pictures)[:, 2], z[:, 200])
-        assert torch.allclose(mapped.predict(pictures)[:, 1], z[:, [7, 10]].logsumexp(1), atol=1e-5)
-        assert torch.allclose(mapped.head(mapped.embed(pictures)), mapped.predict(pictures))
+        assert torch.allclose(mapped.predict(images)[:, 2], z[:, 200])
+        assert torch.allclose(mapped.predict(images)[:, 1], z[:, [7, 10]].logsumexp(1), atol=1e-5)
+        assert torch.allclose(mapped.head(mapped.embed(images)), mapped.predict(images))
         assert mapped.weights_hash != heads.map_classes(encoder, mapping, "max").weights_hash
 
     @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ class TestClassMapping:
         base = zoo.card("timm:test_vit")
         return dataclasses.replace(base, name="mapped", head="class-mapping", labels="cifar10", details=details)
 
-    def test_from_a_card(self, monkeypatch: pytest.MonkeyPatch, pictures: torch.Tensor) -> None:
+    def test_from_a_card(self, monkeypatch: pytest.MonkeyPatch, images: torch.Tensor) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         source = zoo.labels.classes("imagenet-1k")
         mapping = {name: [source[3 * k], source[3 * k + 1]] for k, name in enumerate(zoo.labels.classes("cifar10"))}
@@ -171,8 +172,8 @@ class TestClassMapping:
         zoo.register(self.card(source_labels="imagenet-1k", classes=backwards))
         model = zoo.load("mapped", weights=False)
         assert model.classes == zoo.labels.classes("cifar10")
-        inner = model.head.head(model.embed(pictures))
-        assert torch.allclose(model.predict(pictures)[:, 1], inner[:, [3, 4]].logsumexp(1), atol=1e-5)
+        inner = model.head.head(model.embed(images))
+        assert torch.allclose(model.predict(images)[:, 1], inner[:, [3, 4]].logsumexp(1), atol=1e-5)
 
     def test_cards_that_do_not_map(self) -> None:
         names = zoo.labels.classes("cifar10")

@@ -1,20 +1,20 @@
-"""Hidden layers stream batch by batch, of all models for the same pictures."""
+"""Hidden layers stream batch by batch, of all models for the same images."""
 
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from small_models import save_pictures, small_model
+from small_models import save_images, small_model
 
 from zoo import datasets
+from zoo._running.hidden import layers
 from zoo.errors import InputError, UnknownName, ZooWarning
-from zoo.hidden import layers
 
 DATA = "digits:test[:10]"
 
 
-def test_the_stream_is_what_the_models_give_for_all_pictures():
+def test_the_stream_is_what_the_models_give_for_all_images():
     models = [small_model("a"), small_model("b", seed=1)]
     dataset = datasets.load(DATA)
     batches = list(layers(models, data=DATA, batch_size=4))
@@ -36,8 +36,8 @@ def test_layers_are_chosen_by_name_for_all_models_or_for_each():
         next(layers(models, data=DATA, batch_size=0))
 
 
-def test_undecodable_pictures_are_left_out_for_all_models_and_named_at_the_end(tmp_path):
-    save_pictures(tmp_path / "d", 3)
+def test_undecodable_images_are_left_out_for_all_models_and_named_at_the_end(tmp_path):
+    save_images(tmp_path / "d", 3)
     for name in ("cat/0.png", "cat/1.png", "dog/2.png"):
         (tmp_path / "d" / name).write_bytes(b"")
     with warnings.catch_warnings(record=True) as told:
@@ -46,4 +46,4 @@ def test_undecodable_pictures_are_left_out_for_all_models_and_named_at_the_end(t
     assert [batch.ids for batch in batches] == [["cat/2.png", "dog/0.png"], ["dog/1.png"]]
     assert [batch.labels.tolist() for batch in batches] == [[0, 1], [1]]
     assert [warning.category for warning in told] == [ZooWarning]
-    assert "3 pictures cannot be decoded and are left out: cat/0.png, cat/1.png, dog/2.png" in str(told[0].message)
+    assert "3 images cannot be decoded and are left out: cat/0.png, cat/1.png, dog/2.png" in str(told[0].message)

@@ -27,7 +27,7 @@ from PIL import Image
 from zoo.catalogue import hub as client
 
 import zoo
-from zoo import registry, weights
+from zoo._registry import registry, weights
 from zoo.errors import CorruptFile, InputError, MissingWeights
 
 TINY = "timm:test_resnet"

@@ -12,10 +12,12 @@ import torch
 
 import zoo
 from diversity.categories import category
-from zoo import card_index, cards, files, registry, sources, trained
+from zoo import cards, sources
+from zoo._registry import card_index, registry, trained
+from zoo._registry.names import RecipeName, parse_recipe
+from zoo._storage import files
 from zoo.cards import EnsembleMember
 from zoo.errors import CorruptFile, InputError
-from zoo.names import RecipeName, parse_recipe
 from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.sources import lookup
 from zoo.sources.base import Source
@@ -227,7 +229,7 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
 
 
 def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
-    from zoo import model_facts
+    from zoo._registry import model_facts
 
     card = zoo.card("resnet8-cosine.digits")
     facts = model_facts.of_model(zoo.load(card.name, weights=False), weights=False)

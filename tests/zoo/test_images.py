@@ -1,4 +1,4 @@
-"""Pictures in every form: converted to what a person would see, or refused by name."""
+"""Images in every form: converted to what a person would see, or refused by name."""
 
 import io
 from pathlib import Path
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from zoo import images
+from zoo._running import images
 from zoo.errors import InputError
 
 RED, GREEN = (200, 30, 40), (10, 180, 60)
@@ -26,7 +26,7 @@ def first_pixel(image: Image.Image) -> tuple[int, ...]:
     return image.getpixel((0, 0))
 
 
-def test_grey_palette_and_one_bit_pictures_become_rgb(tmp_path: Path) -> None:
+def test_grey_palette_and_one_bit_images_become_rgb(tmp_path: Path) -> None:
     assert first_pixel(images.read(saved(Image.new("L", (5, 4), 90), tmp_path / "grey.png"))) == (90, 90, 90)
     palette = Image.new("RGB", (5, 4), RED).convert("P", palette=Image.Palette.ADAPTIVE)
     assert first_pixel(images.read(saved(palette, tmp_path / "palette.png"))) == RED
@@ -46,8 +46,8 @@ def test_sixteen_bits_are_scaled_not_cut_off(tmp_path: Path, value: int, expecte
     assert first_pixel(images.read(path)) == (expected,) * 3
 
 
-def test_a_dark_sixteen_bit_picture_stays_dark(tmp_path: Path) -> None:
-    """All values below 256: reading them as 8 bits would make a nearly black picture bright."""
+def test_a_dark_sixteen_bit_image_stays_dark(tmp_path: Path) -> None:
+    """All values below 256: reading them as 8 bits would make a nearly black image bright."""
     path = saved(Image.fromarray(np.full((3, 3), 200, np.uint16)), tmp_path / "dark.png")
     assert first_pixel(images.read(path)) == (1, 1, 1)
 
@@ -81,7 +81,7 @@ def test_exif_rotation_is_carried_out(tmp_path: Path) -> None:
 
 
 def test_one_pixel() -> None:
-    assert images.picture(np.array([[[1, 2, 3]]], np.uint8), "x").getpixel((0, 0)) == (1, 2, 3)
+    assert images.one(np.array([[[1, 2, 3]]], np.uint8), "x").getpixel((0, 0)) == (1, 2, 3)
 
 
 @pytest.mark.parametrize("damage", ["text", "empty", "truncated", "noise"])
@@ -103,7 +103,7 @@ def test_absent_files_and_folders_are_named(tmp_path: Path) -> None:
         images.read(tmp_path)
 
 
-def test_a_picture_that_claims_to_be_enormous_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_image_that_claims_to_be_enormous_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(Image.new("RGB", (100, 100)), tmp_path / "bomb.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)  # put back afterwards
     monkeypatch.setenv("ZOO_MAX_PIXELS", "1000")
@@ -120,24 +120,24 @@ def test_pixels_without_a_range_are_refused(mode: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, bool])
 def test_arrays_that_are_not_bytes_are_refused(kind: type) -> None:
     with pytest.raises(InputError, match="expected uint8 pixels"):
-        list(images.pictures(np.zeros((4, 4, 3), kind)))
+        list(images.decoded(np.zeros((4, 4, 3), kind)))
     with pytest.raises(InputError, match=r"Model\.forward"):
-        list(images.pictures(torch.rand(3, 4, 4)))
+        list(images.decoded(torch.rand(3, 4, 4)))
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 2), (4, 4, 5), (0, 4, 3)])
 def test_odd_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="expected shape"):
-        list(images.pictures(np.zeros(shape, np.uint8)))
+        list(images.decoded(np.zeros(shape, np.uint8)))
 
 
 def test_a_tensor_with_channels_last_is_refused() -> None:
     with pytest.raises(InputError, match=r"\[C, H, W\]"):
-        list(images.pictures(torch.zeros(8, 6, 3, dtype=torch.uint8)))
+        list(images.decoded(torch.zeros(8, 6, 3, dtype=torch.uint8)))
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_every_form_gives_the_same_picture(count: int, height: int, width: int, seed: int) -> None:
+def test_every_form_gives_the_same_image(count: int, height: int, width: int, seed: int) -> None:
     pixels = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3), np.uint8)
     tensor = torch.from_numpy(pixels).permute(0, 3, 1, 2)
     encoded = []
@@ -147,24 +147,24 @@ def test_every_form_gives_the_same_picture(count: int, height: int, width: int, 
         encoded.append(buffer.getvalue())
     forms = [pixels, tensor, [*pixels], [*tensor], (Image.fromarray(one) for one in pixels), encoded]
     for form in forms:
-        assert np.array_equal(np.stack([np.asarray(picture) for picture in images.pictures(form)]), pixels)
-    assert np.array_equal(np.asarray(next(images.pictures(pixels[0]))), pixels[0])
-    assert np.array_equal(np.asarray(next(images.pictures(tensor[0]))), pixels[0])
+        assert np.array_equal(np.stack([np.asarray(image) for image in images.decoded(form)]), pixels)
+    assert np.array_equal(np.asarray(next(images.decoded(pixels[0]))), pixels[0])
+    assert np.array_equal(np.asarray(next(images.decoded(tensor[0]))), pixels[0])
 
 
-def test_pictures_are_decoded_when_their_turn_comes(tmp_path: Path) -> None:
+def test_images_are_decoded_when_their_turn_comes(tmp_path: Path) -> None:
     good = saved(Image.new("RGB", (2, 2), RED), tmp_path / "good.png")
-    queue = images.pictures([good, tmp_path / "absent.png"])
+    queue = images.decoded([good, tmp_path / "absent.png"])
     assert first_pixel(next(queue)) == RED
     with pytest.raises(InputError, match="absent"):
         next(queue)
 
 
-def test_what_is_no_picture_at_all() -> None:
-    with pytest.raises(InputError, match="image 1: expected a picture"):
-        list(images.pictures([np.zeros((2, 2), np.uint8), 3]))
+def test_what_is_no_image_at_all() -> None:
+    with pytest.raises(InputError, match="image 1: expected a image"):
+        list(images.decoded([np.zeros((2, 2), np.uint8), 3]))
     with pytest.raises(InputError, match="found int"):
-        list(images.pictures(7))
+        list(images.decoded(7))
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"

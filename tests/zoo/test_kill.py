@@ -16,7 +16,9 @@ import pytest
 HELPER = """
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
-from zoo import datasets, registry, runner, store
+from zoo import datasets, store
+from zoo._registry import registry
+from zoo._running import runner
 
 datasets.load("digits:test")
 registry.load("timm:test_vit", weights=False, device="cpu")  # whatever these import is imported now

@@ -9,11 +9,11 @@ from PIL import Image
 from torch import nn
 
 import zoo
-from zoo import devices
+from zoo._running import devices
+from zoo._running.preprocessing import Pipeline
 from zoo.cards import Card, Training, Transform
 from zoo.errors import InputError, UnknownName
 from zoo.model import Model, Network, state_hash
-from zoo.preprocessing import Pipeline
 
 SPEC = Transform((3, 16, 16), (16, 16), "bilinear", (0.5,) * 3, (0.5,) * 3)
 CARD = Card(name="m", source="local", family="f", architecture="a", labels="digits", link="softmax", head="trained",
@@ -67,7 +67,7 @@ def test_shapes_kinds_and_no_gradients(pixels: np.ndarray) -> None:
     assert model.layers(pixels, ["relu"])["relu"].shape == (7, 8, 14, 14)
 
 
-def test_every_form_of_pictures_gives_the_same(pixels: np.ndarray, tmp_path: Path) -> None:
+def test_every_form_of_images_gives_the_same(pixels: np.ndarray, tmp_path: Path) -> None:
     model = moody()
     expected = model.predict(pixels)
     paths = []
@@ -80,16 +80,16 @@ def test_every_form_of_pictures_gives_the_same(pixels: np.ndarray, tmp_path: Pat
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+    (tmp_path / "broken.jpg").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"broken\.jpg"):
         moody().predict(tmp_path / "broken.jpg")
 
 
 def test_a_transformed_batch_and_raw_pixels(pixels: np.ndarray) -> None:
     model = moody()
-    pictures = [Image.fromarray(one) for one in pixels]
-    floats = torch.stack([model.transform(picture) for picture in pictures])
-    bytes_ = torch.stack([model.transform.pixels(picture) for picture in pictures])
+    images = [Image.fromarray(one) for one in pixels]
+    floats = torch.stack([model.transform(image) for image in images])
+    bytes_ = torch.stack([model.transform.pixels(image) for image in images])
     for batch in (floats, bytes_):
         embeddings, logits = model.forward(batch)
         assert torch.equal(embeddings, model.embed(pixels))

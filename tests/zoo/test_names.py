@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo._registry.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
 from zoo.errors import InputError
-from zoo.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
 from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 
 UNSAFE = [

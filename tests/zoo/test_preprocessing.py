@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import zoo
+from zoo._running.preprocessing import Packed, Pipeline
 from zoo.cards import Transform
-from zoo.preprocessing import Packed, Pipeline
 
 HALF = (0.5, 0.5, 0.5)
 
@@ -92,10 +92,10 @@ def test_fits_equal_to_timm(fit: str) -> None:
 
 def test_pixels_then_normalise_is_the_whole() -> None:
     pipeline = Pipeline(Transform((3, 20, 24), (26,), "bicubic", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    pictures = [noise(50, 40, seed) for seed in range(3)]
-    batch = torch.stack([pipeline.pixels(picture) for picture in pictures])
+    images = [noise(50, 40, seed) for seed in range(3)]
+    batch = torch.stack([pipeline.pixels(image) for image in images])
     assert batch.dtype == torch.uint8
-    assert torch.equal(pipeline.normalise(batch), torch.stack([pipeline(picture) for picture in pictures]))
+    assert torch.equal(pipeline.normalise(batch), torch.stack([pipeline(image) for image in images]))
 
 
 def test_one_channel() -> None:
@@ -126,13 +126,13 @@ def test_packed_transforms_come_apart_again() -> None:
         Pipeline(Transform((1, 5, 5), (5, 5), "bilinear", (0.1,), (0.3,))),
     )
     packed = Packed(parts)
-    pictures = [noise(20, 15, seed) for seed in range(2)]
-    batch = torch.stack([packed(picture) for picture in pictures])
+    images = [noise(20, 15, seed) for seed in range(2)]
+    batch = torch.stack([packed(image) for image in images])
     assert batch.shape[1:] == packed.size
     batch.to(memory_format=torch.channels_last)
     for part, piece in zip(parts, packed.unpack(batch), strict=True):
-        assert torch.equal(piece, torch.stack([part(picture) for picture in pictures]))
-    raw = torch.stack([packed.pixels(picture) for picture in pictures])
+        assert torch.equal(piece, torch.stack([part(image) for image in images]))
+    raw = torch.stack([packed.pixels(image) for image in images])
     assert raw.dtype == torch.uint8
     assert torch.equal(packed.normalise(raw), batch)
     assert packed.fingerprint != Packed(parts[::-1]).fingerprint

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zoo import progress
+from zoo._running import progress
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo import card_index, cards, registry
+from zoo import cards
+from zoo._registry import card_index, registry
 from zoo.cards import Card, Training
 from zoo.errors import InputError, MissingWeights, UnknownName, ZooWarning
 from zoo.sources import lookup

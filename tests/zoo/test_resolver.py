@@ -5,10 +5,11 @@ import pytest
 from small_models import small_model
 
 import zoo
-from zoo import resolver, store
+from zoo import store
+from zoo._running import resolver
+from zoo._running.runner import run
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.outputs import Outputs
-from zoo.runner import run
 
 DATA = "digits:test[:20]"
 LABELS = np.arange(20) % 10

@@ -9,12 +9,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from small_models import save_pictures, small_model
+from small_models import save_images, small_model
 
-from zoo import datasets, model_facts, registry, runner, store
-from zoo.engines import loading
+from zoo import datasets, store
+from zoo._registry import model_facts, registry
+from zoo._running import runner
+from zoo._running.engines import loading
+from zoo._running.preprocessing import Pipeline
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
-from zoo.preprocessing import Pipeline
 
 DATA = "digits:test[:50]"
 
@@ -28,17 +30,17 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_outputs_are_what_the_model_says_of_each_picture():
+def test_outputs_are_what_the_model_says_of_each_image():
     model, dataset = small_model(), datasets.load(DATA)
     outputs = run(model)
-    pictures = list(dataset)
-    np.testing.assert_allclose(outputs.logits, model.predict(pictures).numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(outputs.embeddings, model.embed(pictures).numpy(), rtol=1e-5, atol=1e-6)
+    images = list(dataset)
+    np.testing.assert_allclose(outputs.logits, model.predict(images).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs.embeddings, model.embed(images).numpy(), rtol=1e-5, atol=1e-6)
     assert outputs.ids.tolist() == dataset.ids
     assert np.array_equal(outputs.labels, dataset.labels)
     assert outputs.classes == tuple("0123456789")
     assert outputs.dataset == DATA
-    assert outputs.accuracy == np.mean(model.predict(pictures).argmax(1).numpy() == dataset.labels)
+    assert outputs.accuracy == np.mean(model.predict(images).argmax(1).numpy() == dataset.labels)
     assert outputs.card.name == "small"
 
 
@@ -65,7 +67,7 @@ def test_a_named_model_is_not_even_loaded_when_its_outputs_are_there(monkeypatch
         runner.run("timm:test_vit", **{**options, "weights": True})
 
 
-def test_only_missing_shards_are_computed_and_only_their_pictures_decoded():
+def test_only_missing_shards_are_computed_and_only_their_images_decoded():
     model, dataset = small_model(), datasets.load(DATA)
     outputs = run(model)
     whole = contents(outputs.path)
@@ -73,12 +75,12 @@ def test_only_missing_shards_are_computed_and_only_their_pictures_decoded():
     (outputs.path / "manifest.json").unlink()
     decoded = []
 
-    def picture(row):
+    def image(row):
         decoded.append(row)
-        return dataset.picture(row)
+        return dataset.image(row)
 
     model.body.calls.clear()
-    run(model, data=dataclasses.replace(dataset, picture=picture), workers=0)
+    run(model, data=dataclasses.replace(dataset, image=image), workers=0)
     first = dataset.rows[16]
     assert decoded == list(range(first, first + 16))
     assert sum(model.body.calls) == 16
@@ -124,7 +126,7 @@ def test_another_identity_is_never_reused(change):
 
 
 def test_changed_data_is_never_answered_with_old_outputs(tmp_path):
-    save_pictures(tmp_path / "data", 3)
+    save_images(tmp_path / "data", 3)
     model = small_model()
     before = run(model, data=f"folder:{tmp_path / 'data'}")
     shutil.copy(tmp_path / "data/cat/0.png", tmp_path / "data/dog/1.png")
@@ -178,13 +180,13 @@ def test_a_damaged_manifest_is_set_aside_and_nothing_is_computed_again():
     assert store.verify().clean
 
 
-def test_undecodable_pictures_are_named_and_the_others_keep_their_rows(tmp_path):
+def test_undecodable_images_are_named_and_the_others_keep_their_rows(tmp_path):
     folder = tmp_path / "data"
-    save_pictures(folder, 4)
-    (folder / "cat/1.png").write_bytes(b"not a picture")
+    save_images(folder, 4)
+    (folder / "cat/1.png").write_bytes(b"not a image")
     (folder / "dog/0.png").write_bytes((folder / "dog/0.png").read_bytes()[:60])
     model = small_model(classes=("cat", "dog"))
-    with pytest.warns(ZooWarning, match="2 of 8 pictures cannot be decoded and are left out: cat/1.png, dog/0.png"):
+    with pytest.warns(ZooWarning, match="2 of 8 images cannot be decoded and are left out: cat/1.png, dog/0.png"):
         outputs = run(model, data=f"folder:{folder}", shard_rows=3, batch_size=2)
     assert outputs.ids.tolist() == ["cat/0.png", "cat/2.png", "cat/3.png", "dog/1.png", "dog/2.png", "dog/3.png"]
     assert outputs.labels.tolist() == [0, 0, 0, 1, 1, 1]
@@ -193,9 +195,9 @@ def test_undecodable_pictures_are_named_and_the_others_keep_their_rows(tmp_path)
     np.testing.assert_allclose(outputs.logits, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_shard_of_nothing_but_undecodable_pictures(tmp_path):
+def test_a_shard_of_nothing_but_undecodable_images(tmp_path):
     folder = tmp_path / "data"
-    save_pictures(folder, 3)
+    save_images(folder, 3)
     for index in range(3):
         (folder / f"cat/{index}.png").write_bytes(b"")
     with pytest.warns(ZooWarning, match="3 of 6"):
@@ -208,8 +210,8 @@ def test_a_shard_of_nothing_but_undecodable_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_picture_that_vanishes_is_an_error_not_an_undecodable_one(tmp_path, workers):
-    save_pictures(tmp_path / "data", 2)
+def test_a_image_that_vanishes_is_an_error_not_an_undecodable_one(tmp_path, workers):
+    save_images(tmp_path / "data", 2)
     dataset = datasets.load(f"folder:{tmp_path / 'data'}")
     (tmp_path / "data/dog/1.png").unlink()
     with pytest.raises(ZooError, match=r"^\S+dog/1\.png: cannot be read: No such file or directory; [^\n]*$"):
@@ -240,7 +242,7 @@ def test_out_of_memory_halves_the_batch_and_says_so(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     monkeypatch.setattr(model, "forward", never)
-    with pytest.warns(ZooWarning), pytest.raises(ZooError, match="one picture alone does not fit"):
+    with pytest.warns(ZooWarning), pytest.raises(ZooError, match="one image alone does not fit"):
         run(model, data="digits:test[:20]")
 
 
@@ -255,9 +257,9 @@ def test_other_runtime_errors_are_not_taken_for_a_lack_of_memory(monkeypatch):
         run(model)
 
 
-def test_results_that_are_no_numbers_name_the_picture():
+def test_results_that_are_no_numbers_name_the_image():
     model, dataset = small_model(), datasets.load(DATA)
-    brightest = int(np.argmax([np.asarray(picture).sum() for picture in dataset]))
+    brightest = int(np.argmax([np.asarray(image).sum() for image in dataset]))
     model.body.mix.weight[:] = 0
     model.body.mix.bias[:] = 0
     forward = model.network.forward
@@ -270,7 +272,7 @@ def test_results_that_are_no_numbers_name_the_picture():
 
     limit = float(model.transform(dataset[brightest]).sum()) - 1e-3
     model.network.forward = sometimes
-    with pytest.raises(ZooError, match=f"small: logits of picture '{dataset.ids[brightest]}' are not finite at float32"):
+    with pytest.raises(ZooError, match=f"small: logits of image '{dataset.ids[brightest]}' are not finite at float32"):
         run(model)
 
 
@@ -365,7 +367,7 @@ def test_bad_options_are_refused(options, message):
         run(small_model(), **options)
 
 
-def test_few_pictures_are_decoded_without_workers():
+def test_few_images_are_decoded_without_workers():
     assert loading.useful_workers(None, 100, 1) == 0
     assert 1 <= loading.useful_workers(None, 100_000, 1) <= loading.MOST_WORKERS
     assert loading.useful_workers(3, 10, 1) == 3
@@ -375,7 +377,7 @@ def test_nothing_is_printed_but_one_line_at_the_end(capsys):
     runner.run(small_model(), data=DATA)
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"small on {DATA}: 50 pictures in ")
+    assert printed.err.startswith(f"small on {DATA}: 50 images in ")
     assert printed.err.count("\n") == 1
     runner.run(small_model(), data=DATA)
     assert capsys.readouterr().err == ""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import zoo
-from zoo import registry
+from zoo._registry import registry
 from zoo.cards import Card, EnsembleMember, Training
 from zoo.errors import InputError
 
@@ -23,7 +23,7 @@ def sigmoid_member(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
@@ -34,43 +34,43 @@ def ensemble(*members: EnsembleMember, name: str = "together") -> Card:
     )  # fmt: skip
 
 
-def test_the_softmax_is_the_weighted_mean(pictures: torch.Tensor) -> None:
+def test_the_softmax_is_the_weighted_mean(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0, 2.0), EnsembleMember(NAMES[1], 2.0, 0.5), EnsembleMember(NAMES[2], 1.0, 1.5))
     model = zoo.load("together", weights=False)
     members = [zoo.load(name, weights=False) for name in NAMES]
-    logits = [member.predict(pictures).double() for member in members]
+    logits = [member.predict(images).double() for member in members]
     first, second = (logits[0] / 2.0).softmax(1), (logits[1] / 0.5).softmax(1)
     third = (logits[2] / 1.5).sigmoid()
     third = third / third.sum(1, keepdim=True)
     expected = (first + 2 * second + third) / 4
-    assert torch.allclose(model.predict(pictures).double().softmax(1), expected, atol=1e-6)
-    assert torch.allclose(model.embed(pictures), torch.cat([member.embed(pictures) for member in members], 1), atol=1e-5)
-    assert torch.allclose(model.head(model.embed(pictures)), model.predict(pictures), atol=1e-5)
+    assert torch.allclose(model.predict(images).double().softmax(1), expected, atol=1e-6)
+    assert torch.allclose(model.embed(images), torch.cat([member.embed(images) for member in members], 1), atol=1e-5)
+    assert torch.allclose(model.head(model.embed(images)), model.predict(images), atol=1e-5)
 
 
-def test_one_member_is_that_member(pictures: torch.Tensor) -> None:
+def test_one_member_is_that_member(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0))
     alone, member = zoo.load("together", weights=False), zoo.load(NAMES[0], weights=False)
-    assert torch.allclose(alone.predict(pictures).softmax(1), member.predict(pictures).softmax(1), atol=1e-6)
+    assert torch.allclose(alone.predict(images).softmax(1), member.predict(images).softmax(1), atol=1e-6)
     assert alone.transform.fingerprint == member.transform.fingerprint
 
 
-def test_an_ensemble_of_ensembles(pictures: torch.Tensor) -> None:
+def test_an_ensemble_of_ensembles(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[2], 1.0), name="inner")
     ensemble(EnsembleMember("inner", 1.0), EnsembleMember(NAMES[1], 1.0), name="outer")
     inner, other, outer = (zoo.load(name, weights=False) for name in ("inner", NAMES[1], "outer"))
-    expected = (inner.predict(pictures).softmax(1) + other.predict(pictures).softmax(1)) / 2
-    assert torch.allclose(outer.predict(pictures).softmax(1), expected, atol=1e-6)
+    expected = (inner.predict(images).softmax(1) + other.predict(images).softmax(1)) / 2
+    assert torch.allclose(outer.predict(images).softmax(1), expected, atol=1e-6)
 
 
-def test_an_already_transformed_batch(pictures: torch.Tensor) -> None:
+def test_an_already_transformed_batch(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[2], 1.0))
     model = zoo.load("together", weights=False)
-    from zoo.images import pictures as as_pictures
+    from zoo._running.images import decoded as as_images
 
-    batch = torch.stack([model.transform(picture) for picture in as_pictures(pictures)])
+    batch = torch.stack([model.transform(image) for image in as_images(images)])
     _, logits = model.forward(batch.to(memory_format=torch.channels_last))
-    assert torch.allclose(logits, model.predict(pictures), atol=1e-5)
+    assert torch.allclose(logits, model.predict(images), atol=1e-5)
 
 
 def test_the_hash_knows_members_weights_and_temperatures() -> None:

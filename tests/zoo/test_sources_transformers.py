@@ -33,18 +33,18 @@ def saved(model: torch.nn.Module, folder: Path, **processor: object) -> str:
 
 
 @pytest.fixture
-def pictures() -> list[Image.Image]:
+def images() -> list[Image.Image]:
     pixels = torch.randint(0, 256, (3, 40, 50, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)).numpy()
     return [Image.fromarray(one) for one in pixels]
 
 
-def inputs(folder: str, pictures: list[Image.Image]) -> torch.Tensor:
+def inputs(folder: str, images: list[Image.Image]) -> torch.Tensor:
     processor = transformers.AutoImageProcessor.from_pretrained(folder.removeprefix("file:"))
-    return processor(pictures, return_tensors="pt")["pixel_values"]
+    return processor(images, return_tensors="pt")["pixel_values"]
 
 
 @pytest.mark.parametrize("kind", ["vit", "resnet", "deit"])
-def test_classifiers(kind: str, tmp_path: Path, pictures: list[Image.Image]) -> None:
+def test_classifiers(kind: str, tmp_path: Path, images: list[Image.Image]) -> None:
     torch.manual_seed(0)
     names = {0: "cat", 1: "dog", 2: "truck"}
     if kind == "vit":
@@ -58,31 +58,31 @@ def test_classifiers(kind: str, tmp_path: Path, pictures: list[Image.Image]) -> 
     card = dataclasses.replace(zoo.card(name), head="trained", labels="pets of ours")
     loaded = lookup.source(card.source).load(Request(card, True, torch.device("cpu")))
     with torch.inference_mode():
-        expected = model(inputs(name, pictures)).logits
+        expected = model(inputs(name, images)).logits
     assert loaded.classes == ("cat", "dog", "truck")
     # The library's processor and ours interpolate with the same filter but may round a pixel the other way.
-    assert torch.allclose(loaded.predict(pictures), expected, atol=2e-2)
-    assert torch.allclose(loaded.head(loaded.embed(pictures)), loaded.predict(pictures), atol=1e-5)
+    assert torch.allclose(loaded.predict(images), expected, atol=2e-2)
+    assert torch.allclose(loaded.head(loaded.embed(images)), loaded.predict(images), atol=1e-5)
     assert loaded.layer_names
 
 
-def test_an_encoder(tmp_path: Path, pictures: list[Image.Image]) -> None:
+def test_an_encoder(tmp_path: Path, images: list[Image.Image]) -> None:
     torch.manual_seed(0)
     model = transformers.Dinov2Model(transformers.Dinov2Config(**VIT)).eval()
     name = saved(model, tmp_path / "model")
     loaded = zoo.load(name)
     with torch.inference_mode():
-        expected = model(inputs(name, pictures)).pooler_output
-    assert torch.allclose(loaded.embed(pictures), expected, atol=2e-2)
+        expected = model(inputs(name, images)).pooler_output
+    assert torch.allclose(loaded.embed(images), expected, atol=2e-2)
     assert loaded.classes == ()
     with pytest.raises(InputError, match="bare encoder"):
-        loaded.predict(pictures)
+        loaded.predict(images)
 
 
-def test_a_masked_autoencoder_sees_the_whole_picture(tmp_path: Path, pictures: list[Image.Image]) -> None:
+def test_a_masked_autoencoder_sees_the_whole_image(tmp_path: Path, images: list[Image.Image]) -> None:
     model = transformers.ViTMAEModel(transformers.ViTMAEConfig(**VIT)).eval()
     loaded = zoo.load(saved(model, tmp_path / "model"))
-    assert torch.allclose(loaded.embed(pictures), loaded.embed(pictures), atol=1e-5)  # it hides patches at random by itself
+    assert torch.allclose(loaded.embed(images), loaded.embed(images), atol=1e-5)  # it hides patches at random by itself
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         zoo.load(name)
 
 
-def test_weights_in_several_files(tmp_path: Path, pictures: list[Image.Image]) -> None:
+def test_weights_in_several_files(tmp_path: Path, images: list[Image.Image]) -> None:
     torch.manual_seed(0)
     model = transformers.ViTForImageClassification(transformers.ViTConfig(**VIT, num_labels=3)).eval()
     name = saved(model, tmp_path / "one")
@@ -109,7 +109,7 @@ def test_weights_in_several_files(tmp_path: Path, pictures: list[Image.Image]) -
     transformers.ViTImageProcessor(**PROCESSOR).save_pretrained(tmp_path / "several")
     assert len(list((tmp_path / "several").glob("*.safetensors"))) > 1
     one, several = zoo.load(name), zoo.load(f"file:{tmp_path / 'several'}")
-    assert torch.equal(one.predict(pictures), several.predict(pictures))
+    assert torch.equal(one.predict(images), several.predict(images))
 
 
 def dual_encoder(folder: Path) -> tuple[transformers.CLIPModel, transformers.PreTrainedTokenizerFast]:
@@ -130,16 +130,16 @@ def dual_encoder(folder: Path) -> tuple[transformers.CLIPModel, transformers.Pre
     return model, fast
 
 
-def test_a_dual_encoder(tmp_path: Path, pictures: list[Image.Image]) -> None:
+def test_a_dual_encoder(tmp_path: Path, images: list[Image.Image]) -> None:
     """Scores are scale * cosine, as the library's own forward pass gives."""
     model, tokenizer = dual_encoder(tmp_path / "model")
     name = f"file:{tmp_path / 'model'}"
     loaded = zoo.load(name, classes=["cat", "dog"])
     tokens = tokenizer(["a photo of a cat.", "a photo of a dog."], return_tensors="pt", padding=True)
     with torch.inference_mode():
-        expected = model(pixel_values=inputs(name, pictures), input_ids=tokens["input_ids"],
+        expected = model(pixel_values=inputs(name, images), input_ids=tokens["input_ids"],
                          attention_mask=tokens["attention_mask"]).logits_per_image  # fmt: skip
-    assert torch.allclose(loaded.predict(pictures), expected, atol=2e-2)
+    assert torch.allclose(loaded.predict(images), expected, atol=2e-2)
     assert loaded.classes == ("cat", "dog")
     assert loaded.num_parameters < sum(parameter.numel() for parameter in model.parameters())  # the text side is let go
 

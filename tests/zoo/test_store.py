@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_model
 
-from zoo import files, runner, store, tensorfile
+from zoo import store
+from zoo._running import runner
+from zoo._storage import files, tensorfile
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 from zoo.outputs import Outputs
 from zoo.store import layout
@@ -213,9 +215,9 @@ def test_of_two_runs_of_one_name_the_caller_says_which():
 
 
 def test_outputs_on_data_that_changed_are_not_offered(tmp_path):
-    from small_models import save_pictures
+    from small_models import save_images
 
-    save_pictures(tmp_path / "data", 2)
+    save_images(tmp_path / "data", 2)
     spec = f"folder:{tmp_path / 'data'}"
     run(data=spec)
     assert store.open_runs("small", data=spec).names == ["small"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo._storage.text import as_text, check_storable, csv_bytes, csv_cell
 from zoo.errors import InputError
-from zoo.text import as_text, check_storable, csv_bytes, csv_cell
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 

@@ -33,7 +33,7 @@ def network(objective: str = "softmax", seed: int = 0) -> Network:
 
 @pytest.fixture(scope="module")
 def few():
-    """Seventy digits: four batches of sixteen an epoch, six pictures left over."""
+    """Seventy digits: four batches of sixteen an epoch, six images left over."""
     return datasets.load("digits:train").select(slice(0, 70))
 
 
@@ -71,7 +71,7 @@ def test_it_learns(few):
     assert done.log[-1]["loss"] < 0.5 * done.log[0]["loss"]
     assert done.log[-1]["accuracy"] > 0.8
     assert set(done.log[0]) == {
-        "epoch", "step", "loss", "accuracy", "nll", "class_separation", "learning_rate", "seconds", "pictures_per_second",
+        "epoch", "step", "loss", "accuracy", "nll", "class_separation", "learning_rate", "seconds", "images_per_second",
     }  # fmt: skip
     assert not net.training
 
@@ -95,7 +95,7 @@ def test_killed_and_resumed_is_the_undisturbed_run_bit_for_bit(tmp_path_factory,
                 disturbed = network("sigmoid+dropout")
         resumed = fit(disturbed, few, recipe(**FULL), folder=folder)
     assert same(disturbed, undisturbed)
-    timing = {"seconds", "pictures_per_second"}
+    timing = {"seconds", "images_per_second"}
     for ours, theirs in zip(resumed.log, whole.log, strict=True):
         assert {k: v for k, v in ours.items() if k not in timing} == {k: v for k, v in theirs.items() if k not in timing}
     assert resumed.epoch == whole.epoch
@@ -179,7 +179,7 @@ def test_the_best_epoch_on_the_holdout_is_the_result(few):
     assert done.epoch == 1 + max(range(8), key=lambda i: merits[i])
     _, kept_back = fitting.loading.split_holdout(few, recipe(holdout=30))
     with torch.inference_mode():
-        logits = net(torch.stack([fitting.Pipeline(SMALL)(picture) for picture in kept_back]))[1]
+        logits = net(torch.stack([fitting.Pipeline(SMALL)(image) for image in kept_back]))[1]
     assert (logits.argmax(1).numpy() == kept_back.labels).mean() == pytest.approx(
         done.log[done.epoch - 1]["holdout_accuracy"]
     )
@@ -288,5 +288,5 @@ def test_heads_and_classes_must_fit(few):
         fit(network(), few.select(few.labels == 3), recipe())
     with pytest.raises(InputError, match="frozen"):
         fit(network().requires_grad_(False), few, recipe())
-    with pytest.raises(InputError, match="70 training pictures"):
+    with pytest.raises(InputError, match="70 training images"):
         fit(network(), few, recipe(batch_size=71))

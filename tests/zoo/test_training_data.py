@@ -5,13 +5,13 @@ import pytest
 import torch
 from PIL import Image
 
+from zoo._running.preprocessing import Pipeline
 from zoo.cards import Transform
 from zoo.datasets import Dataset, load
 from zoo.errors import InputError
-from zoo.preprocessing import Pipeline
 from zoo.training import Recipe
-from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
-from zoo.training.loading import Pictures, check_classes, order, split_holdout
+from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip
+from zoo.training.loading import ImageBatches, check_classes, order, split_holdout
 from zoo.training.measures import Tally, class_separation
 
 SIDE = 12
@@ -24,18 +24,18 @@ def recipe(**settings) -> Recipe:
 
 
 def noise(count: int = 20, classes: int = 2, **settings) -> Dataset:
-    """Random pictures of many sizes."""
+    """Random images of many sizes."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(5, 40, (count, 2))
-    pictures = [Image.fromarray(rng.integers(0, 256, (*size, 3), np.uint8)) for size in sizes]
+    images = [Image.fromarray(rng.integers(0, 256, (*size, 3), np.uint8)) for size in sizes]
     usual = {
-        "name": "noise", "spec": "noise", "ids": [f"p{i}" for i in range(count)], "picture": pictures.__getitem__,
+        "name": "noise", "spec": "noise", "ids": [f"p{i}" for i in range(count)], "image": images.__getitem__,
         "fingerprint": "noise", "classes": tuple(map(str, range(classes))), "labels": np.arange(count) % classes,
     }  # fmt: skip
     return Dataset(**usual | settings)
 
 
-def test_each_epoch_visits_pictures_at_most_once_and_in_its_own_order():
+def test_each_epoch_visits_images_at_most_once_and_in_its_own_order():
     first, second = order(21, recipe(), 0), order(21, recipe(), 1)
     assert first.shape == (2, 8)
     assert len(np.unique(first)) == 16
@@ -56,15 +56,15 @@ def test_the_holdout_and_the_rest_are_all_there_is():
 
 def test_without_random_crops_training_starts_from_what_prediction_sees():
     dataset = noise()
-    pictures = Pictures(dataset, PictureAugmentation(recipe()))
+    images = ImageBatches(dataset, ImageAugmentation(recipe()))
     numbers = np.array([3, 17])
-    (batch,) = pictures.batches(1, [numbers])
+    (batch,) = images.batches(1, [numbers])
     assert batch.equal(torch.stack([Pipeline(SQUARE).pixels(dataset[int(i)]) for i in numbers]))
 
 
 @pytest.mark.parametrize("settings", [{"crop": 0.1}, {"auto_augment": "cifar10"}, {"crop": 0.3, "auto_augment": "imagenet"}])
-def test_a_pictures_augmentation_depends_on_seed_epoch_and_picture_alone(settings):
-    dataset, augment = noise(), PictureAugmentation(recipe(**settings))
+def test_a_images_augmentation_depends_on_seed_epoch_and_image_alone(settings):
+    dataset, augment = noise(), ImageAugmentation(recipe(**settings))
     torch.manual_seed(5)
     first = augment(dataset[0], epoch=2, number=0)
     expected = torch.rand(1)
@@ -80,17 +80,17 @@ def test_a_pictures_augmentation_depends_on_seed_epoch_and_picture_alone(setting
 
 
 def test_workers_change_nothing():
-    dataset, augment = noise(), PictureAugmentation(recipe(crop=0.2))
+    dataset, augment = noise(), ImageAugmentation(recipe(crop=0.2))
     batches = [np.array([1, 5, 7]), np.array([0, 19, 2])]
-    alone = list(Pictures(dataset, augment, workers=0).batches(4, batches))
-    together = list(Pictures(dataset, augment, workers=2).batches(4, batches))
+    alone = list(ImageBatches(dataset, augment, workers=0).batches(4, batches))
+    together = list(ImageBatches(dataset, augment, workers=2).batches(4, batches))
     assert all(a.equal(b) for a, b in zip(alone, together, strict=True))
 
 
-def test_random_crops_keep_their_share_of_the_picture():
-    """A picture whose red rises from left to right: the spread of red in the crop is the share of the width."""
+def test_random_crops_keep_their_share_of_the_image():
+    """A image whose red rises from left to right: the spread of red in the crop is the share of the width."""
     ramp = Image.fromarray(np.tile(np.arange(200, dtype=np.uint8)[None, :, None], (200, 1, 3)))
-    augment = PictureAugmentation(recipe(crop=0.5))
+    augment = ImageAugmentation(recipe(crop=0.5))
     widths = [float(np.ptp(augment(ramp, 0, number)[0].numpy())) / 200 for number in range(60)]
     assert min(widths) > (0.5 * 3 / 4) ** 0.5 - 0.1
     assert max(widths) > 0.85
@@ -98,24 +98,24 @@ def test_random_crops_keep_their_share_of_the_picture():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_picture_that_does_not_decode_is_named(workers):
+def test_a_image_that_does_not_decode_is_named(workers):
     from zoo.datasets import Undecodable
 
     good = noise()
 
-    def picture(number: int) -> Image.Image:
+    def image(number: int) -> Image.Image:
         if number == 7:
             raise Undecodable("broken data stream")
-        return good.picture(number)
+        return good.image(number)
 
-    broken = noise(picture=picture)
-    with pytest.raises(Undecodable, match="noise: picture p7: broken data stream"):
-        Pictures(broken, PictureAugmentation(recipe()))
-    with pytest.raises(Undecodable, match="noise: picture p7: broken data stream"):
-        list(Pictures(broken, PictureAugmentation(recipe(crop=0.5)), workers).batches(0, [np.array([6, 7])]))
+    broken = noise(image=image)
+    with pytest.raises(Undecodable, match="noise: image p7: broken data stream"):
+        ImageBatches(broken, ImageAugmentation(recipe()))
+    with pytest.raises(Undecodable, match="noise: image p7: broken data stream"):
+        list(ImageBatches(broken, ImageAugmentation(recipe(crop=0.5)), workers).batches(0, [np.array([6, 7])]))
 
 
-def test_shifts_move_the_whole_picture_and_let_in_black():
+def test_shifts_move_the_whole_image_and_let_in_black():
     pixels = torch.randint(1, 256, (8, 3, SIDE, SIDE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     moved = shift_and_flip(pixels, recipe(shift=2), step=3, rows=slice(0, 8))
     padded = torch.nn.functional.pad(pixels, [2] * 4)
@@ -147,7 +147,7 @@ def test_processes_make_the_same_batch_together_as_one_alone():
     assert whole.equal(torch.cat(halves))
 
 
-def test_mixup_blends_pictures_and_targets_by_one_weight():
+def test_mixup_blends_images_and_targets_by_one_weight():
     images, targets = torch.rand(4, 3, SIDE, SIDE), torch.eye(4)
     assert mix(images, targets, recipe(), 0)[0] is images
     blended, soft = mix(images, targets, recipe(mixup=0.4), 7)
@@ -165,7 +165,7 @@ def test_data_to_learn_from_has_two_classes():
         check_classes(noise(labels=np.ones(20, np.int64)))
     with pytest.raises(InputError, match="has no labels"):
         check_classes(noise(labels=None))
-    with pytest.raises(InputError, match="no picture at all"):
+    with pytest.raises(InputError, match="no image at all"):
         check_classes(load("digits:train").select(slice(0, 0)))
 
 

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 import zoo
-from zoo import files, trained
+from zoo._registry import trained
+from zoo._storage import files
 from zoo.errors import InputError, MissingWeights, ZooError
 from zoo.training import default_jobs, fitting, making, train, train_each
 
@@ -137,7 +138,7 @@ def test_two_at_once_make_one(zoo_home, capsys):
     assert "another process is training quick" in capsys.readouterr().err
 
 
-def test_pictures_of_mixed_size_and_classes_of_ones_own(tmp_path):
+def test_images_of_mixed_size_and_classes_of_ones_own(tmp_path):
     rng = np.random.default_rng(0)
     for number in range(40):
         for kind, brightness in (("dark", 0), ("light", 128)):

@@ -53,20 +53,20 @@ def test_the_cifar_recipes_are_the_papers():
 
 def test_exponential_decay_is_a_factor_an_epoch_after_the_warm_up():
     imagenet = published("resnet50", "softmax", "in1k")
-    pictures = 1_281_167
-    per_epoch = pictures // 4096
-    rates = [imagenet.rate(epoch * per_epoch, pictures) for epoch in range(146)]
+    images = 1_281_167
+    per_epoch = images // 4096
+    rates = [imagenet.rate(epoch * per_epoch, images) for epoch in range(146)]
     assert rates[10] == pytest.approx(1.6)
     assert all(later == pytest.approx(0.975 * earlier) for earlier, later in itertools.pairwise(rates[10:]))
-    warming = [imagenet.rate(step, pictures) for step in range(10 * per_epoch)]
+    warming = [imagenet.rate(step, images) for step in range(10 * per_epoch)]
     assert warming == pytest.approx([1.6 * (step + 1) / len(warming) for step in range(len(warming))])
 
 
 @given(st.integers(1, 40), st.floats(0, 0.9), st.integers(10, 200), st.sampled_from(["cosine", "linear", "exponential"]))
-def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, pictures, schedule):
+def test_the_rate_rises_to_its_peak_and_falls_from_there(epochs, warm, images, schedule):
     made = recipe(epochs=epochs, warmup_epochs=warm * epochs, schedule=schedule)
-    rates = [made.rate(step, pictures) for step in range(made.total_steps(pictures))]
-    peak = math.ceil(warm * epochs * made.steps_per_epoch(pictures))
+    rates = [made.rate(step, images) for step in range(made.total_steps(images))]
+    peak = math.ceil(warm * epochs * made.steps_per_epoch(images))
     assert all(0 <= rate <= 1 + 1e-12 for rate in rates)
     assert rates[:peak] == sorted(rates[:peak])
     assert rates[peak:] == sorted(rates[peak:], reverse=True)
@@ -108,8 +108,8 @@ def test_impossible_settings_are_named(setting, message):
         recipe(**setting)
 
 
-def test_fewer_pictures_than_a_batch_are_an_error():
-    with pytest.raises(InputError, match="9 training pictures"):
+def test_fewer_images_than_a_batch_are_an_error():
+    with pytest.raises(InputError, match="9 training images"):
         recipe().steps_per_epoch(9)
 
 

@@ -13,8 +13,9 @@ import pytest
 import torch
 from fake_hub import FakeHub
 
-from zoo import checkpoints, files, weights
-from zoo import hub as hub_files
+from zoo._registry import hub as hub_files
+from zoo._registry import weights
+from zoo._storage import checkpoints, files
 from zoo.cards import Card, Training
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooWarning
 
@@ -114,7 +115,7 @@ class TestFinding:
             hub_files.fetch("m", "owner/name", ("model.safetensors",))
 
     def test_a_web_address(self, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("zoo.hub.answers", lambda endpoint: False)
+        monkeypatch.setattr("zoo._registry.hub.answers", lambda endpoint: False)
         with pytest.raises(
             MissingWeights, match=r"m: w\.pth is not in the cache .*checkpoints and example\.org does not answer"
         ):

@@ -9,9 +9,9 @@ import typer
 from zoo.app.printing import JsonOption, cell, note, print_json
 
 if TYPE_CHECKING:
+    from zoo._registry.trained import Record
     from zoo.cards import Card, Reference
     from zoo.sources.base import Availability
-    from zoo.trained import Record
 
 PANEL = "Find models"
 HERE = ("shipped", "here")  # weights that are on this machine
@@ -38,7 +38,7 @@ def list_models(
 
     [dim]zoo list -f objective=cosine -f accuracy=74..78[/dim]
     """
-    from zoo import registry
+    from zoo._registry import registry
 
     names = registry.list(pattern, **dict(_condition(text) for text in field or ()))
     known = registry.known_models()
@@ -65,7 +65,8 @@ def show_model(
 
     [dim]zoo show timm:convnext_tiny --json[/dim]
     """
-    from zoo import cards, registry, trained
+    from zoo import cards
+    from zoo._registry import registry, trained
 
     found = registry.card(name)
     state = registry.available(found)
@@ -144,7 +145,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _card_fields(card: "Card") -> dict[str, Any]:
-    from zoo import typed
+    from zoo._storage import typed
 
     fields = typed.plain(card)
     return {**fields, "accuracy": card.accuracy, "path": card.path}
@@ -166,7 +167,7 @@ def _print_summary(card: "Card", state: "Availability", record: "Record | None")
 
 
 def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
-    from zoo import typed
+    from zoo._storage import typed
 
     return None if record is None else {key: value for key, value in typed.plain(record).items() if key != "card"}
 

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import zoo
-from zoo import datasets, registry, training
+from zoo import datasets, training
+from zoo._registry import registry
+from zoo._registry.names import parse_recipe
+from zoo._registry.registry import availability
+from zoo._running.runner import resolve
 from zoo.app.printing import note
 from zoo.app.report.building import build
 from zoo.app.report.document import Document
 from zoo.app.report.gathering import feature_material
 from zoo.app.report.material import Material
 from zoo.errors import InputError
-from zoo.names import parse_recipe
 from zoo.objectives.names import OBJECTIVES
-from zoo.registry import availability
-from zoo.runner import resolve
 
 SEEDS = (0, 1)
 OTHERS = ("resnet20-softmax", "all-cnn-c-softmax", "mobilenetv3_small_050-softmax")
@@ -45,7 +46,7 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
         else:
             features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
-        document = build(Material(runs, pictures=datasets.load(spec), features=features))
+        document = build(Material(runs, images=datasets.load(spec), features=features))
         for finding in document.findings:
             note(f"  {finding.number} {finding.sentence}")
     note(f"done in {time.monotonic() - began:.0f} s")
@@ -64,12 +65,12 @@ def _expand(model: str) -> list[str]:
 
 
 def _make(names: Sequence[str], spec: str) -> list[str]:
-    """What the models are called, those that have a recipe once they are trained on the pictures `spec` is the test of."""
-    pictures = datasets.training_split(spec)
+    """What the models are called, those that have a recipe once they are trained on the images `spec` is the test of."""
+    images = datasets.training_split(spec)
     made, missing = [], []
     for name in names:
         try:
-            planned = training.plan(name, pictures).name if pictures else registry.resolve(name)
+            planned = training.plan(name, images).name if images else registry.resolve(name)
         except InputError:  # no recipe: downloaded, saved under a name of its own, or an ensemble
             planned = registry.resolve(name)
         made.append(planned)
@@ -78,7 +79,7 @@ def _make(names: Sequence[str], spec: str) -> list[str]:
     began = time.monotonic()
     for number, new in enumerate(training.train_each(missing, training.default_jobs(len(missing))), 1):
         accuracy, passed = new.results.get("test_accuracy", math.nan), time.monotonic() - began
-        note(f"  {number:2d} of {len(missing)}  {new.name}: {accuracy:.1%} of the test pictures  ({passed:.0f} s)")
+        note(f"  {number:2d} of {len(missing)}  {new.name}: {accuracy:.1%} of the test images  ({passed:.0f} s)")
     return made
 
 

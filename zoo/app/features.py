@@ -17,7 +17,7 @@ TERMINAL = 80  # columns
 DataOption = Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")]
 RandomOption = Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")]
 LayerOption = Annotated[list[str] | None, typer.Option("--layer", help="Only this layer; may be given several times.")]
-BatchOption = Annotated[int | None, typer.Option(help="Pictures in one batch; as many as memory allows by default.")]
+BatchOption = Annotated[int | None, typer.Option(help="Images in one batch; as many as memory allows by default.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -123,7 +123,7 @@ def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, w
     import pandas as pd
 
     from diversity.separation import METRICS, class_separation
-    from zoo.runner import run
+    from zoo._running.runner import run
 
     rows: list[dict[str, Any]] = []
     for outputs in run(names, data=data, weights=weights, batch_size=batch_size or 64).values():

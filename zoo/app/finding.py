@@ -23,7 +23,7 @@ SplitOption = Annotated[
 
 def find_runs(names: Sequence[str], data: str | None) -> "Runs":
     """Outputs of the models named: stored, imported, or run here."""
-    from zoo.runner import run
+    from zoo._running.runner import run
 
     return run(names, data=data)
 

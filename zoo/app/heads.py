@@ -33,7 +33,9 @@ def head(
 
     [dim]zoo head efficientnet-lite0 --data cifar10 --side 96[/dim]
     """
-    from zoo import datasets, registry, runner
+    from zoo import datasets
+    from zoo._registry import registry
+    from zoo._running import runner
     from zoo.heads import fit_linear, save_linear
 
     if save_as is not None and len(names) > 1:
@@ -60,8 +62,8 @@ def head(
 
 def _at_side(model: "Model", side: int) -> "Model":
     """The model with images scaled to another side; its weights stay."""
+    from zoo._running.preprocessing import Pipeline
     from zoo.model import Model
-    from zoo.preprocessing import Pipeline
 
     if model.card.transform is None:
         raise InputError(f"{model.name}: its card has no transform, so its side cannot be changed")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zoo._storage.text import as_text
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.text import as_text
 
 if TYPE_CHECKING:
     from zoo.housekeeping import Kept

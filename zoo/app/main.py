@@ -28,7 +28,7 @@ Examples:
 
 zoo list 'resnet50-*' --field objective=cosine
 
-zoo run efficientnet-lite0 --data folder:pictures
+zoo run efficientnet-lite0 --data folder:images
 
 zoo compare resnet8-cosine resnet8-softmax --data digits:test
 
@@ -76,8 +76,8 @@ for group in (
 
 def main() -> None:
     """Run a command; a user's mistake ends in a short message on standard error, exit code 2, a failure in exit code 1."""
+    from zoo._storage.text import as_text
     from zoo.errors import ZooError
-    from zoo.text import as_text
 
     code: str | int | None = 0
     try:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo._storage.text import as_text, csv_bytes
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.text import as_text, csv_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def _check_out(out: Path | None) -> None:
 
 def _give(frame: "pd.DataFrame", out: Path | None, json: bool) -> None:
     """Write, or print, a table whose texts come from files."""
-    from zoo import files
+    from zoo._storage import files
 
     if out is not None:
         files.write(out, csv_bytes(frame))

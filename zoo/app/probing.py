@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from zoo.arrays import Array
+    from zoo._numbers.arrays import Array
     from zoo.outputs import Runs
 
 Kind = Literal["linear", "knn", "concat", "compress", "stack"]
@@ -108,7 +108,7 @@ class _Shown:
 
 def _sides(names: list[str], data: str | None, test: str | None, weights: bool) -> _Sides:
     from zoo import datasets, settings
-    from zoo.runner import run
+    from zoo._running.runner import run
 
     train, tested = _specs(data or settings.default_dataset(), test)
     fitted = run(names, data=train, weights=weights)

@@ -83,7 +83,7 @@ def demo(
 
 
 def _write(document: "Document", output: Path, format: Format | None) -> None:
-    from zoo import files
+    from zoo._storage import files
     from zoo.app.printing import plain
     from zoo.app.report.html import to_html
     from zoo.app.report.markdown import to_markdown

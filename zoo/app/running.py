@@ -24,12 +24,12 @@ def run(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
     random: Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")] = False,
-    batch_size: Annotated[int, typer.Option(help="Pictures in one forward pass.")] = 64,
+    batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     embeddings: Annotated[bool, typer.Option(help="Keep embeddings too.")] = True,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ...; every accelerator by default.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that decode images.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compute and store what models say about a dataset.
@@ -38,7 +38,7 @@ def run(
 
     [dim]zoo run efficientnet-lite0 'resnet50-*' --data folder:photos[/dim]
     """
-    from zoo.runner import run as run_models
+    from zoo._running.runner import run as run_models
 
     runs = run_models(
         names,
@@ -78,11 +78,11 @@ def import_(
 
     [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
     """
+    from zoo._importing.importing import import_outputs
+    from zoo._registry.names import near
     from zoo.datasets import is_own, own
     from zoo.datasets.listing import list_datasets
     from zoo.errors import InputError
-    from zoo.importing import import_outputs
-    from zoo.names import near
     from zoo.outputs import Runs
     from zoo.store import save
 

@@ -1,4 +1,4 @@
-"""Networks for recipes: small ones for small pictures, and any of timm's."""
+"""Networks for recipes: small ones for small images, and any of timm's."""
 
 from zoo.architectures.building import build as build
 from zoo.architectures.building import check as check

@@ -5,11 +5,11 @@ from typing import Any
 
 from torch import nn
 
+from zoo._registry.names import near
 from zoo.architectures import compact, tokens
 from zoo.architectures.small import AllConvolutional, CifarResNet, WideResNet
 from zoo.errors import UnknownName
 from zoo.model import Network
-from zoo.names import near
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.catalogue import pick
 from zoo.objectives.names import SMALL_ARCHITECTURES, WIDE_RESNET, small_family

@@ -1,6 +1,6 @@
-"""Networks for small pictures: CIFAR ResNets, All-CNN-C with batch normalisation, Wide ResNets.
+"""Networks for small images: CIFAR ResNets, All-CNN-C with batch normalisation, Wide ResNets.
 
-Each maps pictures [N, 3, H, W] to pooled features [N, `num_features`] and names the modules whose outputs are its blocks.
+Each maps images [N, 3, H, W] to pooled features [N, `num_features`] and names the modules whose outputs are its blocks.
 """
 
 from collections import OrderedDict

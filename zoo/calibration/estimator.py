@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.calibration.fitting import fit_temperature
 from zoo.calibration.links import to_probabilities
 from zoo.cards import Link

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from zoo import arrays
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.arrays import Array
+from zoo._numbers.columns import Column
 from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Likelihood, Point
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
 from zoo.calibration.search import HIGH, LOW, TOLERANCE, Search, minimum, plateau, vouched_for
 from zoo.cards import Link
-from zoo.columns import Column
 from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:

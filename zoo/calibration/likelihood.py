@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from zoo import arrays
+from zoo._numbers import arrays
+from zoo._numbers.columns import Column
 from zoo.cards import Link
-from zoo.columns import Column
 from zoo.errors import InputError
 
 # No temperature is looked for beyond these.

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from zoo import arrays
-from zoo.arrays import Array
+from zoo._numbers import arrays
+from zoo._numbers.arrays import Array
 from zoo.cards import Link
 from zoo.errors import InputError
 

@@ -43,7 +43,7 @@ def same_models_on(runs: "Runs", data: str) -> "Runs":
 
 
 def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
-    from zoo.runner import run
+    from zoo._running.runner import run
     from zoo.store import open_runs
     from zoo.store.layout import IMPORTED
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from zoo import arrays, files
+from zoo._numbers import arrays
+from zoo._numbers.columns import Column
+from zoo._storage import files
 from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
 from zoo.calibration.metrics import surprise
-from zoo.columns import Column
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 

@@ -1,4 +1,4 @@
-"""A dataset: pictures in a fixed order, each with an id, and what is known about their classes."""
+"""A dataset: images in a fixed order, each with an id, and what is known about their classes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,16 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from zoo import files
+from zoo._storage import files
+from zoo._storage.text import check_storable
 from zoo.errors import InputError
-from zoo.text import check_storable
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """N pictures, decoded when asked for: `dataset[i]` is a PIL image in RGB, or raises `Undecodable`.
+    """N images, decoded when asked for: `dataset[i]` is a PIL image in RGB, or raises `Undecodable`.
 
     `labels` [N] are indices into `classes`; a multi-label set has `targets` [N, K] of 0, 1 and -1 (ignored) instead, an
     unlabelled one neither. `class_subset` gives, for a set that covers part of a label set, the indices of `classes` in that
@@ -26,8 +26,8 @@ class Dataset:
     name: str
     spec: str
     ids: Sequence[str] = field(repr=False)
-    picture: Callable[[int], Image.Image] = field(repr=False)
-    fingerprint: str  # of the contents: changes when a picture, a label or the order does
+    image: Callable[[int], Image.Image] = field(repr=False)
+    fingerprint: str  # of the contents: changes when a image, a label or the order does
     classes: tuple[str, ...] = ()
     labels: np.ndarray | None = field(default=None, repr=False)
     targets: np.ndarray | None = field(default=None, repr=False)
@@ -39,7 +39,7 @@ class Dataset:
     def __post_init__(self) -> None:
         check_storable([*self.ids, *self.classes], self.spec)
         if self.labels is not None and len(self.labels) != len(self.ids):
-            raise InputError(f"{self.spec}: {len(self.labels)} labels for {len(self.ids)} pictures")
+            raise InputError(f"{self.spec}: {len(self.labels)} labels for {len(self.ids)} images")
         if self.labels is not None and len(self.labels):
             low, high = int(self.labels.min()), int(self.labels.max())
             if low < 0 or high >= len(self.classes):
@@ -50,9 +50,9 @@ class Dataset:
 
     def __getitem__(self, index: int) -> Image.Image:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"picture {index} of {len(self)}")
+            raise IndexError(f"image {index} of {len(self)}")
         index = range(len(self))[index]
-        return self.picture(index if self.rows is None else int(self.rows[index]))
+        return self.image(index if self.rows is None else int(self.rows[index]))
 
     def __iter__(self) -> Iterator[Image.Image]:
         return (self[index] for index in range(len(self)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo import files
+from zoo._storage import files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 
@@ -35,7 +35,7 @@ def load(split: str) -> Dataset:
         name="digits",
         spec=f"digits:{split}",
         ids=[str(row) for row in rows],
-        picture=functools.partial(_picture, chosen),
+        image=functools.partial(_image, chosen),
         fingerprint=files.digest(["digits", split, chosen.tobytes(), labels[rows].tobytes(), rows.tobytes()]),
         classes=tuple("0123456789"),
         labels=labels[rows],
@@ -56,7 +56,7 @@ def split_rows(pixels: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
     return {split: np.array(sorted(rows), np.int64) for split, rows in parts.items()}
 
 
-def _picture(pixels: np.ndarray, index: int) -> Image.Image:
+def _image(pixels: np.ndarray, index: int) -> Image.Image:
     return Image.fromarray(pixels[index]).convert("RGB")
 
 

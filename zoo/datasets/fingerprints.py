@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from zoo import files, settings
+from zoo import settings
+from zoo._storage import files
 from zoo.errors import ZooError
 
 REMEMBER_ABOVE = 256 * 2**20  # bytes; a fraction of a second of hashing

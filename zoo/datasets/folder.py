@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo.datasets import fingerprints, pictures
+from zoo.datasets import fingerprints, image_files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 
@@ -93,7 +93,7 @@ def load(path: Path, spec: str, name: str | None = None, classes: Sequence[str] 
         name=name or path.name,
         spec=spec,
         ids=ids,
-        picture=functools.partial(_image, path, ids),
+        image=functools.partial(_image, path, ids),
         fingerprint=fingerprints.of_files(path, ids, extra=classes),
         classes=tuple(classes if folders else ()),
         labels=labels,
@@ -130,8 +130,8 @@ def _images_below(folder: Path, root: Path) -> Iterable[str]:
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in pictures.EXTENSIONS and not path.name.startswith(".") and path.is_file()
+    return path.suffix.lower() in image_files.EXTENSIONS and not path.name.startswith(".") and path.is_file()
 
 
 def _image(root: Path, ids: list[str], index: int) -> Image.Image:
-    return pictures.read(root / ids[index])
+    return image_files.read(root / ids[index])

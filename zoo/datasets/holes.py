@@ -1,4 +1,4 @@
-"""Harder pictures of the embedded digits: those of the calibration and test splits with holes, about a pixel in six black.
+"""Harder images of the embedded digits: those of the calibration and test splits with holes, about a pixel in six black.
 
 Networks trained on whole digits get nearly all of `digits:test` right, which leaves few mistakes to compare. What is missing
 here misleads each of them differently.
@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 from PIL import Image
 
-from zoo import files
+from zoo._storage import files
 from zoo.datasets import digits
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
@@ -34,12 +34,12 @@ def load(split: str) -> Dataset:
         whole,
         name=NAME,
         spec=f"{NAME}:{split}",
-        picture=functools.partial(_picture, whole),
+        image=functools.partial(_image, whole),
         fingerprint=files.digest([NAME, whole.fingerprint, str(BLACK)]),
     )
 
 
-def _picture(whole: Dataset, index: int) -> Image.Image:
+def _image(whole: Dataset, index: int) -> Image.Image:
     pixels = np.asarray(whole[index])
     # A hash of the id rather than a random generator: no version of a library can change it.
     digest = hashlib.shake_256(f"holes {whole.ids[index]}".encode()).digest(pixels.shape[0] * pixels.shape[1])

@@ -19,7 +19,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
-    """One split of a repository of pictures; ids are row numbers."""
+    """One split of a repository of images; ids are row numbers."""
     check_reachable(repo, spec)
     import datasets
 
@@ -30,7 +30,7 @@ def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
     found = list(table.column_names)
     image_column = tables.find(found, tables.IMAGE_NAMES)
     if image_column is None:
-        raise InputError(f"{spec}: no column of pictures; expected one named image, found {', '.join(found)}")
+        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(found)}")
     label_column = tables.find(found, tables.LABEL_NAMES)
     truth = tables.Truth()
     if label_column is not None:
@@ -43,7 +43,7 @@ def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
         name=name or repo.rpartition("/")[2],
         spec=spec,
         ids=[str(row) for row in range(len(table))],
-        picture=functools.partial(_picture, table.cast_column(image_column, datasets.Image(decode=False)), image_column),
+        image=functools.partial(_image, table.cast_column(image_column, datasets.Image(decode=False)), image_column),
         fingerprint=fingerprints.of_files(root, [path.relative_to(root).as_posix() for path in stored], extra=[split]),
         classes=truth.classes,
         labels=truth.labels,
@@ -85,6 +85,6 @@ def _answers() -> bool:
     return True
 
 
-def _picture(table: Any, column: str, row: int) -> Image.Image:
+def _image(table: Any, column: str, row: int) -> Image.Image:
     value = table[row][column]
-    return tables.picture(value, row, None)
+    return tables.image(value, row, None)

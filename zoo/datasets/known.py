@@ -53,7 +53,7 @@ KNOWN = {
         parts={"corruption": CORRUPTIONS, "severity": ("1", "2", "3", "4", "5")},
     ),
     "food101": Known({"train": "train", "test": "validation"}, "ethz/food101"),
-    "birdsnap": Known(_TRAIN_TEST, source="https://thomasberg.org (the pictures have to be fetched one by one)"),
+    "birdsnap": Known(_TRAIN_TEST, source="https://thomasberg.org (the images have to be fetched one by one)"),
     "sun397": Known(_TRAIN_TEST, "tanganke/sun397"),
     "cars": Known(_TRAIN_TEST, "tanganke/stanford_cars"),
     "pets": Known(_TRAIN_TEST, "timm/oxford-iiit-pet", metric="mean-per-class"),

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from zoo import settings
+from zoo._registry.names import near
+from zoo._storage.text import check_storable
 from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
-from zoo.names import near
-from zoo.text import check_storable
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
 EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
@@ -143,7 +143,7 @@ def calibration_split(spec: str) -> str | None:
 
 
 def training_split(spec: str) -> str | None:
-    """The pictures that models of a spec's classes learn from, where the dataset has any.
+    """The images that models of a spec's classes learn from, where the dataset has any.
 
     >>> training_split("cifar10:test"), training_split("digits-holes"), training_split("folder:x")
     ('cifar10:train', 'digits:train', None)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo import files, settings, tensorfile
+from zoo import settings
+from zoo._storage import files, tensorfile
 from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
 
@@ -50,7 +51,7 @@ def find(spec: str, home: Path | None = None) -> Dataset | None:
         name=spec,
         spec=spec,
         ids=[text[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)],
-        picture=functools.partial(_no_image, spec),
+        image=functools.partial(_no_image, spec),
         fingerprint=files.sha256(path),
         classes=tuple(note["classes"]),
         labels=tensors.get("labels"),

@@ -1,4 +1,4 @@
-"""Pictures in parquet files, in the Hugging Face layout (`image: {bytes, path}`, `label`) or one near it."""
+"""Images in parquet files, in the Hugging Face layout (`image: {bytes, path}`, `label`) or one near it."""
 
 import functools
 import glob
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from zoo._storage.foreign_files import check_unpacked, reading
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
-from zoo.foreign_files import check_unpacked, reading
 
-IN_MEMORY = 2**29  # bytes of pictures; of larger files only a few row groups are kept
+IN_MEMORY = 2**29  # bytes of images; of larger files only a few row groups are kept
 
 
 def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
@@ -24,7 +24,7 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     found = list(opened[0].schema_arrow.names)
     image_column = tables.find(found, tables.IMAGE_NAMES)
     if image_column is None:
-        raise InputError(f"{spec}: no column of pictures; expected one named image, found {', '.join(found)}")
+        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(found)}")
     label_column = tables.find(found, tables.LABEL_NAMES)
     truth = tables.Truth()
     if label_column is not None:
@@ -39,7 +39,7 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
         name=name or paths[0].stem,
         spec=spec,
         ids=[str(row) for row in range(rows)],
-        picture=_Rows(paths, image_column),
+        image=_Rows(paths, image_column),
         fingerprint=fingerprints.of_files(folder, [path.relative_to(folder).as_posix() for path in paths]),
         classes=truth.classes,
         labels=truth.labels,
@@ -59,7 +59,7 @@ def expand(path: Path, spec: str) -> list[Path]:
 
 
 class _Rows:
-    """Pictures by row number. Opened anew in each process, since an open parquet file cannot cross into another one."""
+    """Images by row number. Opened anew in each process, since an open parquet file cannot cross into another one."""
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         self.paths, self.column = list(paths), column
@@ -75,7 +75,7 @@ class _Rows:
         start = int(self._ends[group - 1]) if group else 0
         with reading(self.paths[self._groups[group][0]], "parquet file"):
             value = self._group(group)[row - start].as_py()
-        return tables.picture(value, row, self.paths[0].parent)
+        return tables.image(value, row, self.paths[0].parent)
 
     @functools.cached_property
     def _files(self) -> list[Any]:
@@ -96,7 +96,7 @@ class _Rows:
 
     @functools.cached_property
     def _group(self) -> Any:
-        """Row groups as columns: all kept when the pictures fit in memory, else the last few that were read."""
+        """Row groups as columns: all kept when the images fit in memory, else the last few that were read."""
         size = sum(file.metadata.row_group(g).total_byte_size for file in self._files for g in range(file.num_row_groups))
         return functools.lru_cache(maxsize=None if size <= IN_MEMORY else 4)(self._read_group)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo.datasets import fingerprints, pictures
+from zoo.datasets import fingerprints, image_files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 
@@ -56,12 +56,12 @@ def _dataset(name: str, spec: str, root: Path, ids: list[str], classes: tuple[st
         name=name,
         spec=spec,
         ids=ids,
-        picture=functools.partial(_picture, root, ids),
+        image=functools.partial(_image, root, ids),
         fingerprint=fingerprints.of_files(root, ids, extra=[*classes, targets.tobytes().hex()]),
         classes=classes,
         targets=targets,
     )
 
 
-def _picture(root: Path, ids: list[str], index: int) -> Image.Image:
-    return pictures.read(root / ids[index])
+def _image(root: Path, ids: list[str], index: int) -> Image.Image:
+    return image_files.read(root / ids[index])

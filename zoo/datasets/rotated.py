@@ -1,4 +1,4 @@
-"""A second task on the embedded digits: which way up is the picture?
+"""A second task on the embedded digits: which way up is the image?
 
 The digits of the train and test splits, each turned by 0, 90, 180 or 270 degrees, fixed by its id. A network that has
 learnt nothing but the ten classes has little use for the way up, so this asks what else is left in its features.
@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from zoo import files
+from zoo._storage import files
 from zoo.datasets import digits
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
@@ -34,7 +34,7 @@ def load(split: str) -> Dataset:
         name=NAME,
         spec=f"{NAME}:{split}",
         ids=[f"{row_id}-{90 * turn}" for row_id, turn in zip(upright.ids, turns, strict=True)],
-        picture=functools.partial(_picture, upright, turns),
+        image=functools.partial(_image, upright, turns),
         fingerprint=files.digest([NAME, upright.fingerprint, turns.tobytes()]),
         classes=("0°", "90°", "180°", "270°"),
         labels=turns,
@@ -42,6 +42,6 @@ def load(split: str) -> Dataset:
     )
 
 
-def _picture(upright: Dataset, turns: np.ndarray, index: int) -> Image.Image:
+def _image(upright: Dataset, turns: np.ndarray, index: int) -> Image.Image:
     turn = _TURNS[turns[index]]
     return upright[index] if turn is None else upright[index].transpose(turn)

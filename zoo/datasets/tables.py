@@ -1,6 +1,6 @@
-"""From the columns of a table (a parquet file, a dataset of the hub) to pictures, labels and class names.
+"""From the columns of a table (a parquet file, a dataset of the hub) to images, labels and class names.
 
-Tables in the Hugging Face layout say themselves which column is a picture and how the classes are called. Others are read by
+Tables in the Hugging Face layout say themselves which column is a image and how the classes are called. Others are read by
 what their columns hold: whole numbers are class indices, texts class names, lists the several classes of one example.
 """
 
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo import limits
-from zoo.datasets import pictures
+from zoo._storage import limits
+from zoo.datasets import image_files
 from zoo.datasets.folder import class_order
 from zoo.errors import InputError
 
-IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "picture")
+IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "cls", "target", "wnid")
 
 
@@ -35,27 +35,27 @@ def find(columns: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((name for name in usual if name in columns), None)
 
 
-def picture(value: Any, row: int, folder: Path | None) -> Image.Image:
-    """The picture in a cell: bytes, a path inside `folder`, or the hub's `{bytes, path}`."""
+def image(value: Any, row: int, folder: Path | None) -> Image.Image:
+    """The image in a cell: bytes, a path inside `folder`, or the hub's `{bytes, path}`."""
     if isinstance(value, dict):
         data = value.get("bytes")
         value = data if data is not None else value.get("path")
     if isinstance(value, str):
-        return pictures.read(_inside(folder, value, row))
+        return image_files.read(_inside(folder, value, row))
     if not isinstance(value, bytes):
-        raise pictures.Undecodable(f"row {row}: no picture in it")
-    return pictures.decode(value, f"row {row}")
+        raise image_files.Undecodable(f"row {row}: no image in it")
+    return image_files.decode(value, f"row {row}")
 
 
 def _inside(folder: Path | None, value: str, row: int) -> Path:
     """The file a row names: beside its table, or, of a table that `datasets` prepared, where that library put it."""
     if "\0" in value:
-        raise pictures.Undecodable(f"row {row}: its image {value!r} is not a file")
+        raise image_files.Undecodable(f"row {row}: its image {value!r} is not a file")
     path = Path(value) if folder is None else folder / value
     if folder is not None and (Path(value).is_absolute() or not path.resolve().is_relative_to(folder.resolve())):
-        raise pictures.Undecodable(f"row {row}: its image {value!r} lies outside of {folder}; expected a path inside")
+        raise image_files.Undecodable(f"row {row}: its image {value!r} lies outside of {folder}; expected a path inside")
     if not path.is_file():
-        raise pictures.Undecodable(f"row {row}: its image {value!r} is not a file")
+        raise image_files.Undecodable(f"row {row}: its image {value!r} is not a file")
     return path
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from zoo import files
+from zoo._storage import files
 from zoo.datasets.dataset import Dataset
 
 
@@ -20,13 +20,13 @@ def first_half(dataset: Dataset, name: str, spec: str) -> Dataset:
 
 def grey(dataset: Dataset, name: str, spec: str) -> Dataset:
     """The same images in shades of grey, still of three channels."""
-    picture = functools.partial(_grey, dataset.picture)
+    image = functools.partial(_grey, dataset.image)
     fingerprint = files.digest([name, dataset.fingerprint])
-    return dataclasses.replace(dataset, name=name, spec=spec, picture=picture, fingerprint=fingerprint)
+    return dataclasses.replace(dataset, name=name, spec=spec, image=image, fingerprint=fingerprint)
 
 
-def _grey(picture: Callable[[int], Image.Image], index: int) -> Image.Image:
-    return picture(index).convert("L").convert("RGB")
+def _grey(image: Callable[[int], Image.Image], index: int) -> Image.Image:
+    return image(index).convert("L").convert("RGB")
 
 
 VIEWS: dict[str, Callable[[Dataset, str, str], Dataset]] = {"cifar10-half": first_half, "cifar10-grey": grey}

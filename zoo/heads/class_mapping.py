@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoo import files, labels
+from zoo import labels
+from zoo._storage import files
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.model import Model, Network
@@ -57,9 +58,9 @@ def map_classes(
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
     >>> parity = map_classes(model, {"even": list("02468"), "odd": list("13579")})
-    >>> picture = torch.zeros(3, 8, 8, dtype=torch.uint8)
-    >>> sums = model.predict(picture).softmax(1).reshape(5, 2).sum(0)
-    >>> parity.classes, bool(torch.allclose(parity.predict(picture).softmax(1), sums))
+    >>> image = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    >>> sums = model.predict(image).softmax(1).reshape(5, 2).sum(0)
+    >>> parity.classes, bool(torch.allclose(parity.predict(image).softmax(1), sums))
     (('even', 'odd'), True)
     """
     if model.head is None:

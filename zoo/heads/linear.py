@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo import arrays, card_index, cards, files, settings, tensorfile
+from zoo import cards, settings
+from zoo._numbers import arrays
+from zoo._registry import card_index
+from zoo._registry.names import check_own
+from zoo._running.preprocessing import Pipeline
+from zoo._storage import files, tensorfile
 from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.model import Model, Network
-from zoo.names import check_own
-from zoo.preprocessing import Pipeline
 from zoo.sources.base import head_file
 
 
@@ -30,10 +33,10 @@ def fit_linear(
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
-    >>> pictures = np.zeros((4, 8, 8, 3), np.uint8)
-    >>> pictures[2:] = 255
-    >>> fitted = fit_linear(model, model.embed(pictures), [0, 0, 1, 1], ["black", "white"])
-    >>> fitted.name, [fitted.classes[k] for k in fitted.predict(pictures).argmax(1)]
+    >>> images = np.zeros((4, 8, 8, 3), np.uint8)
+    >>> images[2:] = 255
+    >>> fitted = fit_linear(model, model.embed(images), [0, 0, 1, 1], ["black", "white"])
+    >>> fitted.name, [fitted.classes[k] for k in fitted.predict(images).argmax(1)]
     ('resnet8-cosine.digits+linear', ['black', 'black', 'white', 'white'])
     """
     x = arrays.tensor(embeddings, "embeddings").cpu().double()
@@ -115,7 +118,7 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
     path = head_file(card)
     if not path.exists():
         raise MissingWeights(
-            f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled pictures "
+            f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled images "
             "with zoo.heads.fit_linear, then keep it with zoo.heads.save_linear"
         )
     tensors, note = tensorfile.read_sealed(path)

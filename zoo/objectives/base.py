@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.nn import functional
 
-from zoo import arrays
+from zoo._numbers import arrays
 from zoo.cards import Link
 from zoo.errors import InputError
 

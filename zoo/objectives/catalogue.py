@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
+from zoo._registry.names import check_safe, near
 from zoo.cards import Link
 from zoo.errors import InputError, UnknownName
-from zoo.names import check_safe, near
 from zoo.objectives import frameworks, names, nine
 from zoo.objectives.base import Objective
 

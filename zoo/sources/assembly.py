@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from zoo import labels
+from zoo._running.preprocessing import Pipeline
 from zoo.cards import Card
 from zoo.errors import InputError, ZooError
 from zoo.heads import class_mapping, linear, zero_shot
 from zoo.model import Model, Network
-from zoo.preprocessing import Pipeline
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Request:
             yield
 
     def example(self) -> torch.Tensor:
-        """One picture of noise, for the few networks that are known only by looking."""
+        """One image of noise, for the few networks that are known only by looking."""
         if self.card.transform is None:
             raise ZooError(f"{self.card.name}: its card has no transform, so its input is not known")
         size = (1, *self.card.transform.size)
@@ -85,7 +85,7 @@ def assemble(
         network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     check_width(card.name, network.head, classes)
     if card.transform is None:
-        raise ZooError(f"{card.name}: its card has no transform, so no picture can be given to it")
+        raise ZooError(f"{card.name}: its card has no transform, so no image can be given to it")
     network.eval().requires_grad_(False).to(request.device)
     return Model(card, network, Pipeline(card.transform), classes, weights_hash)
 

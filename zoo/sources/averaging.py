@@ -9,16 +9,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo import files, labels
+from zoo import labels
+from zoo._running.preprocessing import Packed, Preprocessing
+from zoo._storage import files
 from zoo.calibration import to_probabilities
 from zoo.cards import Card, EnsembleMember
 from zoo.errors import InputError
 from zoo.model import Model, Network
-from zoo.preprocessing import Packed, Preprocessing
 
 
 class EnsembleBody(nn.Module):
-    """[N, D_1 + ... + D_M]: each member's embedding of its own version of the picture."""
+    """[N, D_1 + ... + D_M]: each member's embedding of its own version of the image."""
 
     def __init__(self, bodies: Sequence[nn.Module], inputs: Packed | None) -> None:
         super().__init__()

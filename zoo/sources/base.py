@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from zoo import hub, settings
+from zoo import settings
+from zoo._registry import hub
 from zoo.cards import Card
 from zoo.errors import UnknownName
 

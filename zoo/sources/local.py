@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import cards, files, weights
+from zoo import cards
+from zoo._registry import weights
+from zoo._storage import files
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.objectives.names import small_family
@@ -55,7 +57,7 @@ class Local(Source):
 
     def load(self, request: "Request") -> "Model":
         """The model of a local checkpoint."""
-        from zoo import checkpoints
+        from zoo._storage import checkpoints
         from zoo.architectures import build
         from zoo.sources.assembly import assemble, card_classes, fit
 
@@ -80,7 +82,7 @@ SOURCE = Local()
 
 def _usual_transform(card: Card) -> cards.Transform:
     """The transform of the recipe for a card's architecture and data, where it names none."""
-    from zoo.names import canonical_dataset
+    from zoo._registry.names import canonical_dataset
     from zoo.training.published import recipe
 
     return recipe(card.architecture, card.objective, canonical_dataset(card.dataset)).transform

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import hub, weights
+from zoo._registry import hub, weights
+from zoo._registry.names import near
 from zoo.cards import Card, Training, Transform
 from zoo.errors import InputError, UnknownName
-from zoo.names import near
 from zoo.sources import tags
 from zoo.sources.base import FromHub
 
@@ -95,7 +95,7 @@ def transform(vision: dict[str, Any], weights: dict[str, Any], name: str) -> Tra
     side = vision.get("image_size", CLIPVisionCfg.image_size)
     height, width = (side, side) if isinstance(side, int) else side
     if data["resize_mode"] not in ("shortest", "squash"):
-        raise InputError(f"{name}: open_clip resizes its pictures by {data['resize_mode']!r}, which no card can express")
+        raise InputError(f"{name}: open_clip resizes its images by {data['resize_mode']!r}, which no card can express")
     cover = data["resize_mode"] == "shortest"
     return Transform(
         size=(3, height, width),

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import weights
+from zoo._registry import weights
 from zoo.cards import Card
 from zoo.errors import InputError, MissingWeights
 from zoo.sources.base import Availability, Source
@@ -36,7 +36,7 @@ class Packaged(Source):
         """The model of a card whose `id` is the package and whose architecture is timm's."""
         import timm
 
-        from zoo import checkpoints
+        from zoo._storage import checkpoints
         from zoo.sources.assembly import assemble, fit
         from zoo.sources.timm import network
 

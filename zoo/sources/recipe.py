@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo import card_index, files, recipes, settings, trained, typed
+from zoo import settings
+from zoo._registry import card_index, recipes, trained
+from zoo._registry.names import parse_recipe
+from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, MissingWeights
-from zoo.names import parse_recipe
 from zoo.sources.base import Availability, Source
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def _shipped(card: Card) -> Path:
 
 
 def _in_the_box(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
-    from zoo import checkpoints
+    from zoo._storage import checkpoints
 
     found = files.sha256(path)
     if found != card.sha256:
@@ -78,7 +80,7 @@ def _in_the_box(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
 
 
 def _trained_here(card: Card) -> "tuple[dict[str, Tensor], str]":
-    from zoo import checkpoints
+    from zoo._storage import checkpoints
     from zoo.training.recipes import differences
 
     record, tensors, digest = trained.read(trained.path(card.name))

@@ -82,7 +82,7 @@ _FIRST_OF_TWO = {"bat", "dm", "eca", "ese", "gc", "inception", "lambda", "nf", "
 
 
 def family(architecture: str) -> str:
-    """The architecture family: the name without depth, width, patch, window and picture size.
+    """The architecture family: the name without depth, width, patch, window and image size.
 
     >>> [family(name) for name in ("resnet50", "wide_resnet50_2", "vit_base_patch16_224", "ese_vovnet19b_dw", "eva02_base")]
     ['resnet', 'resnet', 'vit', 'ese_vovnet', 'eva02']

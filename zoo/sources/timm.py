@@ -4,10 +4,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import hub, weights
+from zoo._registry import hub, weights
+from zoo._registry.names import near
 from zoo.cards import Card, Training, Transform
 from zoo.errors import InputError, MissingWeights, UnknownName
-from zoo.names import near
 from zoo.sources import tags
 from zoo.sources.base import FromHub
 
@@ -71,7 +71,7 @@ SOURCE = Timm()
 
 
 def transform(config: Any) -> Transform:
-    """timm's evaluation transform: the picture is scaled so that the crop is `crop_pct` of it."""
+    """timm's evaluation transform: the image is scaled so that the crop is `crop_pct` of it."""
     from timm.data import resolve_data_config
 
     data = resolve_data_config(pretrained_cfg=config.to_dict())
@@ -170,7 +170,7 @@ def _with_weights(card: Card, name: str, path: Path) -> Any:
     """
     import timm
 
-    from zoo import checkpoints
+    from zoo._storage import checkpoints
 
     if path.suffix == ".npz":  # arrays of the original authors, which timm's models read by themselves
         overlay: dict[str, Any] = {"file": str(path), "custom_load": True}

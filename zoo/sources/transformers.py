@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import files, hub, weights
+from zoo._registry import hub, weights
+from zoo._registry.names import near
+from zoo._storage import files
 from zoo.cards import Card, Training, Transform
 from zoo.errors import InputError, UnknownName
-from zoo.names import near
 from zoo.sources.base import FromHub
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Transformers(FromHub):
         model.eval().requires_grad_(False)
         if hasattr(model, "get_image_features"):
             loaded = assemble(request, _encoder(model), digest, text=lambda: _text(model, request))
-            for side in ("text_model", "text_projection"):  # the head is made; the body needs the picture's side alone
+            for side in ("text_model", "text_projection"):  # the head is made; the body needs the image's side alone
                 setattr(model, side, None)
             return loaded
         if card.head in ("trained", "fine-tuned", "class-mapping"):
@@ -109,7 +110,7 @@ def transform(processor: Any, name: str) -> Transform:
     """What an image processor does, as one resize, one centre crop and one affine map of each channel."""
     size, crop = processor.size, processor.crop_size if getattr(processor, "do_center_crop", False) else None
     shortest = size.get("shortest_edge")
-    share = getattr(processor, "crop_pct", None)  # ConvNeXt's: below 384 pixels the crop is this share of the picture
+    share = getattr(processor, "crop_pct", None)  # ConvNeXt's: below 384 pixels the crop is this share of the image
     resize: tuple[int, ...]
     if shortest and share:
         resize = (int(shortest / share),) if shortest < 384 else (shortest, shortest)
@@ -120,7 +121,7 @@ def transform(processor: Any, name: str) -> Transform:
         resize = size["height"], size["width"]
         height, width = (crop["height"], crop["width"]) if crop else resize
     else:
-        raise InputError(f"{name}: its image processor has no fixed picture size ({size}), which no card can express")
+        raise InputError(f"{name}: its image processor has no fixed image size ({size}), which no card can express")
     mean, std = _normalisation(processor)
     return Transform((3, height, width), resize, _RESAMPLE[int(processor.resample)], mean, std)
 

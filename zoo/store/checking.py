@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zoo import cards, files, tensorfile
-from zoo import home as home_layout
+from zoo import cards
+from zoo._storage import files, tensorfile
+from zoo._storage import home as home_layout
 from zoo.errors import CorruptFile, InputError, ZooError
 from zoo.store import layout, shards
 from zoo.store.folder import RunFolder, read_fits

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from zoo import settings
-from zoo.alignment import fitting
+from zoo._numbers.alignment import fitting
+from zoo._registry.names import full, near
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
-from zoo.names import full, near
 from zoo.outputs import Outputs, Runs
 from zoo.store import layout
 from zoo.store.folder import RunFolder

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from zoo import files
-from zoo.columns import Column
+from zoo._numbers.columns import Column
+from zoo._storage import files
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.outputs import Outputs
 from zoo.store import layout, shards

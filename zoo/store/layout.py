@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import cards, files
-from zoo import home as home_layout
+from zoo import cards
+from zoo._storage import files
+from zoo._storage import home as home_layout
 from zoo.cards import Card, Link
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Kind

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo import arrays, datasets, files
-from zoo.columns import Column
+from zoo import datasets
+from zoo._numbers import arrays
+from zoo._numbers.columns import Column
+from zoo._storage import files
 from zoo.datasets import own
 from zoo.errors import InputError
 from zoo.outputs import Outputs

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo import files, tensorfile
+from zoo._storage import files, tensorfile
 from zoo.errors import CorruptFile
 from zoo.store.layout import SCHEMA, Identity, shard_name
 

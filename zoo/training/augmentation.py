@@ -1,7 +1,7 @@
-"""From a picture to a training example: what is done to each picture alone, and what to a batch at once.
+"""From a image to a training example: what is done to each image alone, and what to a batch at once.
 
-Crops and AutoAugment work on one picture in its own size, in loader workers. Shifts, flips and mixing work on whole
-batches where the network is. Without crops or AutoAugment a picture is the same in every epoch and can stay in memory.
+Crops and AutoAugment work on one image in its own size, in loader workers. Shifts, flips and mixing work on whole
+batches where the network is. Without crops or AutoAugment a image is the same in every epoch and can stay in memory.
 """
 
 import functools
@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.preprocessing import Pipeline
+from zoo._running.preprocessing import Pipeline
 from zoo.training.randomness import For, generator, seed_of
 from zoo.training.recipes import Recipe
 
@@ -22,32 +22,32 @@ ASPECT = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True)
-class PictureAugmentation:
-    """A picture as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
+class ImageAugmentation:
+    """A image as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
 
     recipe: Recipe
 
     @property
     def fixed(self) -> bool:
-        """Whether a picture is the same in every epoch."""
+        """Whether a image is the same in every epoch."""
         return not (self.recipe.crop or self.recipe.auto_augment)
 
-    def __call__(self, picture: Image.Image, epoch: int, number: int) -> Tensor:
+    def __call__(self, image: Image.Image, epoch: int, number: int) -> Tensor:
         if self.fixed:
-            return Pipeline(self.recipe.transform).pixels(picture)
+            return Pipeline(self.recipe.transform).pixels(image)
         from torchvision.transforms import InterpolationMode, RandomResizedCrop
         from torchvision.transforms.functional import pil_to_tensor
 
         # torchvision draws from torch's global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(self.recipe.seed, For.PICTURE, epoch, number))
+            torch.default_generator.manual_seed(seed_of(self.recipe.seed, For.IMAGE, epoch, number))
             if self.recipe.crop:
                 way = InterpolationMode(self.recipe.transform.interpolation)
                 crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
-                picture = crop(picture.convert("RGB"))
+                image = crop(image.convert("RGB"))
             if self.recipe.auto_augment:
-                picture = _auto_augment(self.recipe.auto_augment)(picture)
-        return pil_to_tensor(picture) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(picture)
+                image = _auto_augment(self.recipe.auto_augment)(image)
+        return pil_to_tensor(image) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(image)
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def _auto_augment(policy: str) -> Callable[[Image.Image], Image.Image]:
 
 
 def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Tensor:
-    """Move and mirror pictures [N, C, H, W] at random; they are `rows` of the step's batch over all processes."""
+    """Move and mirror images [N, C, H, W] at random; they are `rows` of the step's batch over all processes."""
     draws = generator(recipe.seed, For.BATCH, step)
     offsets = torch.randint(0, 2 * recipe.shift + 1, (recipe.batch_size, 2), generator=draws)[rows].to(pixels.device)
     mirrored = (torch.rand(recipe.batch_size, generator=draws) < 0.5)[rows].to(pixels.device)
@@ -71,18 +71,18 @@ def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Te
 
 
 def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
-    """The part of each picture that begins at its own offset [N, 2], all in one gather."""
+    """The part of each image that begins at its own offset [N, 2], all in one gather."""
     rows = offsets[:, :1] + torch.arange(height, device=pixels.device)
     columns = offsets[:, 1:] + torch.arange(width, device=pixels.device)
-    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in a picture's rows one after another
+    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in a image's rows one after another
     window = pixels.flatten(2).gather(2, place[:, None].expand(-1, pixels.shape[1], -1))
     return window.unflatten(2, (height, width))
 
 
 def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
-    """Mixup: each picture and its targets blended with those of the picture opposite in the batch.
+    """Mixup: each image and its targets blended with those of the image opposite in the batch.
 
-    The batch's order is random, so the opposite picture is a random one. All processes draw the same weight.
+    The batch's order is random, so the opposite image is a random one. All processes draw the same weight.
     """
     if not recipe.mixup:
         return images, targets

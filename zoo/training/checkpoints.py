@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo import files, tensorfile
+from zoo._storage import files, tensorfile
 from zoo.errors import CorruptFile, InputError, ZooWarning
 from zoo.training.recipes import differences
 

@@ -2,11 +2,12 @@
 
 import dataclasses
 
-from zoo import labels, recipes
+from zoo import labels
+from zoo._registry import recipes
+from zoo._registry.trained import Record
 from zoo.cards import Card
 from zoo.datasets import Dataset
 from zoo.errors import UnknownName
-from zoo.trained import Record
 from zoo.training.fitting import Fit
 from zoo.training.planning import Plan
 

@@ -1,4 +1,4 @@
-"""The training loop: a network, pictures and a recipe in; the trained network and its history out."""
+"""The training loop: a network, images and a recipe in; the trained network and its history out."""
 
 import contextlib
 import dataclasses
@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo import files
+from zoo._running.preprocessing import Pipeline
+from zoo._running.progress import Bar
+from zoo._storage import files
 from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError
 from zoo.model import Network
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.frameworks import Distilled
-from zoo.preprocessing import Pipeline
-from zoo.progress import Bar
 from zoo.training import checkpoints, loading, optimisation, pretext
-from zoo.training.augmentation import PictureAugmentation, mix, shift_and_flip
+from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip
 from zoo.training.checkpoints import Checkpoint
 from zoo.training.evaluation import evaluate
 from zoo.training.measures import Tally
@@ -63,7 +63,7 @@ def fit(
     checkpoint_every: float = 30.0,
     workers: int | None = None,
 ) -> Fit:
-    """Train `network` in place on labelled pictures; it ends with the weights of the last epoch, or of the best one.
+    """Train `network` in place on labelled images; it ends with the weights of the last epoch, or of the best one.
 
     The best epoch is the one most accurate on the recipe's holdout; without a holdout it is the last. The network's head
     must be an `ObjectiveHead`, which says what is minimised; after a pretext task (`simclr`) it is fitted anew. With a
@@ -137,9 +137,9 @@ class _Run:
         if soft_targets is not None:
             self.soft_targets = soft_targets[torch.from_numpy(loading.split_rows(len(train_set), recipe)[0])].float()
             self.about["soft_targets"] = files.digest([self.soft_targets.numpy().tobytes()])
-        self.pictures = loading.Pictures(learnt, PictureAugmentation(recipe), workers)
+        self.images = loading.ImageBatches(learnt, ImageAugmentation(recipe), workers)
         self.labels = torch.from_numpy(loading.labels_of(learnt))
-        self.holdout = loading.Pictures(kept_back, PictureAugmentation(recipe.plain()), workers) if kept_back else None
+        self.holdout = loading.ImageBatches(kept_back, ImageAugmentation(recipe.plain()), workers) if kept_back else None
         self.per_epoch, self.total = recipe.steps_per_epoch(len(learnt)), recipe.total_steps(len(learnt))
 
         self.network = network.to(self.processes.device)
@@ -169,7 +169,7 @@ class _Run:
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
         rows = self.processes.rows(self.recipe.batch_size)
         numbers = loading.order(len(self.labels), self.recipe, epoch)[first:last, rows]
-        for batch, pixels in zip(numbers, self.pictures.batches(epoch, list(numbers)), strict=True):
+        for batch, pixels in zip(numbers, self.images.batches(epoch, list(numbers)), strict=True):
             self._save_if_due()
             loss = self._learn(pixels.to(self.processes.device, non_blocking=True), torch.from_numpy(batch), rows)
             self.step += 1
@@ -218,7 +218,7 @@ class _Run:
         if self.holdout is not None:
             found = evaluate(self._result(), self.holdout, self.processes)
             entry |= {f"holdout_{name}": value for name, value in found.items()}
-        entry |= {"seconds": round(self.seconds, 3), "pictures_per_second": round(float(tally.seen) / self.seconds, 1)}
+        entry |= {"seconds": round(self.seconds, 3), "images_per_second": round(float(tally.seen) / self.seconds, 1)}
         self.log.append(entry)
         if self.holdout is not None and self._is_best(entry):
             self.best_epoch = epoch
@@ -285,7 +285,7 @@ class _Run:
         self.network.load_state_dict(self.best or self._result().state_dict())
         self.network.eval()
         if self.task is not None:
-            pretext.fit_head(self.network, self.pictures.plain(), self.processes)
+            pretext.fit_head(self.network, self.images.plain(), self.processes)
         self.processes.wait()
         return Fit(self.log, self.best_epoch or len(self.log), self.step, sum(line["seconds"] for line in self.log))
 

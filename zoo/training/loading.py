@@ -1,4 +1,4 @@
-"""Batches of pictures: which ones, in what order, on which process; decoded by workers or kept in memory."""
+"""Batches of images: which ones, in what order, on which process; decoded by workers or kept in memory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,21 +10,21 @@ from torch import Tensor
 
 from zoo.datasets import Dataset
 from zoo.errors import InputError
-from zoo.training.augmentation import PictureAugmentation
+from zoo.training.augmentation import ImageAugmentation
 from zoo.training.randomness import For, generator
 from zoo.training.recipes import Recipe
 
-MEMORY = 2**29  # bytes of pictures that may stay in memory
-Key = tuple[int, int]  # epoch, number of the picture
+MEMORY = 2**29  # bytes of images that may stay in memory
+Key = tuple[int, int]  # epoch, number of the image
 
 
-class Pictures:
-    """The pictures of a dataset as uint8 tensors [C, H, W], by epoch and number.
+class ImageBatches:
+    """The images of a dataset as uint8 tensors [C, H, W], by epoch and number.
 
     Those that are the same in every epoch, and few, are decoded once; the others by worker processes when they are needed.
     """
 
-    def __init__(self, dataset: Dataset, prepare: PictureAugmentation, workers: int | None = None) -> None:
+    def __init__(self, dataset: Dataset, prepare: ImageAugmentation, workers: int | None = None) -> None:
         self.dataset, self.prepare = dataset, prepare
         self.workers = max(1, min(8, (os.cpu_count() or 1) - 1)) if workers is None else workers
         size = int(np.prod(prepare.recipe.transform.size)) * len(dataset)
@@ -35,11 +35,11 @@ class Pictures:
         try:
             return self.prepare(self.dataset[number], epoch, number)
         except (InputError, OSError) as error:  # handed over whole: a loader would wrap it in its worker's traceback
-            error.args = (f"{self.dataset.spec}: picture {self.dataset.ids[number]}: {error}",)
+            error.args = (f"{self.dataset.spec}: image {self.dataset.ids[number]}: {error}",)
             return error
 
     def batches(self, epoch: int, batches: Sequence[np.ndarray]) -> Iterator[Tensor]:
-        """The pictures of each batch of numbers, uint8 [N, C, H, W]."""
+        """The images of each batch of numbers, uint8 [N, C, H, W]."""
         if self.kept is not None:
             yield from (self.kept[torch.from_numpy(numbers)] for numbers in batches)
             return
@@ -54,12 +54,12 @@ class Pictures:
         for batch in loader:
             yield _checked(batch)
 
-    def plain(self) -> "Pictures":
+    def plain(self) -> "ImageBatches":
         """The same as prediction sees them."""
         return (
             self
             if self.prepare.fixed
-            else Pictures(self.dataset, PictureAugmentation(self.prepare.recipe.plain()), self.workers)
+            else ImageBatches(self.dataset, ImageAugmentation(self.prepare.recipe.plain()), self.workers)
         )
 
     def _decode_all(self) -> Tensor:
@@ -78,7 +78,7 @@ def _checked(result: "Tensor | Exception") -> Tensor:
 
 
 def order(count: int, recipe: Recipe, epoch: int) -> np.ndarray:
-    """The epoch's order of `count` pictures, cut into batches [steps, batch_size]; the rest waits for another epoch.
+    """The epoch's order of `count` images, cut into batches [steps, batch_size]; the rest waits for another epoch.
 
     It depends on the seed and the epoch alone, so a resumed run takes up any batch of it.
     """
@@ -88,12 +88,12 @@ def order(count: int, recipe: Recipe, epoch: int) -> np.ndarray:
 
 
 def split_holdout(dataset: Dataset, recipe: Recipe) -> tuple[Dataset, Dataset | None]:
-    """The pictures to learn from and those kept back."""
+    """The images to learn from and those kept back."""
     if not recipe.holdout:
         return dataset, None
     if recipe.holdout >= len(dataset):
         raise InputError(
-            f"recipe: holdout is {recipe.holdout}, expected fewer than the {len(dataset)} pictures of {dataset.spec}"
+            f"recipe: holdout is {recipe.holdout}, expected fewer than the {len(dataset)} images of {dataset.spec}"
         )
     learnt, kept_back = split_rows(len(dataset), recipe)
     return dataset.select(learnt), dataset.select(kept_back)
@@ -110,13 +110,13 @@ def split_rows(count: int, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
 def labels_of(dataset: Dataset) -> np.ndarray:
     """The labels of a dataset, or an error that says it has none."""
     if dataset.labels is None:
-        raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class a picture")
+        raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class a image")
     return dataset.labels
 
 
 def check_classes(dataset: Dataset) -> None:
-    """An error unless there are pictures of at least two classes to tell apart."""
+    """An error unless there are images of at least two classes to tell apart."""
     present = np.unique(labels_of(dataset))
     if len(present) < 2:
-        found = f"only {dataset.classes[int(present[0])]!r}" if len(present) else "no picture at all"
-        raise InputError(f"{dataset.spec}: expected pictures of at least two classes, found {found}")
+        found = f"only {dataset.classes[int(present[0])]!r}" if len(present) else "no image at all"
+        raise InputError(f"{dataset.spec}: expected images of at least two classes, found {found}")

@@ -12,18 +12,20 @@ from typing import Any
 
 import torch
 
-from zoo import architectures, datasets, files, settings, trained, typed
+from zoo import architectures, datasets, settings
+from zoo._registry import trained
+from zoo._registry.trained import Record
+from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.model import Network
-from zoo.trained import Record
 from zoo.training import teacher
-from zoo.training.augmentation import PictureAugmentation
+from zoo.training.augmentation import ImageAugmentation
 from zoo.training.describing import describe, record
 from zoo.training.evaluation import evaluate
 from zoo.training.fitting import CHECKPOINT, fit
-from zoo.training.loading import Pictures
+from zoo.training.loading import ImageBatches
 from zoo.training.planning import Plan, plan
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_of
@@ -126,9 +128,9 @@ def _make(made: Plan, train_set: Dataset, place: Path, progress: bool, restart: 
 
 def _measure(network: Network, made: Plan, train_set: Dataset, processes: Processes) -> dict[str, float]:
     """What the finished network does on the images as prediction sees them."""
-    prepare = PictureAugmentation(made.recipe.plain())
+    prepare = ImageAugmentation(made.recipe.plain())
     step = -(-len(train_set) // MOST_MEASURED)
-    found = evaluate(network, Pictures(train_set.select(slice(None, None, step)), prepare), processes)
+    found = evaluate(network, ImageBatches(train_set.select(slice(None, None, step)), prepare), processes)
     results = {f"train_{name}": value for name, value in found.items()}
     try:
         test_set = datasets.load(made.test) if made.test else None
@@ -136,7 +138,7 @@ def _measure(network: Network, made: Plan, train_set: Dataset, processes: Proces
         warnings.warn(f"{made.name}: trained, but not tested: {error}", ZooWarning, stacklevel=2)
         test_set = None
     if test_set is not None:
-        found = evaluate(network, Pictures(test_set, prepare), processes)
+        found = evaluate(network, ImageBatches(test_set, prepare), processes)
         results |= {f"test_{name}": value for name, value in found.items()}
     return {name: round(value, 6) for name, value in results.items()}
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zoo import card_index, objectives, recipes, settings
+from zoo import objectives, settings
+from zoo._registry import card_index, recipes
+from zoo._registry.names import RecipeName, check_own, check_safe, dataset_name, near, parse_recipe
 from zoo.datasets import KNOWN
 from zoo.datasets.loading import Spec, parse
 from zoo.errors import InputError, UnknownName
-from zoo.names import RecipeName, check_own, check_safe, dataset_name, near, parse_recipe
 from zoo.objectives.names import FRAMEWORKS, SMALL_ARCHITECTURES
 from zoo.training.published import recipe as published_recipe
 from zoo.training.recipes import Recipe, setting_names

@@ -9,7 +9,7 @@ from zoo.model import Network
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.frameworks import Pretext
 from zoo.training.evaluation import outputs
-from zoo.training.loading import Pictures, labels_of
+from zoo.training.loading import ImageBatches, labels_of
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, generator, seed_of
 from zoo.training.recipes import Recipe
@@ -49,10 +49,10 @@ def task_of(head: ObjectiveHead, recipe: Recipe, processes: Processes) -> Pretex
 
 
 @torch.no_grad()
-def fit_head(network: Network, pictures: Pictures, processes: Processes) -> None:
-    """Give the network the head that reads the classes of `pictures` best off its features."""
-    features = torch.cat([embeddings for _, embeddings, _ in outputs(network, pictures, processes)])
-    weight, bias = solve(features.double().cpu().numpy(), labels_of(pictures.dataset), STRENGTH)
+def fit_head(network: Network, images: ImageBatches, processes: Processes) -> None:
+    """Give the network the head that reads the classes of `images` best off its features."""
+    features = torch.cat([embeddings for _, embeddings, _ in outputs(network, images, processes)])
+    weight, bias = solve(features.double().cpu().numpy(), labels_of(images.dataset), STRENGTH)
     head: ObjectiveHead = network.head  # type: ignore[assignment]
     head.weight.copy_(torch.from_numpy(weight))
     head.bias.copy_(torch.from_numpy(bias))

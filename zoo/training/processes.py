@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo import devices
+from zoo._running import devices
 from zoo.errors import InputError, ZooError
 from zoo.training.recipes import Recipe
 

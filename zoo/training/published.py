@@ -1,4 +1,4 @@
-"""The recipe for each dataset: the papers' for ImageNet and CIFAR, ours for the digits and for any other pictures."""
+"""The recipe for each dataset: the papers' for ImageNet and CIFAR, ours for the digits and for any other images."""
 
 from typing import Any
 
@@ -164,7 +164,7 @@ def _digits(architecture: str) -> Recipe:
 
 
 def _general(architecture: str, dataset: str) -> Recipe:
-    """A middle way for pictures nobody tuned for: 32 x 32 for small architectures, the usual size for timm's."""
+    """A middle way for images nobody tuned for: 32 x 32 for small architectures, the usual size for timm's."""
     small = small_family(architecture) is not None
     side = 32 if small else _usual_side(architecture)
     settings: dict[str, Any] = {"shift": 4} if small else {"crop": 0.1}
@@ -185,7 +185,7 @@ def _side(architecture: str, small: int) -> int:
 
 
 def _usual_side(architecture: str) -> int:
-    """The side of the pictures an architecture is usually trained on: 224, or 299 for Inception."""
+    """The side of the images an architecture is usually trained on: 224, or 299 for Inception."""
     if small_family(architecture) is not None:
         return 224
     import timm
@@ -195,7 +195,7 @@ def _usual_side(architecture: str) -> int:
 
 
 def _transform(side: int, dataset: str, crop: float = 1.0) -> Transform:
-    """Squeeze the picture to a square, or scale its short side so that the centre crop is the share `crop` of it."""
+    """Squeeze the image to a square, or scale its short side so that the centre crop is the share `crop` of it."""
     mean, std = _COLOURS.get(dataset, _IMAGENET_COLOURS)
     resize = (side, side) if crop == 1 else (round(side / crop),)
     return Transform((3, side, side), resize, "bilinear", mean, std)

@@ -1,6 +1,6 @@
 """Every random draw as a function of where it is needed, so that a resumed run needs no generator's state.
 
-A draw is keyed by the recipe's seed, by what it is for, and by the epoch, step or picture it belongs to. The same draw is
+A draw is keyed by the recipe's seed, by what it is for, and by the epoch, step or image it belongs to. The same draw is
 made whatever came before it: after a restart, in a loader worker, or when two processes share a batch.
 """
 
@@ -14,9 +14,9 @@ class For(IntEnum):
     """What a draw decides. The numbers are part of the recipe: changing one changes every result."""
 
     START = 0  # initial weights
-    HOLDOUT = 1  # which pictures are kept back
-    ORDER = 2  # of the pictures, by epoch
-    PICTURE = 3  # one picture's augmentation, by epoch and picture
+    HOLDOUT = 1  # which images are kept back
+    ORDER = 2  # of the images, by epoch
+    IMAGE = 3  # one image's augmentation, by epoch and image
     BATCH = 4  # shifts, flips and mixing, by step
     NETWORK = 5  # dropout and the like, by step and process
     PRETEXT = 6  # what answers the questions of a pretext task, and the questions by step

@@ -16,7 +16,7 @@ Precision = Literal["float32", "bfloat16", "float16"]
 class Recipe:
     """How a network is trained. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
 
-    transform: Transform  # what prediction does to a picture; training starts from the same size
+    transform: Transform  # what prediction does to a image; training starts from the same size
     epochs: int
     batch_size: int  # over all processes together
     learning_rate: float  # the highest, reached after the warm-up
@@ -33,11 +33,11 @@ class Recipe:
     ema: float = 0.0  # momentum of the running average of the weights; 0: the weights themselves
     crop: float = 0.0  # random crops of at least this share of the area, aspect 3/4..4/3; 0: none
     shift: int = 0  # random shifts of up to so many pixels; what comes in is black
-    flip: bool = False  # mirror half of the pictures
+    flip: bool = False  # mirror half of the images
     auto_augment: Literal["", "imagenet", "cifar10"] = ""  # the policy found on that dataset (Cubuk et al. 2019)
     mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: none
     teacher: str = ""  # the model, such as a saved ensemble, whose predictions the objective `distilled` learns
-    holdout: int = 0  # training pictures kept back; the epoch that is best on them is the result
+    holdout: int = 0  # training images kept back; the epoch that is best on them is the result
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
@@ -61,29 +61,29 @@ class Recipe:
         return dataclasses.replace(self, **settings)
 
     def plain(self) -> "Recipe":
-        """The recipe without random crops and AutoAugment: pictures as prediction sees them."""
+        """The recipe without random crops and AutoAugment: images as prediction sees them."""
         return self.change(crop=0.0, auto_augment="")
 
-    def total_steps(self, pictures: int) -> int:
+    def total_steps(self, images: int) -> int:
         """How many batches it takes; what does not fill a batch waits for the next epoch's order."""
-        return self.steps or self.epochs * self.steps_per_epoch(pictures)
+        return self.steps or self.epochs * self.steps_per_epoch(images)
 
-    def steps_per_epoch(self, pictures: int) -> int:
-        if pictures < self.batch_size:
+    def steps_per_epoch(self, images: int) -> int:
+        if images < self.batch_size:
             raise InputError(
-                f"recipe: batch_size is {self.batch_size}, but there are {pictures} training pictures; set a smaller one"
+                f"recipe: batch_size is {self.batch_size}, but there are {images} training images; set a smaller one"
             )
-        return pictures // self.batch_size
+        return images // self.batch_size
 
-    def rate(self, step: int, pictures: int) -> float:
+    def rate(self, step: int, images: int) -> float:
         """The learning rate of a step, counted from zero.
 
         >>> spec = Transform((3, 8, 8), (8, 8), "bilinear", (0.0,) * 3, (1.0,) * 3)
         >>> recipe = Recipe(spec, epochs=4, batch_size=10, learning_rate=1.0, weight_decay=0.0, warmup_epochs=1)
-        >>> [round(recipe.rate(step, pictures=20), 3) for step in range(8)]
+        >>> [round(recipe.rate(step, images=20), 3) for step in range(8)]
         [0.5, 1.0, 1.0, 0.933, 0.75, 0.5, 0.25, 0.067]
         """
-        per_epoch, total = self.steps_per_epoch(pictures), self.total_steps(pictures)
+        per_epoch, total = self.steps_per_epoch(images), self.total_steps(images)
         warmup = self.warmup_epochs * per_epoch
         if step < warmup:
             return self.learning_rate * min(1.0, (step + 1) / warmup)

@@ -16,7 +16,7 @@ def probabilities(name: str, train_set: Dataset, home: Path, progress: bool = Tr
     They are for the images as prediction sees them, computed once and kept as the model's outputs: shifts and flips in
     training do not change what the teacher said, and a resumed run reads the same numbers.
     """
-    from zoo.runner import run
+    from zoo._running.runner import run
 
     outputs = run(name, data=train_set, home=home, embeddings=False, progress=progress)[name]
     if outputs.classes != train_set.classes or list(outputs.ids) != list(train_set.ids):

@@ -30,7 +30,7 @@ def build(material: Material, base: str | None = None, steps: int = 10, seed: in
     findings = list(error_findings)
     numbers["models"] = models
     if scored:
-        special, pair = specialists(runs, numbers["pair"], material.pictures)
+        special, pair = specialists(runs, numbers["pair"], material.images)
         ensemble, finding, path = together(runs, base, steps, seed)
         sections[2:2] = [special, ensemble]
         findings.insert(0, finding)

@@ -1,4 +1,4 @@
-"""What a report is made of, whatever it is written as: findings, sections, figures, tables, pictures."""
+"""What a report is made of, whatever it is written as: findings, sections, figures, tables, images."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +45,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Thumbnail:
     """A thumbnail as a data URI and what the models said about it."""
 
     uri: str
@@ -60,7 +60,7 @@ class Section:
     lead: str
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    images: list[Thumbnail] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ def gather(names: Sequence[str] | None, data: str | None, transfer: str | None =
     """Outputs of the named models, run where they are not stored; without names, all that is stored for the dataset."""
     if not names:
         runs = open_runs(None, data)
-        return Material(runs, pictures=_pictures(next(iter(runs.values())).dataset))
+        return Material(runs, images=_images(next(iter(runs.values())).dataset))
     spec = datasets.canonical(data or "digits:test")
     runs = zoo.run(list(names), data=spec)
     features = None if transfer is None else feature_material(runs.names, spec, transfer)
-    return Material(runs, pictures=_pictures(spec), features=features)
+    return Material(runs, images=_images(spec), features=features)
 
 
 def imported(path: Path, kind: Kind | None, data: str | None) -> Material:
     """A user's own predictions."""
     runs = zoo.import_outputs(path, kind=kind, data=data)
-    return Material(runs, pictures=_pictures(data))
+    return Material(runs, images=_images(data))
 
 
 def feature_material(names: Sequence[str], spec: str, transfer: str, progress: bool = True) -> FeatureMaterial:
@@ -39,8 +39,8 @@ def feature_material(names: Sequence[str], spec: str, transfer: str, progress: b
     return FeatureMaterial(*runs)
 
 
-def _pictures(spec: str | None) -> datasets.Dataset | None:
-    """The dataset to show pictures of, or None where its pictures are not on this machine."""
+def _images(spec: str | None) -> datasets.Dataset | None:
+    """The dataset to show images of, or None where its images are not on this machine."""
     if spec is None:
         return None
     try:

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from zoo.app.printing import plain
-from zoo.app.report.document import Document, Figure, Picture, Section, Table, shown
+from zoo.app.report.document import Document, Figure, Section, Table, Thumbnail, shown
 
 # Inline styles and scripts only; Vega compiles its expressions, hence unsafe-eval. No address can be reached.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"
@@ -66,10 +66,10 @@ def _section(section: Section) -> str:
     figures = "".join(_figure(figure) for figure in section.figures)
     figures = f'<div class="figures">{figures}</div>' if figures else ""
     tables = "".join(_table(table) for table in section.tables)
-    pictures = "".join(_picture(picture) for picture in section.pictures)
-    pictures = f'<ul class="pictures">{pictures}</ul>' if pictures else ""
+    images = "".join(_image(image) for image in section.images)
+    images = f'<ul class="images">{images}</ul>' if images else ""
     title = f'<h2 id="{section.id}-title">{escape(section.title)}</h2>'
-    content = f"{title}{lead}{tables}{figures}{pictures}"
+    content = f"{title}{lead}{tables}{figures}{images}"
     return f'<section id="{section.id}" aria-labelledby="{section.id}-title">{content}</section>'
 
 
@@ -123,10 +123,10 @@ def _cells(row: dict[str, Any], table: Table, numeric: dict[str, bool]) -> str:
     return "".join(cells)
 
 
-def _picture(picture: Picture) -> str:
-    lines = "<br>".join(escape(line) for line in picture.lines)
-    name = escape(picture.name)
-    return f'<li><img src="{picture.uri}" alt="Example {name}" loading="lazy"><b>{name}</b><br>{lines}</li>'
+def _image(image: Thumbnail) -> str:
+    lines = "<br>".join(escape(line) for line in image.lines)
+    name = escape(image.name)
+    return f'<li><img src="{image.uri}" alt="Example {name}" loading="lazy"><b>{name}</b><br>{lines}</li>'
 
 
 def _provenance(document: Document) -> str:

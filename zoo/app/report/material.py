@@ -12,7 +12,7 @@ class Material:
 
     runs: Runs
     calibration: Runs | None = None  # outputs on other examples; without them `zoo.calibration.policy` decides
-    pictures: Dataset | None = None
+    images: Dataset | None = None
     features: "FeatureMaterial | None" = None
 
 

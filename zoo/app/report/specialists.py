@@ -1,21 +1,21 @@
-"""The section on two models side by side: who is sure of what, which classes each owns, and pictures to look at."""
+"""The section on two models side by side: who is sure of what, which classes each owns, and images to look at."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import diversity
 from diversity import charts
-from zoo.app.report.document import Figure, Picture, Section, Table
+from zoo.app.report.document import Figure, Section, Table, Thumbnail
 from zoo.app.report.thumbnails import data_uri
 from zoo.datasets import Dataset
 from zoo.labels import describe
 from zoo.outputs import Runs
 
-PICTURES = 6  # of each model's
+IMAGES = 6  # of each model's
 CLASSES = 10  # at each end of the ranking
 
 
-def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> tuple[Section, dict[str, Any]]:
+def specialists(runs: Runs, pair: tuple[str, str], images: Dataset | None) -> tuple[Section, dict[str, Any]]:
     """The two models of `pair` compared, and the comparison's numbers."""
     comparison = diversity.compare(runs[pair[0]], runs[pair[1]])
     ranked = comparison.by_class().to_dict(orient="records")
@@ -38,7 +38,7 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
         "pair",
         f"Side by side: {pair[0]} and {pair[1]}",
         "The two models that do best together. The angle θ compares their confidences on one example: to the right the "
-        "first is surer, to the left the second. A specialist is surer where it alone is right. The pictures are those that "
+        "first is surer, to the left the second. A specialist is surer where it alone is right. The images are those that "
         "only one of them gets right, and is surest of.",
         figures,
         [
@@ -49,7 +49,7 @@ def specialists(runs: Runs, pair: tuple[str, str], pictures: Dataset | None) -> 
                 frozenset({*pair, "advantage"}),
             )
         ],
-        _strip(comparison, pictures),
+        _strip(comparison, images),
     )
     return section, {"comparison": comparison.to_dict()}
 
@@ -66,17 +66,17 @@ def _class_row(row: Mapping[Any, Any], pair: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def _strip(comparison: Any, pictures: Dataset | None) -> list[Picture]:
+def _strip(comparison: Any, images: Dataset | None) -> list[Thumbnail]:
     """The examples that exactly one of the two gets right, and is surest of."""
-    if pictures is None:
+    if images is None:
         return []
-    row_of = {row_id: row for row, row_id in enumerate(pictures.ids)}
+    row_of = {row_id: row for row, row_id in enumerate(images.ids)}
     strip = []
-    for row in comparison.extremes(PICTURES).drop_duplicates("id").to_dict(orient="records"):
+    for row in comparison.extremes(IMAGES).drop_duplicates("id").to_dict(orient="records"):
         if row["id"] in row_of:
             said = [f"{name}: {describe(row[side])} ({row[f'confidence_{side}']:.0%})" for name, side in _sides(comparison)]
             truth = f"truth: {describe(row['label'])}"
-            strip.append(Picture(data_uri(pictures[row_of[row["id"]]]), [truth, *said], str(row["id"])))
+            strip.append(Thumbnail(data_uri(images[row_of[row["id"]]]), [truth, *said], str(row["id"])))
     return strip
 
 

@@ -1,0 +1,1 @@
+"""Outputs made elsewhere, whatever file or object they come in."""

@@ -1,0 +1,1 @@
+"""From a name to a card, and to the weights that belong to it."""

@@ -1,0 +1,285 @@
+"""Models by name. The registry is the cards: those shipped, the user's own, and those registered in this process.
+
+What a person types is first turned into the full name of the model (`names.full`). A name means a shipped model, a
+recipe by its grammar (`resnet8-cosine-s3.cifar10`), a model of some library (`timm:resnet18`), or else one of the user's
+own: registered here, in `<home>/cards`, or trained under a name of its own. Nothing of the user's changes what one of the
+others means. Names that differ only by case would be one file on some systems, so they cannot both be had.
+"""
+
+import builtins
+import fnmatch
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo import cards, settings, sources
+from zoo._registry import card_index, membership, names, recipes, trained
+from zoo._registry.card_index import shipped_folder as shipped_folder
+from zoo._registry.names import check_own, check_safe, near
+from zoo.cards import FIELD_NAMES, Card
+from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.sources.base import Availability, furthest, head_file
+from zoo.sources.lookup import source as source_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from zoo.model import Model
+
+_registered: dict[str, Card] = {}
+_told: set[str] = set()  # what was said once in this process
+
+
+def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
+    """The names of the models that match a pattern such as `resnet50-*` and whose cards have these values.
+
+    A pattern without a dataset also matches the recipes of that name on any dataset. A field is one of the card or its
+    training (`objective="cosine"`), or a hyper-parameter (`tau=0.05`). For a number a pair means a range
+    (`accuracy=(74, 78)`; None leaves a side open), and a list any of its values.
+
+    >>> list("resnet50-cosine"), list("resnet8-*", tau=0.15)
+    (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
+    """
+    every = known_models()
+    for field in fields:
+        _check_field(field, every)
+    return sorted(
+        name
+        for name, card in every.items()
+        if (pattern is None or matches(name, pattern))
+        and all(_has(card.value(field), wanted) for field, wanted in fields.items())
+    )
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a full name, or what it is without its dataset, matches a pattern.
+
+    >>> matches("resnet50-cosine.in1k", "*-cosine.imagenet-1k"), matches("resnet50-cosine.in1k", "*-cosine")
+    (True, True)
+    """
+    parts = names.parse_recipe(pattern)
+    pattern = str(parts) if parts else pattern  # its dataset may go by another name
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(names.bare(name), pattern)
+
+
+def resolve(name: str) -> str:
+    """The full name of what was typed.
+
+    >>> resolve("resnet50-cosine"), resolve("resnet50-cosine.imagenet-1k"), resolve("clip-vit-b32")
+    ('resnet50-cosine.digits', 'resnet50-cosine.in1k', 'clip-vit-b32')
+    """
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name: expected a model's name, found {name!r}")
+    return names.full(name, settings.default_dataset())
+
+
+def card(name: str) -> Card:
+    """The card of a name. The first shorthand of a process is explained in one line on standard error.
+
+    >>> card("resnet50-cosine").name, card("resnet50-cosine.in1k").accuracy
+    ('resnet50-cosine.digits', 77.9)
+    """
+    full = resolve(name)
+    if ":" in full:
+        return _of_library(full)
+    check_safe(full)
+    parts = names.parse_recipe(full)
+    if parts is not None:
+        found = recipes.card(parts)
+        _explain(name, full)
+        return found
+    every, sweeps = known_models(), _sweeps()
+    own = every.get(full) or sweeps.get(full)
+    if own is None:
+        close = near(name, dict.fromkeys([*map(names.bare, every), *every, *sweeps]))
+        raise UnknownName(f"unknown model {name!r}; `zoo list` shows what there is{close}")
+    return own
+
+
+def register(entry: Card | str | Path) -> Card:
+    """Add a card, or the card in a file, for this process; `<home>/cards` is the place for one that is to stay.
+
+    A name that is taken, in whatever case, or that means a recipe, is an error.
+
+    >>> from dataclasses import replace
+    >>> new = register(replace(card("resnet50-cosine"), name="my-own-resnet50"))
+    >>> card("my-own-resnet50").objective
+    'cosine'
+    >>> del _registered["my-own-resnet50"]  # as the end of the process does
+    >>> register(card("clip-vit-b32"))
+    Traceback (most recent call last):
+    ...
+    zoo.errors.InputError: a model named 'clip-vit-b32' is registered already; give 'clip-vit-b32' another name
+    """
+    new = entry if isinstance(entry, Card) else cards.read(Path(entry))
+    taken = {name.lower(): name for name in [*known_models(), *_sweeps()]}
+    for member in new.expand():
+        check_safe(member.name)
+        if member.name.lower() in taken:
+            other = taken[member.name.lower()]
+            raise InputError(f"a model named {other!r} is registered already; give {member.name!r} another name")
+        check_own(member.name)
+    _registered.update({member.name: member for member in new.expand()})
+    return new
+
+
+def load(
+    name: str,
+    weights: bool = True,
+    device: "str | torch.device | None" = None,
+    classes: Sequence[str] | None = None,
+) -> "Model":
+    """The model of a name, ready to embed and predict.
+
+    With `weights=False` its weights are random (the same for the same name) and nothing is downloaded. `device` is the
+    fastest one here unless given. `classes` are the class names of a zero-shot head, where they are not the card's.
+
+    >>> model = load("resnet8-cosine", weights=False, device="cpu")
+    >>> model.name, model.classes[:3], model.transform.size
+    ('resnet8-cosine.digits', ('0', '1', '2'), (3, 16, 16))
+    >>> model.weights_hash == load("resnet8-cosine", weights=False, device="cpu").weights_hash
+    True
+    """
+    entry = card(name)
+    membership.check(entry.name, parts(entry.name), parts)
+    return _load(entry, weights, device, None if classes is None else tuple(classes))
+
+
+def _load(
+    entry: Card, weights: bool, device: "str | torch.device | None", classes: tuple[str, ...] | None = None
+) -> "Model":
+    """What can be said without torch, such as that weights are missing, is said before it loads."""
+    if entry.sweep:
+        members = ", ".join(member.name for member in entry.sweep)
+        raise InputError(f"{entry.name} stands for several models; load one of them: {members}")
+    source = source_of(entry.source)
+    source.prepare(entry, weights)
+    from zoo._running.devices import choose
+    from zoo.sources.assembly import Request
+
+    place = choose(device)
+    made_from = tuple(_load(card(part), weights, place) for part in source.parts(entry))
+    return source.load(Request(entry, weights, place, classes, made_from))
+
+
+def parts(name: str) -> Sequence[str]:
+    """The names of the models that a model is made of: an ensemble's members, the base of a head; of most models none."""
+    entry = card(name)
+    return source_of(entry.source).parts(entry)
+
+
+def availability(name: str) -> Availability:
+    """Where the weights of a model are: shipped, here, to download, to train, or never published. Loads no library.
+
+    >>> availability("resnet50-cosine.in1k"), availability("simclr-resnet50")
+    ('to train', 'never published')
+    """
+    return available(card(name))
+
+
+def available(entry: Card) -> Availability:
+    """The same for a card; a model made of others is as far away as the furthest of them."""
+    source = source_of(entry.source)
+    found = [source.present(entry)]
+    if entry.head == "linear" and not head_file(entry).exists():
+        found.append("to train")
+    try:
+        membership.check(entry.name, source.parts(entry), parts)
+        found += [available(card(part)) for part in source.parts(entry)]
+    except ZooError:  # a part is gone, or made of this one
+        found.append("never published")
+    return furthest(found)
+
+
+def made_of(entry: Card) -> builtins.list[Card]:
+    """The card, then those of all models it is made of."""
+    within = source_of(entry.source).parts(entry)
+    membership.check(entry.name, within, parts)
+    return [entry, *(below for part in within for below in made_of(card(part)))]
+
+
+def known_models() -> dict[str, Card]:
+    """Every model that has a card or was trained here, by name, sweeps taken apart."""
+    found = card_index.shipped()
+    folded = {name.lower(): name for name in (*found, *_sweeps(shipped_only=True))}
+    for entry in card_index.read(settings.home() / "cards"):
+        for member in entry.expand():
+            _add_own(member, str(entry.path), found, folded)
+    found |= _registered
+    for name in trained.names():
+        parts = names.parse_recipe(name)
+        try:
+            own = recipes.card(parts) if parts else trained.describe(trained.path(name)).card
+        except ZooError as error:
+            _warn(f"{error}; {trained.path(name)} is left out")
+            continue
+        if parts:
+            found.setdefault(name, own)
+        elif name not in found:
+            _add_own(own, str(trained.path(name)), found, folded)
+    return found
+
+
+def _add_own(member: Card, where: str, found: dict[str, Card], folded: dict[str, str]) -> None:
+    """One of the user's own, unless its name is taken: it is then left out, with one warning that names it."""
+    other = folded.get(member.name.lower())
+    if other is not None:
+        _warn(f"{where}: its name {member.name!r} is that of the model {other!r}, which it cannot replace; it is left out, "
+              "rename it")  # fmt: skip
+    elif names.parse_recipe(member.name) is not None:
+        _warn(f"{where}: its name {member.name!r} means a recipe, which a card cannot replace; it is left out, rename it")
+    else:
+        folded[member.name.lower()] = member.name
+        found[member.name] = member
+
+
+def _explain(name: str, full: str) -> None:
+    imagenet = names.full(name, "in1k")
+    if full != imagenet and "shorthand" not in _told:
+        _told.add("shorthand")
+        print(f"zoo: {name} is short for {full}; the one of ImageNet is {imagenet}", file=sys.stderr, flush=True)
+
+
+def _warn(message: str) -> None:
+    """Said once in a process."""
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, ZooWarning, stacklevel=4)
+
+
+def _sweeps(shipped_only: bool = False) -> dict[str, Card]:
+    """Cards that stand for several models, by their own name; shipped ones before the user's."""
+    folders = [settings.home() / "cards", card_index.shipped_folder()][1 if shipped_only else 0 :]
+    return {entry.name: entry for folder in folders for entry in card_index.read(folder) if entry.sweep}
+
+
+def _of_library(name: str) -> Card:
+    prefix, _, id = name.partition(":")
+    source = sources.of_prefix(prefix)
+    if source is None:
+        known = sources.prefixes()
+        raise UnknownName(
+            f"unknown model {name!r}: before the colon expected one of {', '.join(known)}{near(prefix, known)}"
+        )
+    if not id:
+        raise InputError(f"name {name!r}: expected a model after {prefix}:")
+    return source_of(source).describe(id, name)
+
+
+def _check_field(field: str, every: Mapping[str, Card]) -> None:
+    if field in FIELD_NAMES:
+        return
+    known = FIELD_NAMES | {key for card in every.values() for key in card.hyperparameters}
+    if field not in known:
+        raise InputError(f"unknown field {field!r}{near(field, known) or '; fields: ' + ', '.join(sorted(FIELD_NAMES))}")
+
+
+def _has(found: Any, wanted: Any) -> bool:
+    if isinstance(found, (int, float)) and isinstance(wanted, tuple) and len(wanted) == 2:
+        low, high = wanted
+        return (low is None or found >= low) and (high is None or found <= high)
+    if isinstance(wanted, builtins.list) and not isinstance(found, builtins.list):
+        return found in wanted
+    return bool(found == wanted)

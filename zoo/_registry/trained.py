@@ -1,0 +1,115 @@
+"""A trained model as one file: its weights, and in the file's metadata all that is known of how they were made.
+
+One file is replaced in one step, so no kill can leave new weights with an old description. A digest over the tensors and
+the description stands in the metadata and is checked whenever the weights are read. The description alone is read without
+the tensors, torch or NumPy, so that `zoo list` can afford it.
+
+How long the training took is in the log beside the file: the file's bytes depend on what was learnt alone.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo import settings
+from zoo._storage import files, typed
+from zoo.cards import Card
+from zoo.errors import CorruptFile, InputError, ZooError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SCHEMA = 1
+LOG = "log.jsonl"  # beside the weights, one line per epoch
+_LARGEST_HEADER = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a model was made."""
+
+    card: Card
+    data: str  # spec of the images learnt from
+    fingerprint: str  # of these images
+    command: str
+    epoch: int  # whose weights these are
+    steps: int
+    results: dict[str, float]  # accuracy, NLL and class separation on the training and the test images
+
+
+def path(name: str, home: Path | None = None) -> Path:
+    """Where the weights of a model trained here are."""
+    return (home or settings.home()) / "weights" / name / "model.safetensors"
+
+
+def names() -> list[str]:
+    """The models trained here."""
+    return sorted(file.parent.name for file in (settings.home() / "weights").glob("*/model.safetensors"))
+
+
+def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:
+    """The file of a model."""
+    from zoo._storage import tensorfile
+
+    note: dict[str, Any] = {"schema": SCHEMA, "record": typed.plain(record)}
+    return tensorfile.encode(tensors, note | {"digest": _digest(note, tensors)})
+
+
+def read(file: Path) -> "tuple[Record, dict[str, np.ndarray], str]":
+    """Description, tensors and digest of a file; an error that names it where one bit of them changed."""
+    from zoo._storage import tensorfile
+
+    found = tensorfile.read(file)
+    note = _note(found.metadata, file)
+    digest = note.pop("digest", None)
+    if digest != _digest(note, found.tensors):
+        raise CorruptFile(f"{file}: its contents do not match its own digest; train the model again (`zoo train --restart`)")
+    return _record(note, file), found.tensors, str(digest)
+
+
+def describe(file: Path) -> Record:
+    """The description of a file, without its tensors."""
+    try:
+        with open(file, "rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            header = stream.read(length) if length <= _LARGEST_HEADER else b""
+    except OSError as error:
+        raise ZooError(f"{file}: cannot be read: {error.strerror or error}") from error
+    if len(header) != length or not length:
+        raise CorruptFile(f"{file}: not a file of weights; train the model again (`zoo train --restart`)")
+    values = files.parse_json(header, f"{file} header")
+    metadata = values.get("__metadata__") if isinstance(values, dict) else None
+    return _record(_note(metadata if isinstance(metadata, dict) else {}, file), file)
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    """What each epoch came to, from the folder of the weights; none where the log is gone."""
+    file = folder / LOG
+    if not file.is_file():
+        return []
+    lines = file.read_bytes().splitlines()
+    return [files.parse_json(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _note(metadata: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    note = files.parse_json(str(metadata.get("zoo", "null")).encode(), f"{file} metadata")
+    if not isinstance(note, dict) or not isinstance(note.get("schema"), int):
+        raise CorruptFile(f"{file}: does not say how it was made; it was not written by `zoo train`")
+    if note["schema"] > SCHEMA:
+        found = note["schema"]
+        raise InputError(f"{file}: field 'schema' is {found}, this version reads up to {SCHEMA}; upgrade the package")
+    return note
+
+
+def _record(note: Mapping[str, Any], file: Path) -> Record:
+    record = typed.build(Record, note.get("record") or {}, str(file), "record")
+    return replace(record, card=replace(record.card, path=None))
+
+
+def _digest(note: Mapping[str, Any], tensors: "Mapping[str, np.ndarray]") -> str:
+    parts: list[str | bytes] = [json.dumps(note, sort_keys=True)]
+    for name, values in sorted(tensors.items()):
+        parts += [f"{name} {values.dtype.str} {list(values.shape)}", values.tobytes()]
+    return files.digest(parts)

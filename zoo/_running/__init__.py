@@ -1,0 +1,1 @@
+"""From models and images to outputs on disk."""

@@ -1,0 +1,114 @@
+"""Images decoded and transformed ahead of the network, by worker processes where that pays."""
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from zoo._running.preprocessing import Preprocessing
+from zoo.datasets import Dataset, Undecodable
+from zoo.errors import ZooError
+
+MOST_WORKERS = 8
+WORTH_WORKERS = 512  # images; fewer are decoded sooner than workers start
+
+
+@dataclass
+class Batch:
+    """Pixels [N, C, H, W] for each transform, and for each row why it does not decode (None if it does).
+
+    A image that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
+    `failure` is an error met on the way, carried here because one raised in a worker would arrive wrapped in a traceback.
+    """
+
+    pixels: list[Tensor]
+    reasons: list[str | None]
+    failure: ZooError | None = None
+
+    def pin_memory(self) -> "Batch":
+        """Called by torch's loader for a batch on its way to a CUDA device."""
+        return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons, self.failure)
+
+
+def load_batches(
+    dataset: Dataset,
+    transforms: Sequence[Preprocessing],
+    batches: Iterable[list[int]],
+    workers: int,
+    device: torch.device,
+) -> Iterator[Batch]:
+    """The batches of these rows, in order; each image is decoded once, whatever the number of transforms."""
+    options: dict[str, Any] = {}
+    if workers and sys.platform == "linux":
+        options["multiprocessing_context"] = multiprocessing.get_context("fork")  # no second import of torch
+    loader = DataLoader(
+        _Pixels(dataset, transforms),
+        batch_sampler=batches,
+        collate_fn=_collate,
+        num_workers=workers,
+        pin_memory=device.type == "cuda",
+        worker_init_fn=_step_back if device.type == "cpu" else None,
+        **options,
+    )
+    with warnings.catch_warnings():
+        # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+        started = iter(loader)
+    for batch in started:
+        if batch.failure is not None:
+            raise batch.failure
+        yield batch
+
+
+def useful_workers(asked: int | None, images: int, devices: int) -> int:
+    """How many processes should decode for each device."""
+    if asked is not None:
+        return asked
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 0 if images < WORTH_WORKERS else max(1, min(MOST_WORKERS, cores // devices))
+
+
+def _step_back(worker: int) -> None:
+    """Lower a worker's priority where the network computes on the same cores.
+
+    The network's threads wait for each other after every layer: one that a worker pushes off its core holds up all. Given
+    way to, they go on at full speed, and decoding happens in the moments between batches when every core is free.
+    """
+    if hasattr(os, "nice"):
+        os.nice(10)
+
+
+_Row: TypeAlias = "tuple[list[Tensor], ZooError | None]"
+
+
+class _Pixels(torch.utils.data.Dataset[_Row]):
+    """A dataset's images as models take them in, or the error that one ended in."""
+
+    def __init__(self, dataset: Dataset, transforms: Sequence[Preprocessing]) -> None:
+        self.dataset, self.transforms = dataset, transforms
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> _Row:
+        try:
+            image = self.dataset[index]
+            return [transform.pixels(image) for transform in self.transforms], None
+        except ZooError as error:
+            return [], error
+
+
+def _collate(rows: list[_Row]) -> Batch:
+    whole = next((pixels for pixels, _ in rows if pixels), [])
+    blank = [torch.zeros_like(pixels) for pixels in whole]
+    columns = zip(*((pixels or blank) for pixels, _ in rows), strict=True)
+    failure = next((error for _, error in rows if error is not None and not isinstance(error, Undecodable)), None)
+    reasons = [None if error is None else str(error) for _, error in rows]
+    return Batch([torch.stack(column) for column in columns], reasons, failure)

@@ -1,0 +1,178 @@
+"""From a name to outputs, for `zoo.run` and every command alike.
+
+A name stands for, in this order:
+
+1. outputs imported under it for that dataset, since whoever imported them wants to see them;
+2. outputs that come with the package (`SHIPPED`);
+3. the model of that name: its stored run, or else it is run;
+4. where no model of that name can be loaded here, any stored run of it.
+
+Where an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model and
+`NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports.
+"""
+
+import fnmatch
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo import settings
+from zoo._registry import registry
+from zoo.datasets import canonical
+from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.model import Model
+from zoo.outputs import Outputs
+from zoo.store.finding import answers, on_dataset, one_each, stored
+from zoo.store.folder import RunFolder
+
+# Finders of outputs that come with the package: called with a model's name and a dataset's spec.
+SHIPPED: list[Callable[[str, str | None], Outputs | None]] = []
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a name stands for: a model to be run, or outputs that are there already."""
+
+    model: "str | Model"
+    open: Callable[[], Outputs] | None = None
+    optional: bool = False  # it matched a pattern, so that it may be left out where it does not fit
+
+
+def choose(
+    names: "str | Model | Sequence[str | Model]", spec: str | None, home: Path | None = None, random: bool = False
+) -> list[Choice]:
+    """What each of the names stands for on the dataset `spec`; with `random` weights only models do."""
+    imports = [] if random else on_dataset(stored(home, imported=True), spec)
+    chosen: dict[str, Choice] = {}
+    for entry in [names] if isinstance(names, (str, Model)) else names:
+        if isinstance(entry, Model):
+            found = [Choice(entry)]
+        elif _is_pattern(entry):
+            found = [_one(name, "", spec, home, imports, optional=True) for name in _matching(entry, imports)]
+        else:
+            found = [_one(*_parted(entry), spec, home, imports)]
+        for choice in found:
+            chosen.setdefault(choice.model if isinstance(choice.model, str) else choice.model.name, choice)
+    if not chosen:
+        raise InputError("expected at least one model, found none")
+    return list(chosen.values())
+
+
+def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":
+    """Names and models with patterns replaced by the names of the models they match, each once.
+
+    >>> resolve(["resnet50-co*", "timm:resnet18"])
+    ['resnet50-cosine', 'timm:resnet18']
+    """
+    found: dict[str, str | Model] = {}
+    for entry in [models] if isinstance(models, (str, Model)) else models:
+        if isinstance(entry, Model):
+            found[entry.name] = entry
+        elif _is_pattern(entry):
+            found |= {name: name for name in _matching(entry, [])}
+        else:
+            found[entry] = entry
+    if not found:
+        raise InputError("expected at least one model, found none")
+    return list(found.values())
+
+
+def dataset_of(names: "str | Model | Sequence[str | Model]", home: Path | None) -> str | None:
+    """The dataset where none is named: the default one, or, where no model has these names, that of their stored outputs."""
+    entries = [names] if isinstance(names, (str, Model)) else list(names)
+    if all(isinstance(entry, str) and not _names_a_model(entry) for entry in entries):
+        specs = {run.identity.dataset for run in stored(home) if any(answers(run, str(entry)) for entry in entries)}
+        if len(specs) == 1:
+            return specs.pop()
+        if specs:
+            listed = ", ".join(sorted(spec or "unnamed" for spec in specs))
+            raise InputError(
+                f"stored outputs of {', '.join(map(str, entries))} are on several datasets ({listed}); name one"
+            )
+    return canonical(settings.default_dataset())
+
+
+def _one(
+    name: str, which: str, spec: str | None, home: Path | None, imports: list[RunFolder], optional: bool = False
+) -> Choice:
+    mine = [run for run in imports if run.identity.name == name]
+    if which == "run":
+        return Choice(name)
+    if which not in ("", "import"):
+        (run,) = _stored(name, spec, home, which)
+        return Choice(name, run.open)
+    if mine:
+        (run,) = one_each(mine)
+        if not which and _known(name) is None:
+            warnings.warn(
+                f"{name}: taking the outputs imported for {spec}, not the model of that name, which is {name}@run",
+                ZooWarning,
+                stacklevel=4,
+            )
+        return Choice(name, run.open, optional)
+    if which:
+        raise UnknownName(f"no outputs of {name!r} on {spec} were imported; `zoo import` brings some in")
+    for finder in SHIPPED:
+        shipped = finder(name, spec)
+        if shipped is not None:
+            return Choice(name, lambda found=shipped: found)  # type: ignore[misc]
+    unknown = _known(name)
+    if unknown is None:
+        return Choice(name)
+    try:
+        (run,) = one_each(_stored(name, spec, home))
+    except UnknownName:
+        raise unknown from None
+    return Choice(name, run.open)
+
+
+def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") -> list[RunFolder]:
+    here = [run for run in stored(home) if run.identity.name == name and run.identity.digest().startswith(digest)]
+    found = on_dataset(here, spec)
+    if not found:
+        raise UnknownName(f"no stored outputs of {name}{'@' + digest if digest else ''} on {spec}")
+    return found
+
+
+def stored_run(name: str, spec: str | None, home: Path | None) -> Outputs | None:
+    """The stored run of a model that cannot be loaded here, or on images that are not here any more."""
+    try:
+        (run,) = one_each(_stored(name, spec, home))
+    except UnknownName:
+        return None
+    return run.open()
+
+
+def _known(name: str) -> UnknownName | None:
+    """None where there is a model of that name, else the error that says so."""
+    try:
+        registry.card(name)
+    except UnknownName as error:
+        return error
+    except ZooError:  # it is known, and something is wrong with it: the runner will say what
+        return None
+    return None
+
+
+def _names_a_model(entry: str) -> bool:
+    return bool(registry.list(entry)) if _is_pattern(entry) else _known(_parted(entry)[0]) is None
+
+
+def _matching(pattern: str, imports: Sequence[RunFolder]) -> list[str]:
+    imported = (run.identity.name for run in imports if fnmatch.fnmatchcase(run.identity.name, pattern))
+    found = list(dict.fromkeys([*registry.list(pattern), *imported]))
+    if not found:
+        raise UnknownName(f"no model matches {pattern!r}; `zoo list` shows what there is")
+    return found
+
+
+def _is_pattern(entry: str) -> bool:
+    return any(mark in entry for mark in "*?[")
+
+
+def _parted(entry: str) -> tuple[str, str]:
+    """A name, and which of the outputs of that name: `run`, `import`, the beginning of a digest, or nothing."""
+    name, at, which = entry.rpartition("@")
+    digest = len(which) >= 8 and all(c in "0123456789abcdef" for c in which)
+    return (name, which) if at and (which in ("run", "import") or digest) else (entry, "")
