@@ -108,7 +108,7 @@ class Members:
             return arrays.tensor(value.predictions(), where)
         if self.kind == "probabilities":
             return arrays.probabilities(value.probabilities(), where)
-        from zoo.calibration.links import log_probabilities
+        from zoo._numbers.links import log_probabilities
 
         link = value.link if value.kind == "logits" else "softmax"
         return log_probabilities(arrays.logits(value.logits, where), value.temperature or 1.0, link)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zoo._registry.registry import register as register
     from zoo._running.hidden import layers as layers
     from zoo._running.runner import run as run
+    from zoo.bundle import export_outputs as export_outputs
     from zoo.calibration import calibrate as calibrate
     from zoo.cards import Card as Card
     from zoo.model import Model as Model
@@ -40,6 +41,7 @@ _HOMES = {
     "calibrate": "calibration",
     "card": "_registry.registry",
     "collect": "_importing.collecting",
+    "export_outputs": "bundle",
     "import_outputs": "_importing.importing",
     "layers": "_running.hidden",
     "list": "_registry.registry",
@@ -53,8 +55,7 @@ _SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels",
 
 __all__ = [
     "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets",
-    "import_outputs",
-    "layers", "list", "load", "objectives", "register", "run", "train", "verify",
+    "export_outputs", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train", "verify",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ predictions are those of the original numbers, row by row, and `largest_change` 
 """
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ import numpy as np
 from zoo import cards
 from zoo._numbers import arrays
 from zoo._numbers.columns import Column
+from zoo._registry import card_index
 from zoo._storage import files, tensorfile
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Outputs, Runs
@@ -80,10 +82,19 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
     return note
 
 
+def shipped(name: str, spec: str | None) -> Outputs | None:
+    """The outputs of a model on a dataset that come with the package, if there are any."""
+    for path in sorted(card_index.shipped_folder().glob("*.outputs.safetensors")):
+        runs = _opened(path)
+        if name in runs and runs[name].dataset == spec:
+            return runs[name]
+    return None
+
+
 def is_bundle(path: Path) -> bool:
     """Whether the file is one of ours that holds outputs of many models; any other file is a plain no."""
     try:
-        note = tensorfile.read_note(path, check=False)
+        note = tensorfile.read_note(path, check=False) if path.is_file() and path.suffix == ".safetensors" else None
     except CorruptFile:
         return False
     return isinstance(note, dict) and note.get("form") == FORM
@@ -120,6 +131,12 @@ def read(path: str | Path) -> Runs:
         )
         found.append(outputs)
     return Runs(found)
+
+
+@functools.cache
+def _opened(path: Path) -> Runs:
+    """A shipped file, which stays as it is while a process lives."""
+    return read(path)
 
 
 def _about(outputs: Outputs, change: float) -> dict[str, Any]:

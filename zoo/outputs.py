@@ -158,7 +158,7 @@ class Outputs:
         values = self.values[rows]
         if self.kind == "probabilities" and self.temperature is None:
             return values
-        from zoo.calibration import to_probabilities
+        from zoo._numbers.links import to_probabilities
 
         if self.kind == "probabilities":
             return to_probabilities(_log(values), self.temperature or 1.0, "softmax")

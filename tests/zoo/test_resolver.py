@@ -5,8 +5,7 @@ import pytest
 from small_models import small_model
 
 import zoo
-from zoo import store
-from zoo._running import resolver
+from zoo import bundle, store
 from zoo._running.runner import run
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.outputs import Outputs
@@ -88,10 +87,14 @@ def test_one_damaged_output_is_named_and_left_out_of_a_pattern(zoo_home):
         run("mine-b", data=DATA)
 
 
-def test_outputs_that_come_with_the_package(zoo_home, monkeypatch):
-    shipped = Outputs.from_arrays("timm:test_resnet", predictions=LABELS, labels=LABELS, dataset=DATA)
-    monkeypatch.setattr(resolver, "SHIPPED", [lambda name, spec: shipped if (name, spec) == (shipped.name, DATA) else None])
-    assert run("timm:test_resnet", data=DATA)["timm:test_resnet"].accuracy == 1
+def test_outputs_that_come_with_the_package_where_the_images_are_not_here(zoo_home, tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle.card_index, "shipped_folder", lambda: tmp_path)
+    shipped = Outputs.from_arrays("timm:test_resnet", predictions=LABELS, labels=LABELS, dataset="cifar10:test")
+    bundle.export_outputs([shipped], tmp_path / "study.outputs.safetensors")
+    with pytest.warns(ZooWarning, match="taking the outputs that come with the package"):
+        assert run("timm:test_resnet", data="cifar10:test")["timm:test_resnet"].accuracy == 1
+    with pytest.raises(ZooError, match="cifar10"):
+        run("timm:test_vit", data="cifar10:test")
 
 
 def test_by_digest(zoo_home):

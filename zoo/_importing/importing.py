@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from zoo import bundle
 from zoo._importing import dataset_truth, import_sources
 from zoo._importing.parts import Parts, Reading, of_arrays, of_table
 from zoo._numbers import arrays
@@ -58,6 +59,8 @@ def import_outputs(
     >>> outputs.classes, outputs.accuracy
     (('cat', 'dog'), 0.5)
     """
+    if isinstance(source, (str, Path)) and bundle.is_bundle(Path(source)):
+        return bundle.read(source)
     if kind is not None and kind not in KINDS:
         raise InputError(f"--kind {kind}: expected one of {', '.join(KINDS)}")
     given = {"labels": labels, "classes": classes, "ids": ids}

@@ -3,9 +3,9 @@
 A name stands for, in this order:
 
 1. outputs imported under it for that dataset, since whoever imported them wants to see them;
-2. outputs that come with the package (`SHIPPED`);
-3. the model of that name: its stored run, or else it is run;
-4. where no model of that name can be loaded here, any stored run of it.
+2. the model of that name: its stored run, or else it is run;
+3. where it cannot be loaded here, or the images are not here: any stored run of it, or the outputs that come with the
+   package (`zoo.bundle`).
 
 Where an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model and
 `NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo import settings
+from zoo import bundle, settings
 from zoo._registry import registry
 from zoo.datasets import canonical
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
@@ -25,9 +25,6 @@ from zoo.model import Model
 from zoo.outputs import Outputs
 from zoo.store.finding import answers, on_dataset, one_each, stored
 from zoo.store.folder import RunFolder
-
-# Finders of outputs that come with the package: called with a model's name and a dataset's spec.
-SHIPPED: list[Callable[[str, str | None], Outputs | None]] = []
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]
     """Names and models with patterns replaced by the names of the models they match, each once.
 
     >>> resolve(["resnet50-co*", "timm:resnet18"])
-    ['resnet50-cosine', 'timm:resnet18']
+    ['resnet50-cosine.in1k', 'timm:resnet18']
     """
     found: dict[str, str | Model] = {}
     for entry in [models] if isinstance(models, (str, Model)) else models:
@@ -72,7 +69,8 @@ def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]
         elif _is_pattern(entry):
             found |= {name: name for name in _matching(entry, [])}
         else:
-            found[entry] = entry
+            full = registry.resolve(entry)
+            found[full] = full
     if not found:
         raise InputError("expected at least one model, found none")
     return list(found.values())
@@ -97,6 +95,9 @@ def _one(
     name: str, which: str, spec: str | None, home: Path | None, imports: list[RunFolder], optional: bool = False
 ) -> Choice:
     mine = [run for run in imports if run.identity.name == name]
+    if not mine:  # an import has the name it was given; a model's may have been typed without its dataset
+        name = registry.resolve(name)
+        mine = [run for run in imports if run.identity.name == name]
     if which == "run":
         return Choice(name)
     if which not in ("", "import"):
@@ -113,10 +114,6 @@ def _one(
         return Choice(name, run.open, optional)
     if which:
         raise UnknownName(f"no outputs of {name!r} on {spec} were imported; `zoo import` brings some in")
-    for finder in SHIPPED:
-        shipped = finder(name, spec)
-        if shipped is not None:
-            return Choice(name, lambda found=shipped: found)  # type: ignore[misc]
     unknown = _known(name)
     if unknown is None:
         return Choice(name)
@@ -135,13 +132,14 @@ def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") ->
     return found
 
 
-def stored_run(name: str, spec: str | None, home: Path | None) -> Outputs | None:
-    """The stored run of a model that cannot be loaded here, or on images that are not here any more."""
+def without_running(name: str, spec: str | None, home: Path | None) -> tuple[Outputs, str] | None:
+    """Outputs of a model that cannot be loaded here, or on images that are not here, and what they are."""
     try:
         (run,) = one_each(_stored(name, spec, home))
+        return run.open(), "its stored run is taken"
     except UnknownName:
-        return None
-    return run.open()
+        shipped = bundle.shipped(name, spec)
+        return None if shipped is None else (shipped, "taking the outputs that come with the package")
 
 
 def _known(name: str) -> UnknownName | None:

@@ -101,11 +101,13 @@ def _outputs(
     except (InputError, CorruptFile):
         raise
     except ZooError as error:
-        known = resolver.stored_run(choice.model, spec, options.home) if isinstance(choice.model, str) and weights else None
-        if known is None:
+        named = choice.model if isinstance(choice.model, str) and weights else None
+        found = named and resolver.without_running(named, spec, options.home)
+        if not found:
             raise
-        warnings.warn(f"{error}; its stored run is taken", ZooWarning, stacklevel=3)
-        return known
+        outputs, which = found
+        warnings.warn(f"{error}; {which}", ZooWarning, stacklevel=3)
+        return outputs
     return _run(subject, images, options)
 
 

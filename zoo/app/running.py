@@ -1,4 +1,4 @@
-"""Commands that make outputs: `zoo run`, `zoo import`, `zoo verify`."""
+"""Commands that make, bring in and send off outputs: `zoo run`, `zoo import`, `zoo export`, `zoo verify`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("run", rich_help_panel=PANEL)(run)
     app.command("import", rich_help_panel=PANEL)(import_)
+    app.command("export", rich_help_panel=PANEL)(export)
     app.command("verify", rich_help_panel=PANEL)(verify)
 
 
@@ -106,6 +107,40 @@ def import_(
     if is_new:
         known = [listed.name for listed in list_datasets() if listed.name != data]
         note(f"{data} is a new dataset of your own, known by these outputs{near(str(data), known)}")
+
+
+def export(
+    names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; it ends in .safetensors.")],
+    data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
+    embeddings: Annotated[
+        list[str] | None, typer.Option(help="Models whose embeddings go along, by name or pattern; may be repeated.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the outputs of many models on one dataset as one file, which `zoo import` and NumPy read.
+
+    Logits are kept as float16: every prediction stays, and the file says how far any probability moved.
+
+    [dim]zoo export 'resnet8-*' --data digits:test -o study.safetensors[/dim]
+    """
+    from zoo._running.runner import run as run_models
+    from zoo.bundle import export_outputs
+    from zoo.errors import InputError
+
+    if output.suffix != ".safetensors":
+        raise InputError(f"--output {output}: expected a file that ends in .safetensors")
+    runs = run_models(names, data=data)
+    kept = runs.matching(*embeddings or []).names
+    about = export_outputs(runs, output, kept)
+    if json:
+        print_json(about)
+        return
+    moved = max(model["largest_change"] for model in about["models"])
+    note(
+        f"wrote {output}: {len(runs)} models, embeddings of {len(kept)}, {output.stat().st_size / 2**20:.1f} MB; "
+        f"predictions are unchanged, probabilities moved by at most {moved:.1g}"
+    )
 
 
 def verify(

@@ -8,8 +8,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zoo._numbers import arrays
+from zoo._numbers.links import to_probabilities
 from zoo.calibration.fitting import fit_temperature
-from zoo.calibration.links import to_probabilities
 from zoo.cards import Link
 from zoo.errors import InputError
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from zoo import labels
+from zoo._numbers.links import to_probabilities
 from zoo._running.preprocessing import Packed, Preprocessing
 from zoo._storage import files
-from zoo.calibration import to_probabilities
 from zoo.cards import Card, EnsembleMember
 from zoo.errors import InputError
 from zoo.model import Model, Network

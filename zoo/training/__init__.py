@@ -6,11 +6,11 @@ Reading this package's recipes does not load torch; training does.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zoo.training.entry import train as train
     from zoo.training.fitting import Fit as Fit
     from zoo.training.fitting import fit as fit
     from zoo.training.making import Trained as Trained
     from zoo.training.making import build as build
-    from zoo.training.making import train as train
     from zoo.training.planning import Plan as Plan
     from zoo.training.planning import expand as expand
     from zoo.training.planning import plan as plan
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Fit", "Plan", "Recipe", "Trained", "build", "default_jobs", "expand", "fit", "plan", "train", "train_each"]
 
 _HOME = {
-    "Fit": "fitting", "fit": "fitting", "Trained": "making", "build": "making", "train": "making", "Plan": "planning",
+    "Fit": "fitting", "fit": "fitting", "Trained": "making", "build": "making", "train": "entry", "Plan": "planning",
     "expand": "planning", "plan": "planning", "Recipe": "recipes", "default_jobs": "side_by_side",
     "train_each": "side_by_side",
 }  # fmt: skip

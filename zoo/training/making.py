@@ -5,12 +5,13 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from zoo import architectures, datasets, settings
 from zoo._registry import trained
@@ -20,7 +21,6 @@ from zoo.cards import Card
 from zoo.datasets import Dataset
 from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.model import Network
-from zoo.training import teacher
 from zoo.training.augmentation import ImageAugmentation
 from zoo.training.describing import describe, record
 from zoo.training.evaluation import evaluate
@@ -58,40 +58,24 @@ class Trained:
         return trained.log(self.folder)
 
 
-def train(
-    name: str,
-    data: str | None = None,
-    seed: int | None = None,
-    epochs: int | None = None,
-    home: Path | str | None = None,
+def make(
+    made: Plan,
+    place: Path,
     progress: bool = True,
     restart: bool = False,
-    save_as: str | None = None,
     checkpoint_every: float = 30.0,
-    **hyperparameters: Any,
+    teach: Callable[[str, Dataset], Tensor] | None = None,
 ) -> Trained:
-    """Make the model of a recipe, an architecture with an objective (Kornblith et al. 2021, A.1), or find it made.
-
-    The data, the seed and the settings that are not given are the recipe's own; any hyper-parameter of the objective and
-    any setting of the recipe may be given by name. A name is one recipe, so a model with other settings needs a name of
-    its own, `save_as`. The model is stored in `<home>/weights/NAME`, where `zoo.load(NAME)` finds it. A finished model is
-    left alone and an interrupted one goes on where it stopped, unless `restart`.
-
-    >>> made = train("resnet8-cosine", data="digits", seed=1)  # doctest: +SKIP
-    >>> made.name, made.card.hyperparameters["tau"]  # doctest: +SKIP
-    ('resnet8-cosine-s1.digits', 0.15)
-    >>> train("resnet8-cosine-s1").fresh  # doctest: +SKIP
-    False
-    """
-    made = plan(name, data, seed, epochs, save_as, **hyperparameters)
-    place = Path(home).expanduser() if home is not None else settings.home()
+    """Train what is planned, or find it made; `teach` gives the probabilities of the teacher that a recipe names."""
     train_set = datasets.load(made.data)
     if not restart and (found := _finished(made, train_set, place)):
         return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
     with _turn(files.make_folder(trained.path(made.name, place).parent), made.name) as waited:
         if waited and (found := _finished(made, train_set, place)):
             return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
-        return _make(made, train_set, place, progress, restart, checkpoint_every)
+        named = made.recipe.teacher
+        targets = teach(named, train_set) if named and teach else None
+        return _make(made, train_set, place, progress, restart, checkpoint_every, targets)
 
 
 def build(name: str) -> None:
@@ -102,21 +86,27 @@ def build(name: str) -> None:
         file=sys.stderr,
         flush=True,
     )
-    train(name)
+    make(made, settings.home())
 
 
-def _make(made: Plan, train_set: Dataset, place: Path, progress: bool, restart: bool, checkpoint_every: float) -> Trained:
+def _make(
+    made: Plan,
+    train_set: Dataset,
+    place: Path,
+    progress: bool,
+    restart: bool,
+    checkpoint_every: float,
+    soft_targets: Tensor | None,
+) -> Trained:
     folder = trained.path(made.name, place).parent
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(made.recipe.seed, For.START))
         size, classes = made.recipe.transform.size, len(train_set.classes)
         network = architectures.build(made.architecture, classes, made.objective, made.hyperparameters, size)
     about = {"architecture": made.architecture, "objective": made.objective, "hyperparameters": made.hyperparameters}
-    named = made.recipe.teacher
-    taught = teacher.probabilities(named, train_set, place, progress) if named else None
     done = fit(
-        network, train_set, made.recipe, soft_targets=taught, folder=folder, about=about, title=made.name, progress=progress,
-        resume=not restart, checkpoint_every=checkpoint_every,
+        network, train_set, made.recipe, soft_targets=soft_targets, folder=folder, about=about, title=made.name,
+        progress=progress, resume=not restart, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     processes = Processes(made.recipe)
     results = _measure(network, made, train_set, processes)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from zoo._numbers.links import log_probabilities
 from zoo._numbers.separation import ClassSpread
-from zoo.calibration.links import log_probabilities
 from zoo.cards import Link
 from zoo.objectives.nine import unit
 

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from zoo.errors import ZooError
-from zoo.training.making import Trained, train
+from zoo.training.entry import train
+from zoo.training.making import Trained
 
 
 def default_jobs(models: int) -> int:
