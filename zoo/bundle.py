@@ -86,7 +86,7 @@ def shipped(name: str, spec: str | None) -> Outputs | None:
     """The outputs of a model on a dataset that come with the package, if there are any."""
     for path in sorted(card_index.shipped_folder().glob("*.outputs.safetensors")):
         runs = _opened(path)
-        if name in runs and runs[name].dataset == spec:
+        if name in runs.names and runs[name].dataset == spec:
             return runs[name]
     return None
 
