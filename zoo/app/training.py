@@ -1,7 +1,8 @@
-"""The command that makes models: `zoo train`."""
+"""Commands that make models: `zoo train`, and `zoo ship` for those that come with the package."""
 
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,10 +19,13 @@ PANEL = "Find models"
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("train", rich_help_panel=PANEL)(train)
+    app.command("ship", rich_help_panel=PANEL)(ship)
 
 
 def train(
-    names: Annotated[list[str], typer.Argument(help="ARCHITECTURE-OBJECTIVE, or a pattern of such.", metavar="NAMES")],
+    names: Annotated[
+        list[str] | None, typer.Argument(help="ARCHITECTURE-OBJECTIVE, or a pattern of such.", metavar="NAMES")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="Dataset: digits, cifar10, in1k, folder:PATH, ...")] = None,
     seeds: Annotated[int | None, typer.Option(help="Train so many of each: seeds 0, 1, ...", min=1)] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, e.g. tau=0.07; may be repeated.")] = None,
@@ -29,6 +33,8 @@ def train(
     save_as: Annotated[str | None, typer.Option("--as", help="Another name for the result.")] = None,
     jobs: Annotated[int, typer.Option(help="Train so many at once, with a share of the cores each.", min=1)] = 1,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, replacing what is there.")] = False,
+    plan: Annotated[Path | None, typer.Option(help="File that names the models, instead of NAMES.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Say how far the plan has come, and train nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Train models by their recipes; the result is found by name at once.
@@ -40,25 +46,82 @@ def train(
     [dim]zoo train 'resnet8-*' --data digits --seeds 2[/dim]
 
     [dim]zoo train resnet50-cosine.in1k --set tau=0.07 --as r50-cos07[/dim]
+
+    [dim]zoo train --plan model_cards/cifar10.plan.yaml --jobs 2[/dim]
     """
     from zoo import training
 
+    if jobs > 1 and "RANK" in os.environ:
+        raise InputError(f"--jobs {jobs}: the processes of torchrun already share one model; leave it out")
+    if plan is not None:
+        if names or data or seeds or settings or epochs or save_as or restart:
+            raise InputError(f"--plan {plan}: the plan says all of it; give only --jobs, --status and --json beside it")
+        _follow(plan, jobs, status, json)
+        return
+    if not names:
+        raise InputError("expected NAMES, such as resnet8-cosine, or --plan FILE")
     changes = dict(_setting(text) for text in settings or [])
     wanted = [(name, seed) for name in training.expand(names) for seed in (range(seeds) if seeds else [None])]
     if save_as is not None and len(wanted) > 1:
         raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
     # A mistake in the last name is found before the first is trained.
     order = [training.plan(name, data, seed, epochs, save_as, **changes).name for name, seed in wanted]
-    made: list[Trained] = []
-    if jobs > 1 and "RANK" in os.environ:
-        raise InputError(f"--jobs {jobs}: the processes of torchrun already share one model; leave it out")
     shared = {"data": data, "epochs": epochs, "restart": restart, "save_as": save_as, **changes}
-    for result in training.train_each([{"name": name, "seed": seed, **shared} for name, seed in wanted], jobs):
+    made = _train([{"name": name, "seed": seed, **shared} for name, seed in wanted], jobs)
+    if _speaks():
+        _print(sorted(made, key=lambda model: order.index(model.name)), json)
+
+
+def ship(
+    names: Annotated[list[str], typer.Argument(help="Models trained here, by name.", metavar="NAMES")],
+    folder: Annotated[Path, typer.Option("--into", help="Folder of cards, such as model_cards in a checkout.")],
+    data: Annotated[str | None, typer.Option(help="Images they are scored on; the dataset's own test images.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Put models trained here into a folder of cards: weights in float16, and what they score.
+
+    [dim]zoo ship resnet8x2-cosine.cifar10 --into model_cards[/dim]
+    """
+    from zoo.training.shipping import ship as ship_model
+
+    rows = []
+    for name in names:
+        card = ship_model(name, folder, data)
+        rows.append({"model": card.name} | card.details["results"])
+    if json:
+        print_json(rows)
+    else:
+        print_table(rows)
+
+
+def _follow(file: Path, jobs: int, status: bool, json: bool) -> None:
+    """Train what is left of a plan, and say how far it has come."""
+    from zoo.training import campaign
+
+    entries = campaign.read(file)
+    left = [entry for entry in entries if entry.state in ("begun", "left")]
+    if left and not status:
+        if _speaks():
+            note(f"{len(left)} of {len(entries)} models are left; the same command goes on where it was stopped")
+        _train([entry.call for entry in left], jobs)
+    if not _speaks():
+        return
+    rows = [{"model": entry.name, "state": entry.state} for entry in entries]
+    if json:
+        print_json(rows)
+    else:
+        print_table(rows)
+
+
+def _train(calls: list[dict[str, Any]], jobs: int) -> "list[Trained]":
+    from zoo import training
+
+    made = []
+    for result in training.train_each(calls, jobs):
         made.append(result)
         if _speaks():
             note(f"{result.name}: {'trained' if result.fresh else 'is there already, left alone'} ({result.folder})")
-    if _speaks():
-        _print(sorted(made, key=lambda model: order.index(model.name)), json)
+    return made
 
 
 def _print(made: "list[Trained]", json: bool) -> None:

@@ -1,0 +1,101 @@
+"""Plans of many models, and models that come with the package."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner, Result
+
+import zoo
+from zoo._registry import card_index
+from zoo.app.main import app
+from zoo.errors import InputError
+from zoo.training import campaign, train
+from zoo.training.shipping import ship
+
+PLAN = """
+data: digits
+models:
+- resnet8-softmax
+- {name: resnet8-cosine, seeds: 2}
+- {name: resnet8-softmax, set: {mixup: 0.2, epochs: 1}, as: softmax-mixed}
+"""
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def written(folder: Path, text: str = PLAN) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_plan_names_its_models_in_order(tmp_path: Path, zoo_home: Path) -> None:
+    entries = campaign.read(written(tmp_path))
+    names = ["resnet8-softmax.digits", "resnet8-cosine.digits", "resnet8-cosine-s1.digits", "softmax-mixed"]
+    assert [entry.name for entry in entries] == names
+    assert {entry.state for entry in entries} == {"left"}
+    begun = zoo_home / "weights" / names[1]
+    begun.mkdir(parents=True)
+    (begun / "checkpoint.safetensors").write_bytes(b"")
+    assert [entry.state for entry in entries] == ["left", "begun", "left", "left"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("models: resnet8-softmax", "expected YAML with a list `models`"),
+        ("models: [resnet8-softmax]\nepochs: 3", "expected YAML with a list `models`"),
+        (
+            "models: [{names: x}]",
+            r"model 1 is \{'names': 'x'\}, expected a name, or a mapping of name, data, seeds, set, as",
+        ),
+        ("models: [{name: resnet8-softmax, seeds: two}]", "model 1 is .*seeds"),
+        ("models: [resnet8-softmax, resnet8-softmax.digits]", "model 2: resnet8-softmax.digits stands there twice"),
+        ("models: [resnet8-sofmax]", "did you mean resnet8-softmax"),
+        ("models: [", "cannot be read as a plan"),
+    ],
+)
+def test_a_bad_plan_is_said_before_anything_is_trained(tmp_path: Path, zoo_home: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        campaign.read(written(tmp_path, text))
+
+
+def test_the_command_trains_what_is_left(tmp_path: Path, zoo_home: Path) -> None:
+    plan = written(tmp_path, "data: digits\nmodels: [{name: resnet8-softmax, set: {epochs: 1}, as: quick}]")
+    words = ("train", "--plan", str(plan), "--json")
+    assert json.loads(command(*words, "--status").stdout) == [{"model": "quick", "state": "left"}]
+    assert json.loads(command(*words).stdout) == [{"model": "quick", "state": "trained"}]
+    file = zoo_home / "weights" / "quick" / "model.safetensors"
+    before = file.stat().st_mtime_ns
+    assert json.loads(command(*words).stdout) == [{"model": "quick", "state": "trained"}]
+    assert file.stat().st_mtime_ns == before
+    for wrong in (["--plan", str(plan), "--data", "digits"], []):
+        assert isinstance(command("train", *wrong).exception, InputError)
+
+
+def test_a_shipped_model_answers_as_its_card_says(tmp_path: Path, zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = train("resnet8-softmax", data="digits", progress=False)
+    box = tmp_path / "box"
+    card = ship("resnet8-softmax", box)
+    weights = box / "resnet8-softmax.digits.safetensors"
+    assert card.sha256 == hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert {values.dtype for values in load_file(weights).values()} <= {np.dtype(np.float16), np.dtype(np.int64)}
+    monkeypatch.setattr(card_index, "shipped_folder", lambda: box)
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "elsewhere"))
+    assert zoo.availability("resnet8-softmax") == "shipped"
+    assert zoo.card("resnet8-softmax") == zoo.load("resnet8-softmax").card
+    runs = zoo.run("resnet8-softmax", data="digits:test", progress=False)
+    assert runs["resnet8-softmax"].accuracy == card.details["results"]["test_accuracy"]
+    assert abs(card.details["results"]["test_accuracy"] - trained.results["test_accuracy"]) <= 0.01
+    assert campaign.read(written(tmp_path, "models: [resnet8-softmax]"))[0].state == "shipped"
+
+
+def test_only_what_was_trained_here_is_shipped(tmp_path: Path, zoo_home: Path) -> None:
+    with pytest.raises(InputError, match="was not trained here"):
+        ship("efficientnet-lite0", tmp_path)
