@@ -56,7 +56,7 @@ def test_a_plan_names_its_models_in_order(tmp_path: Path, zoo_home: Path) -> Non
             r"model 1 is \{'names': 'x'\}, expected a name, or a mapping of name, data, seeds, set, as",
         ),
         ("models: [{name: resnet8-softmax, seeds: two}]", "model 1 is .*seeds"),
-        ("models: [resnet8-softmax, resnet8-softmax.digits]", "model 2: resnet8-softmax.digits stands there twice"),
+        ("models: [resnet8-softmax, resnet8-softmax.digits]", r"model 2: resnet8-softmax\.digits stands there twice"),
         ("models: [resnet8-sofmax]", "did you mean resnet8-softmax"),
         ("models: [", "cannot be read as a plan"),
     ],

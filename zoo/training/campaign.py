@@ -53,15 +53,13 @@ def read(path: Path) -> list[Entry]:
         raise InputError(f"{path}: cannot be read as a plan: {error}") from error
     if not isinstance(value, dict) or set(value) - {"data", "models"} or not isinstance(value.get("models"), list):
         raise InputError(f"{path}: expected YAML with a list `models` and maybe `data`")
-    found = [
-        entry for number, item in enumerate(value["models"], 1) for entry in _entries(item, value.get("data"), number, path)
-    ]
-    twice = next(
-        (entry.name for place, entry in enumerate(found) if entry.name in {other.name for other in found[:place]}), None
-    )
-    if twice is not None:
-        raise InputError(f"{path}: {twice} stands there twice")
-    return found
+    found: dict[str, Entry] = {}
+    for number, item in enumerate(value["models"], 1):
+        for entry in _entries(item, value.get("data"), number, path):
+            if entry.name in found:
+                raise InputError(f"{path}: model {number}: {entry.name} stands there twice")
+            found[entry.name] = entry
+    return list(found.values())
 
 
 def _entries(item: Any, data: str | None, number: int, path: Path) -> list[Entry]:
