@@ -12,7 +12,8 @@ from ensembles._ensemble import TIE, GrowingEnsemble
 from ensembles._library import Library
 from ensembles._path import Path
 from ensembles._scores import chance_score, curve
-from ensembles._setup import Setup, progress_bar
+from ensembles._setup import Setup
+from zoo._running.progress import Bar
 from zoo.errors import InputError, ZooWarning
 
 
@@ -54,8 +55,8 @@ class Found:
 
 def find_path(setup: Setup, rules: Rules, bags: int, fraction: float, resamples: int, settings: dict[str, Any]) -> Path:
     """One search, or the average of `bags`, with its curve on the test split; a gain within noise is warned of."""
-    with progress_bar("searching", max(1, bags) * rules.picks, setup.progress) as advance:
-        found = grow_bags(setup, rules, bags, fraction, advance) if bags else grow(setup, rules, advance=advance)
+    with Bar("searching", max(1, bags) * rules.picks, setup.progress) as bar:
+        found = grow_bags(setup, rules, bags, fraction, bar.advance) if bags else grow(setup, rules, advance=bar.advance)
     settings = setup.settings | settings | {"ended": found.ended}
     path = _report(found, setup, setup.test, rules, settings, resamples)
     if path.within_noise:

@@ -16,13 +16,13 @@ import torch
 from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles._library import Library
 from zoo._numbers import arrays
+from zoo.calibration.metrics import surprise
 from zoo.errors import InputError
 
 ObjectiveName: TypeAlias = Literal["accuracy", "balanced-accuracy", "nll", "brier"]
 ScoreFunction: TypeAlias = Callable[[Any, Any], float]
 
 # A label's probability below this counts as this, so that one underflown entry leaves a finite loss (of 87.3).
-SMALLEST = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def top_class(values: torch.Tensor) -> torch.Tensor:
 
 def mean_log_loss(label_sums: torch.Tensor, weight: float) -> float:
     """Mean NLL from the label's entries of S alone."""
-    return float(-(label_sums / weight).clamp(min=SMALLEST).log().mean())
+    return float(surprise(label_sums / weight).mean())
 
 
 def chance_score(objective: Objective, num_classes: int) -> float:
@@ -103,7 +103,7 @@ def _right(total: torch.Tensor, weight: float, labels: torch.Tensor) -> torch.Te
 
 
 def _log_loss(total: torch.Tensor, weight: float, labels: torch.Tensor) -> torch.Tensor:
-    return -(total.gather(1, labels[:, None])[:, 0] / weight).clamp(min=SMALLEST).log()
+    return surprise(total.gather(1, labels[:, None])[:, 0] / weight)
 
 
 def _squared_distance(total: torch.Tensor, weight: float, labels: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,7 @@
 """What a search is set up with: examples divided in two, every model read once, and who may be picked."""
 
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -14,6 +13,8 @@ from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective
 from zoo._numbers import arrays
+from zoo._numbers.splits import stratified_rows
+from zoo._running.progress import Bar
 from zoo.errors import InputError
 
 
@@ -61,8 +62,8 @@ class Setup:
         self.test = _take(everything, test) if len(test) else None  # the same models on examples the search never sees
         self.base = [everything.position(name, "base") for name in _several(base)]
         self.seed, self.progress = seed, progress
-        with progress_bar("reading models", len(self.library), progress) as advance:
-            self.table = tabulate(self.library, advance)
+        with Bar("reading models", len(self.library), progress) as bar:
+            self.table = tabulate(self.library, bar.advance)
         accuracies = arrays.host(self.table.right(self.library.labels).float().mean(1)).tolist()
         self.candidates = choose(self.library, candidates, accuracies)
         self.settings: dict[str, Any] = {
@@ -114,21 +115,6 @@ def at_least_one(**values: int) -> None:
             raise InputError(f"{name}: expected at least 1, found {value}")
 
 
-@contextmanager
-def progress_bar(text: str, total: int, show: bool) -> Iterator[Callable[[], None]]:
-    """Yields a function to call after each of `total` pieces of work; it does nothing unless `show`, on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    if not (show and console.is_terminal):
-        yield lambda: None
-        return
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda: bar.advance(task)
-
-
 def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows for the search and rows for the test, both rising; each class is divided in the same proportion.
 
@@ -141,19 +127,14 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
         raise InputError(f"test_fraction: expected 0 (no test split) up to but not 1, found {test_fraction}")
     if test_fraction == 0:
         return np.arange(len(y)), np.arange(0)
-    # By hand, since scikit-learn's refuses classes of one example and fewer test examples than classes. In order of class,
-    # shuffled within each, every (1 / test_fraction)-th example goes to the test: each class gives its share up to one
-    # example. Where counting starts is drawn, so that no class is favoured.
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    chosen = np.diff(np.floor(np.arange(len(y) + 1) * test_fraction + rng.random())) > 0
-    if chosen.all() or not chosen.any():
+    try:
+        chosen = stratified_rows(y, test_fraction, seed)
+    except InputError as error:
         raise InputError(
             f"test_fraction: {len(y)} examples cannot be divided {1 - test_fraction:g} to {test_fraction:g}; "
             "pass test_fraction=0 to search on all of them"
-        )
-    return np.sort(order[~chosen]), np.sort(order[chosen])
+        ) from error
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
 def check_split(split: Any, examples: int) -> tuple[np.ndarray, np.ndarray]:

@@ -247,7 +247,7 @@ def test_a_row_that_is_not_finite_is_named():
         lambda: diversity.compare(outputs("a", 0), broken),
         lambda: diversity.pair_frame(Runs([outputs("a", 0), broken])),
     ):
-        with pytest.raises(InputError, match="b: example '271' has logits or probabilities that are not finite"):
+        with pytest.raises(InputError, match="b: example '271' has NaN"):
             call()
 
 

@@ -9,7 +9,7 @@ from diversity.tables import CELLS
 from zoo.errors import InputError
 
 COUNTS = {"examples", "both_right", "only_first", "only_second", "same_wrong", "both_wrong", "inconsistent",
-          "first_wrong", "second_wrong"}  # fmt: skip
+          "first_wrong", "second_wrong", "outcomes"}  # fmt: skip
 
 
 def properties(kind):

@@ -456,7 +456,7 @@ class TestInputs:
         values = Z.copy()
         values[4, 33] = np.nan
         outputs = Outputs("m", "logits", Column([values[4]]), np.arange(240).astype(str), tuple("abcde"), LABELS)
-        with pytest.raises(InputError, match="m: row 33 is not a distribution"):
+        with pytest.raises(InputError, match="m: example '33' has NaN"):
             ensembles.greedy([outputs], test_fraction=0)
 
     def test_masked_classes_and_extreme_logits_work(self):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import ensembles
 import zoo
 from zoo import cards
-from zoo._registry import membership
+from zoo._registry import membership, registry
 from zoo.cards import EnsembleMember
 from zoo.errors import InputError
 
@@ -113,15 +113,15 @@ def test_ensembles_within_ensembles_are_bounded(zoo_home, monkeypatch):
             made = dataclasses.replace(template, name=name, members=members)
             (zoo_home / "cards" / f"{name}.md").write_text(cards.write(made))
         members = [EnsembleMember(f"level{level}{side}", 1.0) for side in "ab"]
-    assert membership.check("top", ["level6a", "level6b"], zoo.card) == 256
+    assert membership.check("top", ["level6a", "level6b"], registry.parts) == 256
     with pytest.raises(InputError, match=r"top: 65536 networks, .* at most 256 .* set ZOO_MAX_NETWORKS"):
-        membership.check("top", ["level14a", "level14b"], zoo.card)
+        membership.check("top", ["level14a", "level14b"], registry.parts)
     monkeypatch.setenv("ZOO_MAX_NETWORKS", "7")
     with pytest.raises(InputError, match="top: 8 networks"):
-        membership.check("top", ["level1a", "level1b"], zoo.card)
+        membership.check("top", ["level1a", "level1b"], registry.parts)
     monkeypatch.setenv("ZOO_MAX_NETWORKS", "many")
     with pytest.raises(InputError, match="ZOO_MAX_NETWORKS: expected a whole number above 0, found 'many'"):
-        membership.check("top", ["level0a"], zoo.card)
+        membership.check("top", ["level0a"], registry.parts)
 
 
 def test_a_card_that_leads_back_to_itself_or_goes_too_deep(zoo_home):

@@ -16,8 +16,9 @@ from zoo.errors import InputError, UnknownName
 from zoo.objectives import get, views
 from zoo.objectives.frameworks import contrast
 from zoo.objectives.names import FRAMEWORKS, framework
-from zoo.training import Recipe, fit, fitting, plan, teacher, train
+from zoo.training import Recipe, fit, fitting, plan, train
 from zoo.training.augmentation import ImageAugmentation
+from zoo.training.entry import probabilities
 from zoo.training.optimisation import optimiser
 from zoo.training.randomness import For, seed_of
 
@@ -106,7 +107,7 @@ def test_rotations_are_numpys():
 def test_distillation_is_the_divergence_from_the_softened_teacher():
     torch.manual_seed(0)
     z, teacher = torch.randn(5, 4, dtype=torch.float64, requires_grad=True), torch.randn(5, 4, dtype=torch.float64)
-    objective = get("distilled", tau=3.0)
+    objective = get("distillation", tau=3.0)
     x, W, b = torch.eye(5, dtype=torch.float64), z.T, torch.zeros(4, dtype=torch.float64)
     (gradient,) = torch.autograd.grad(objective(x, W, b, teacher.softmax(1)), z)
     divergence = functional.kl_div((z / 3).log_softmax(1), (teacher / 3).softmax(1), reduction="batchmean")
@@ -188,20 +189,20 @@ def test_auto_augment_is_torchvisions_with_the_images_own_draws(policy):
 
 def test_a_network_distilled_from_a_model_of_the_zoo(zoo_home):
     train("resnet8-softmax", data="digits", epochs=2, save_as="old", progress=False)
-    made = train("resnet8-distilled", data="digits", epochs=2, teacher="old", save_as="young", progress=False)
+    made = train("resnet8-distillation", data="digits", epochs=2, teacher="old", save_as="young", progress=False)
     assert made.card.framework == "distilled"
     assert made.card.hyperparameters["teacher"] == "old"
     old, young = zoo.card("old"), zoo.card("young")
     assert category(old, young) == "fwork"
     images = datasets.load("digits:train").select(slice(0, 20))
     expected = zoo.load("old", device="cpu").predict(list(images)).softmax(1)
-    torch.testing.assert_close(teacher.probabilities("old", images, zoo_home, progress=False), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(probabilities("old", images, zoo_home, progress=False), expected, atol=1e-5, rtol=0)
     with pytest.raises(InputError, match="expected the 4 classes of digits-rotated:train"):
-        train("resnet8-distilled", data="digits-rotated", teacher="old", progress=False)
+        train("resnet8-distillation", data="digits-rotated", teacher="old", progress=False)
 
 
 def test_a_student_learns_what_its_teacher_says_and_not_the_labels(few):
-    student, said = network("distilled"), (torch.from_numpy(few.labels) + 1) % 10
+    student, said = network("distillation"), (torch.from_numpy(few.labels) + 1) % 10
     fit(student, few, recipe(epochs=12, learning_rate=0.1), soft_targets=torch.eye(10)[said])
     inputs = torch.stack([zoo._running.preprocessing.Pipeline(SMALL)(image) for image in few])
     with torch.inference_mode():
@@ -221,9 +222,9 @@ def test_what_a_pretext_task_and_a_student_cannot_do(few):
     with pytest.raises(InputError, match="asks about single images"):
         fit(network("simclr"), few, recipe(mixup=0.2))
     with pytest.raises(InputError, match="teacher=NAME"):
-        fit(network("distilled"), few, recipe())
+        fit(network("distillation"), few, recipe())
     with pytest.raises(InputError, match=r"expected \[70, 10\]"):
-        fit(network("distilled"), few, recipe(), soft_targets=torch.ones(70, 9) / 9)
+        fit(network("distillation"), few, recipe(), soft_targets=torch.ones(70, 9) / 9)
 
 
 def test_half_of_the_classes_and_grey_images(tmp_path, monkeypatch):

@@ -24,10 +24,10 @@ from hub_server import HubServer
 from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
 from PIL import Image
-from zoo.catalogue import hub as client
 
 import zoo
-from zoo._registry import registry, weights
+from zoo._registry import hub as client
+from zoo._registry import registry
 from zoo.errors import CorruptFile, InputError, MissingWeights
 
 TINY = "timm:test_resnet"
@@ -115,7 +115,7 @@ def to_image(pixels: torch.Tensor) -> Image.Image:
 def test_a_download_that_is_cut_goes_on_where_it_was(tiny: HubServer, published: bytes) -> None:
     tiny.fail(FILE, cut=40_000)
     tiny.fail(FILE, cut=20_000)
-    path = weights.hub_file("m", f"timm/{ID}", (FILE,))
+    path = client.fetch("m", f"timm/{ID}", (FILE,))
     assert path.read_bytes() == published
     assert tiny.ranges == [f"bytes={2 << 14}-", f"bytes={3 << 14}-"]  # 40,000 bytes hold two chunks, 20,000 one more
 
@@ -155,17 +155,17 @@ def test_a_busy_hub_is_asked_again(tiny: HubServer, published: bytes, method: st
     if (method, status) == ("GET", 503):  # the client gives up here, so the sentence must do
         tiny.fail(FILE, status=status, method=method)
         with pytest.raises(MissingWeights, match=r"cannot be downloaded: .*503.*; try again later"):
-            weights.hub_file("m", f"timm/{ID}", (FILE,))
+            client.fetch("m", f"timm/{ID}", (FILE,))
     else:
         tiny.fail(FILE, times=2, status=status, method=method, headers={"Retry-After": "1"})
-    assert weights.hub_file("m", f"timm/{ID}", (FILE,)).read_bytes() == published
+    assert client.fetch("m", f"timm/{ID}", (FILE,)).read_bytes() == published
     assert all(not fault.times for fault in tiny.faults)
 
 
 def test_a_hub_that_stays_busy_is_not_one_without_the_file(tiny: HubServer, tmp_path: Path) -> None:
     tiny.fail(FILE, times=99, status=503, method="HEAD")
     with pytest.raises(MissingWeights, match=rf"m: {FILE} of timm/{ID} cannot be downloaded: .*503.*; try again later"):
-        weights.hub_file("m", f"timm/{ID}", (FILE, "pytorch_model.bin"))
+        client.fetch("m", f"timm/{ID}", (FILE, "pytorch_model.bin"))
     assert cached(tmp_path) == []
 
 
@@ -178,7 +178,7 @@ def test_what_is_not_there_is_named(hub: HubServer) -> None:
     with pytest.raises(MissingWeights, match=rf"timm/{ID} has none of {FILE}, pytorch_model\.bin"):
         zoo.load(TINY)
     with pytest.raises(MissingWeights, match=r"m: README\.md of .* cannot be downloaded: .*Revision Not Found.*v9"):
-        weights.hub_file("m", f"timm/{ID}", ("README.md",), "v9")
+        client.fetch("m", f"timm/{ID}", ("README.md",), "v9")
 
 
 def test_a_gated_repository_says_what_to_do(hub: HubServer, published: bytes) -> None:

@@ -1,7 +1,6 @@
 """`zoo.run`: the right numbers in the right rows, kept, resumed, never mistaken for another run's."""
 
 import dataclasses
-import json
 import shutil
 import signal
 import warnings
@@ -431,7 +430,7 @@ def test_a_model_is_looked_at_again_when_anything_it_rests_on_was_touched(change
         monkeypatch.setattr(model_facts, "_versions", lambda: ["torch 99"])
     elif change == "weights":
         key = f"timm:{registry.card('timm:test_vit').id}@latest/model.safetensors"
-        (zoo_home / "hashes.json").write_text(json.dumps({"schema": 1, "hashes": {key: "0" * 64}}))
+        files.write_json(zoo_home / "hashes.json", {"schema": 1, "hashes": {key: "0" * 64}})
     else:
         card = registry.card
         monkeypatch.setattr(registry, "card", lambda name: dataclasses.replace(card(name), license="other"))

@@ -1,6 +1,7 @@
 """From logits to probabilities: the link a model was trained with, at a temperature."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,17 +12,20 @@ from zoo.cards import Link
 from zoo.errors import InputError
 
 
-def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "softmax") -> Array:
+def to_probabilities(
+    logits: Array, temperature: float = 1.0, link: Link = "softmax", name: str = "logits", ids: Sequence[Any] | None = None
+) -> Array:
     """Probabilities [N, K] of logits [N, K] divided by `temperature`, through the model's link.
 
     `softmax`: exp(z/T) over its sum. `sigmoid`: sigmoid(z/T) over its sum across classes, for models trained with one
-    binary loss a class. Half precision comes back as float32; minus infinity is a masked class and gets probability 0.
+    binary loss per class. Half precision comes back as float32; minus infinity is a masked class and gets probability 0.
+    A row that is not finite is an error, which says `name` and, where there are any, the row's id.
 
     >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
     tensor([[0.2689, 0.7311]])
     """
-    z = arrays.tensor(logits, "logits")
-    check_finite(z)
+    z = arrays.tensor(logits, name)
+    check_finite(z, name, ids)
     return arrays.give_back(torch.softmax(_exponents(z, temperature, link), -1), logits)
 
 
@@ -43,13 +47,14 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
 
 
-def check_finite(logits: torch.Tensor) -> None:
+def check_finite(logits: torch.Tensor, name: str = "logits", ids: Sequence[Any] | None = None) -> None:
     """An error that names the first row with NaN, plus infinity, or every class masked."""
     bad = ~torch.isfinite(logits.amax(-1))
     if bad.any():
         row = int(bad.reshape(-1).nonzero()[0])
+        which = f"row {row}" if ids is None else f"example {str(ids[row])!r}"
         raise InputError(
-            f"logits: row {row} has NaN, +inf or no finite value ({int(bad.sum())} such rows); expected finite logits"
+            f"{name}: {which} has NaN, +inf or no finite value ({int(bad.sum())} such rows); expected finite logits"
         )
 
 

@@ -9,6 +9,7 @@ import torch
 
 from zoo._numbers import arrays
 from zoo._numbers.columns import Column
+from zoo._numbers.splits import stratified_rows
 from zoo._storage import files
 from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
@@ -124,25 +125,6 @@ def _from_records(runs: Runs) -> CalibratedRuns:
     first = found[0]
     population = f"all {len(first):,} rows; temperatures stored earlier, fitted on {first.calibration}"
     return CalibratedRuns(found, {}, np.array([], str), population)
-
-
-def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
-    """[N] mask of about `share` of the rows, within one of it in every class.
-
-    >>> stratified_rows([0, 0, 0, 0, 1, 1, 1, 1], 0.25).sum()
-    np.int64(2)
-    """
-    y = np.asarray(labels)
-    if not 0 < share < 1:
-        raise InputError(f"split: expected a share between 0 and 1, found {share}")
-    # Rows sorted by class and shuffled within it, of which every (1/share)-th is taken: the counts come out even.
-    order = np.lexsort((np.random.default_rng(arrays.seed(seed)).permutation(len(y)), y))
-    steps = np.floor(np.arange(len(y) + 1) * share)
-    chosen = np.zeros(len(y), bool)
-    chosen[order] = np.diff(steps) > 0
-    if chosen.all() or not chosen.any():
-        raise InputError(f"split: a share of {share} of {len(y)} rows leaves one side empty")
-    return chosen
 
 
 def check_apart(reported: Outputs, held_out: Outputs) -> None:

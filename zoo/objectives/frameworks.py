@@ -89,7 +89,7 @@ class Distilled(Objective):
     softmax of its logits over tau would be, and tau^2 keeps the gradient's size.
     """
 
-    name: ClassVar[str] = "distilled"
+    name: ClassVar[str] = "distillation"
     tau: float = bounded(2.0, above=0)
 
     def targets(self, t: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ FRAMEWORKS: dict[str, Framework] = {
     "simclr": "contrastive",
     "supcon": "contrastive",
     "rotation": "self-supervised",
-    "distilled": "distilled",
+    "distillation": "distilled",
 }
 
 # Networks for 32 x 32 images by name, and their family; any other WRN-depth-factor is one too.

@@ -8,6 +8,7 @@ from pathlib import Path
 from zoo import settings
 from zoo._numbers.alignment import fitting
 from zoo._registry.names import full, near
+from zoo.datasets import canonical, load
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.outputs import Outputs, Runs
 from zoo.store import layout
@@ -45,7 +46,7 @@ def open_runs(
     wanted = [names] if isinstance(names, str) else list(names or ["*"])
     runs = stored(None if home is None else Path(home))
     if data is not None:
-        runs = on_dataset(runs, data)
+        runs = on_dataset(runs, data if any(run.identity.dataset == data for run in runs) else canonical(data))
     picked: list[RunFolder] = []
     for pattern in wanted:
         matching = [run for run in runs if answers(run, pattern)]
@@ -83,11 +84,8 @@ def answers(run: RunFolder, pattern: str) -> bool:
     return known in (pattern, full(pattern, settings.default_dataset())) or fnmatch.fnmatchcase(known, pattern)
 
 
-def on_dataset(runs: list[RunFolder], data: str | None) -> list[RunFolder]:
+def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
     """The runs on the dataset as it is now. One that cannot be found here any more is known by its spec alone."""
-    from zoo.datasets import canonical, load
-
-    spec = data if data is None or any(run.identity.dataset == data for run in runs) else canonical(data)
     runs = [run for run in runs if run.identity.dataset == spec]
     prints = {run.identity.fingerprint for run in runs} - {IMPORTED}
     if not prints or spec is None:

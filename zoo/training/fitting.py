@@ -94,7 +94,7 @@ def _check(network: Network, train_set: Dataset, soft_targets: Tensor | None) ->
         found = list(soft_targets.shape)
         raise InputError(f"soft_targets: expected [{len(train_set)}, {classes}] probabilities, found shape {found}")
     if soft_targets is None and isinstance(network.head.objective, Distilled):
-        raise InputError("distilled: needs a teacher to learn from; name a model, such as a saved ensemble: teacher=NAME")
+        raise InputError("distillation: needs a teacher to learn from; name a model, such as a saved ensemble: teacher=NAME")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise InputError("network: all of it is frozen, as loaded models are; call requires_grad_() on what is to learn")
 

@@ -36,7 +36,7 @@ class Recipe:
     flip: bool = False  # mirror half of the images
     auto_augment: Literal["", "imagenet", "cifar10"] = ""  # the policy found on that dataset (Cubuk et al. 2019)
     mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: none
-    teacher: str = ""  # the model, such as a saved ensemble, whose predictions the objective `distilled` learns
+    teacher: str = ""  # the model, such as a saved ensemble, whose predictions the objective `distillation` learns
     holdout: int = 0  # training images kept back; the epoch that is best on them is the result
     precision: Precision = "float32"
 
