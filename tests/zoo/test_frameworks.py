@@ -198,7 +198,7 @@ def test_a_network_distilled_from_a_model_of_the_zoo(zoo_home):
     expected = zoo.load("old", device="cpu").predict(list(images)).softmax(1)
     torch.testing.assert_close(probabilities("old", images, zoo_home, progress=False), expected, atol=1e-5, rtol=0)
     with pytest.raises(InputError, match="expected the 4 classes of digits-rotated:train"):
-        train("resnet8-distillation", data="digits-rotated", teacher="old", progress=False)
+        train("resnet8-distillation", data="digits-rotated", teacher="old", save_as="turned", progress=False)
 
 
 def test_a_student_learns_what_its_teacher_says_and_not_the_labels(few):

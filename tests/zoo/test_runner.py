@@ -15,6 +15,7 @@ from zoo._registry import model_facts, registry
 from zoo._running import runner
 from zoo._running.engines import loading
 from zoo._running.preprocessing import Pipeline
+from zoo._storage import files
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 
 DATA = "digits:test[:50]"

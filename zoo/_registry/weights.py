@@ -35,7 +35,8 @@ def verify(card: Card, path: Path) -> str:
     elif expected != found:
         raise CorruptFile(
             f"{card.name}: {path} has the sha256 {found}, expected {expected} by {said_by}; the file is damaged or was "
-            f"replaced: delete {path.resolve()} to fetch it again, or, if you trust the new one, remove {register}, which forgets every hash recorded"
+            f"replaced: delete {path.resolve()} to fetch it again, or, if you trust the new one, remove {register}, "
+            "which forgets every recorded hash"
         )
     return found
 
