@@ -20,7 +20,7 @@ COMMANDS = [
 ]
 STANDS_FOR = {
     "NAMES": "resnet8-softmax resnet8-cosine", "'resnet8-*'": "resnet8-cosine",
-    "A": "resnet8-softmax", "B": "resnet8-cosine", "SPEC": "digits:test", "FILES": "made/one.npz", "FOLDER": "made",
+    "A": "resnet8-softmax", "B": "resnet8-cosine", "SPEC": "digits:test", "FILES": "made/one.npz", "FOLDER": "made", "FILE": "plan.yaml",
     "my-ensemble": "our-ensemble",  # the ten lines of Python have made one of that name
 }  # fmt: skip
 LONG = ("train", "concat", "compress", "demo")  # have tests of their own; here they are run by `make test-all`
@@ -75,6 +75,7 @@ def test_commands(command: str) -> None:
     Path("made").mkdir()
     for name in ("one", "two"):
         np.savez(f"made/{name}.npz", logits=rng.normal(size=(60, 3)) + 2 * np.eye(3)[labels], labels=labels)
+    Path("plan.yaml").write_text("models: [resnet8-softmax]")
     program, *words = command.split(" ")
     assert program == "zoo"
     arguments = shlex.split(" ".join(STANDS_FOR.get(word, word) for word in words))
