@@ -77,7 +77,8 @@ class Reference:
     inconsistency: float | None = None
     ensemble_accuracy: float | None = None
     category: Category | None = None
-    results: dict[str, float] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)  # a name means one thing on a card, whatever the table
+    errors: dict[str, float] = field(default_factory=dict)  # standard errors, of `results` by name and of `accuracy`
     note: str | None = None
 
 
