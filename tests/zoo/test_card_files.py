@@ -322,7 +322,7 @@ def test_calibration_by_objective() -> None:
 
 def test_combined_regularizers_gain_nothing_and_augmentation_does() -> None:
     combined = by_objective("C.4")
-    assert sum(len(found) for found in combined.values()) == 61
+    assert sum(len(found) for found in combined.values()) == 58
     alone = max(found["holdout"] for found in combined.values())
     assert max(value for found in combined.values() for value in found.values()) - alone == pytest.approx(0.1)
     augmented, longer, separated = by_objective("C.5"), by_objective("C.6"), by_objective("E.3")
@@ -359,10 +359,7 @@ def test_class_separation_agrees_between_tables() -> None:
     assert spearmanr(ratio, index).statistic > 0.9
     assert max(ratio) == ratio[0]
     assert ratio[0] > 2 * sorted(ratio)[-2]
-    related = {
-        key: abs(spearmanr([collapse[name][key] for name in OBJECTIVES], index).statistic) for key in collapse["softmax"]
-    }
-    assert len(related) == 8
+    assert all(len(found) == 8 for found in collapse.values())
 
 
 def test_class_overlap() -> None:
