@@ -1,7 +1,7 @@
 """From logits to probabilities: the link a model was trained with, at a temperature."""
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -10,18 +10,26 @@ from zoo._numbers.arrays import Array
 from zoo.cards import Link
 from zoo.errors import InputError
 
+# What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
+# `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
+# probability distribution" (paper 000, Table C.3) can be read either way; `logits`, the default, is what Guo et al. divide.
+Reading = Literal["logits", "distribution"]
 
-def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "softmax") -> Array:
+
+def to_probabilities(logits: Array, temperature: float = 1.0, link: Link = "softmax", reading: Reading = "logits") -> Array:
     """Probabilities [N, K] of logits [N, K] divided by `temperature`, through the model's link.
 
     `softmax`: exp(z/T) over its sum. `sigmoid`: sigmoid(z/T) over its sum across classes, for models trained with one
-    binary loss a class. Half precision comes back as float32; minus infinity is a masked class and gets probability 0.
+    binary loss a class; or sigmoid(z)^(1/T) over its sum, where `reading` is `distribution`. Half precision comes back as
+    float32; minus infinity is a masked class and gets probability 0.
 
     >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
     tensor([[0.2689, 0.7311]])
     """
     z = arrays.tensor(logits, "logits")
     check_finite(z)
+    if distributed(link, reading):
+        z, link = log_sigmoid(z), "softmax"
     return arrays.give_back(torch.softmax(_exponents(z, temperature, link), -1), logits)
 
 
@@ -41,6 +49,18 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
         # softmax(log s) = s / sum(s): sigmoids that all underflow still have the right ratio.
         return torch.nn.functional.logsigmoid(z / temperature)
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
+
+
+def distributed(link: Link, reading: Reading) -> bool:
+    """Whether a temperature is to act on the sigmoids' distribution: on `log_sigmoid` of the logits, through a softmax."""
+    if reading not in get_args(Reading):
+        raise InputError(f"reading: expected {' or '.join(get_args(Reading))}, found {reading!r}")
+    return link == "sigmoid" and reading == "distribution"
+
+
+def log_sigmoid(logits: torch.Tensor) -> torch.Tensor:
+    """What the softmax gives the sigmoids' distribution of: p up to a factor a row is exp of it."""
+    return torch.nn.functional.logsigmoid(logits if logits.dtype == torch.float64 else logits.float())
 
 
 def check_finite(logits: torch.Tensor) -> None:

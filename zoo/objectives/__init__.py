@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "options", "register"]
 
 _HOME = {
-    "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "options": "catalogue", "register": "catalogue",
-    "defaults": "tuned", "ObjectiveHead": "head",
+    "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "options": "catalogue",
+    "register": "catalogue", "defaults": "tuned", "ObjectiveHead": "head",
 }  # fmt: skip
 
 

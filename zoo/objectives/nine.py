@@ -14,8 +14,8 @@ from torch.nn import functional
 from zoo.cards import Link
 from zoo.objectives.base import Objective, bounded
 
-# The gradient of cosine softmax grows as 1/tau; below this temperature training was unstable, and the loss times tau holds it
-# back. Table 4 scales at every tau: at 0.05 it has 77.6% and R^2 = 0.634, where Tables 1 and 3, unscaled, have 77.9% and
+# The gradient of cosine softmax grows as 1/tau; below this temperature training was unstable, and the loss times tau holds
+# it back. Table 4 scales at every tau: at 0.05 it has 77.6% and R^2 = 0.634, where Tables 1 and 3, unscaled, have 77.9% and
 # 0.641. Scaling costs accuracy where it is not needed, so by default it ends here; `scale_below=1` gives Table 4's models.
 SCALED_BELOW = 0.05
 

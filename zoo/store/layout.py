@@ -70,7 +70,7 @@ class Identity:
     @property
     def framing(self) -> Framing:
         """How much of the images the model saw."""
-        return "transfer" if self.transform.endswith(framed("", "transfer")) else "evaluation"
+        return framing(self.transform)
 
     @property
     def shards(self) -> int:
@@ -84,6 +84,11 @@ class Identity:
 def framed(transform: str, framing: Framing) -> str:
     """The fingerprint of a model's transform that shows as much of an image as `framing` says."""
     return transform if framing == "evaluation" else f"{transform}-{framing}"
+
+
+def framing(transform: str) -> Framing:
+    """The reverse of `framed`."""
+    return "transfer" if transform.endswith(framed("", "transfer")) else "evaluation"
 
 
 def outputs_folder(home: Path | None) -> Path:

@@ -97,7 +97,8 @@ def _recipe(architecture: str, parts: list[str], dataset: str) -> Recipe:
 def _imagenet(architecture: str, epochs: int) -> Recipe:
     # Appendix B: Inception v3 has ResNet-50's settings but for the epoch, found on a holdout; here on as many images as were
     # kept back for ResNet-50. The paper names no input of its own: it is the 299 pixels the network is made for.
-    searched = {"epochs": INCEPTION_EPOCHS, "holdout": HOLDOUT} if architecture == "inception_v3" else {"epochs": epochs}
+    inception: dict[str, Any] = {"epochs": INCEPTION_EPOCHS, "holdout": HOLDOUT}
+    searched = inception if architecture == "inception_v3" else {"epochs": epochs}
     return Recipe(
         transform=_transform(_usual_side(architecture), "in1k", crop=0.875),
         batch_size=4096,
