@@ -1,4 +1,4 @@
-"""Robustness: ImageNet models on V2, A, R and Sketch, and on corrupted images by mCE (paper 000, Table C.2).
+"""Robustness: ImageNet models on V2, A, R and Sketch, and on corrupted images by mCE (Kornblith et al. 2021, Table C.2).
 
 A and R cover 200 classes; their datasets know which, and predictions are made among these alone.
 """

@@ -1,4 +1,4 @@
-"""Fine-tuning: a pretrained body with a new head, trained whole on another dataset (paper 000, A.3).
+"""Fine-tuning: a pretrained body with a new head, trained whole on another dataset (Kornblith et al. 2021, A.3).
 
 Learning rate and weight decay come from a grid, by the score on a validation split; with the best pair the network is
 trained again on training and validation images together and tested once. The networks may be several that differ in

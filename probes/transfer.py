@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from zoo._numbers.arrays import Array
+from zoo.datasets import metric_of
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
@@ -24,9 +25,9 @@ def probe(
 ) -> pd.DataFrame:
     """Fit a probe on each model's embeddings of `train` and score it on those of `test` ([K] Table 1).
 
-    `kind` is "linear" or "knn". `metric` is what the dataset's authors ask for: "accuracy" or "mean-per-class"; "map" or
-    "auc" where examples have several classes. Further options go to the probe. A model's own classes play no part, the
-    labels are the dataset's.
+    `kind` is "linear" or "knn". `metric` is by default what the authors of the dataset tested on ask for: "accuracy" or
+    "mean-per-class"; "map" or "auc" where examples have several classes. Further options go to the probe. A model's own
+    classes play no part, the labels are the dataset's.
 
     A frame, one row per model: model, kind, dimensions, examples, metric, score, and `strength` or `k` as chosen (the median
     over classes where each has its own).
@@ -42,7 +43,8 @@ def probe(
     for name, fitted in train.items():
         x, test_x = fitted.embeddings, test[name].embeddings
         y, test_y = labels_of(fitted, test[name])
-        estimator = _estimator(kind, metric, y.ndim == 2, options).fit(x, y)
+        wanted = metric or _asked_for(test[name].dataset, y.ndim == 2)
+        estimator = _estimator(kind, wanted, y.ndim == 2, options).fit(x, y)
         rows.append(
             {
                 "model": name,
@@ -95,6 +97,12 @@ def _labels(outputs: Outputs) -> np.ndarray:
 
 def _class_names(outputs: Outputs) -> list[str]:
     return list(outputs.label_classes or outputs.classes)
+
+
+def _asked_for(dataset: str | None, multilabel: bool) -> str | None:
+    """The metric of a known dataset; None where outputs of one by another name have other labels than it."""
+    found = metric_of(dataset)
+    return found if found in (MULTILABEL_METRICS if multilabel else METRICS) else None
 
 
 def _estimator(kind: str, metric: str | None, multilabel: bool, options: Mapping[str, Any]) -> Any:

@@ -67,7 +67,10 @@ class Training:
 
 @dataclass(frozen=True)
 class Reference:
-    """A row of a published table. Accuracies in percent; inconsistency and ensemble accuracy are against its ResNet-50."""
+    """A row of a published table, or numbers that a figure or a section states.
+
+    Accuracies in percent; inconsistency and ensemble accuracy are against the paper's ResNet-50.
+    """
 
     paper: str
     table: str
@@ -77,8 +80,14 @@ class Reference:
     inconsistency: float | None = None
     ensemble_accuracy: float | None = None
     category: Category | None = None
-    results: dict[str, float] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)  # a name means one thing on a card, whatever the table
+    errors: dict[str, float] = field(default_factory=dict)  # standard errors, of `results` by name and of `accuracy`
     note: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return self.table if self.table.startswith(("Fig.", "Section")) else f"table {self.table}"
 
 
 @dataclass(frozen=True)

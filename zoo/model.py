@@ -1,5 +1,6 @@
 """The one interface of every model: images in, embeddings and logits out."""
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -13,6 +14,7 @@ from zoo._running.images import Images, decoded
 from zoo._running.preprocessing import Preprocessing
 from zoo._storage import files
 from zoo.cards import Card
+from zoo.datasets import Framing
 from zoo.errors import InputError, UnknownName
 
 
@@ -108,6 +110,14 @@ class Model:
         """This model, moved to another device."""
         self.network.to(device)
         return self
+
+    def framed(self, framing: Framing) -> "Model":
+        """The same network, shown as much of each image as `framing` says."""
+        if framing == "evaluation":
+            return self
+        other = copy.copy(self)
+        other.transform = self.transform.framed(framing)
+        return other
 
     def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Embeddings [N, D] and logits [N, K] (None without a head) of an already transformed batch on the model's device.

@@ -161,8 +161,8 @@ class Outputs:
         from zoo._numbers.links import to_probabilities
 
         if self.kind == "probabilities":
-            return to_probabilities(_log(values), self.temperature or 1.0, "softmax", self.name, self.ids[rows])
-        return to_probabilities(values, self.temperature or 1.0, self.link, self.name, self.ids[rows])
+            return to_probabilities(_log(values), self.temperature or 1.0, "softmax", name=self.name, ids=self.ids[rows])
+        return to_probabilities(values, self.temperature or 1.0, self.link, name=self.name, ids=self.ids[rows])
 
     def predictions(self) -> np.ndarray:
         """[N] top-1 classes; the first of equal maxima. The same at every temperature."""

@@ -117,3 +117,17 @@ def test_scores_as_bars() -> None:
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["bar", "text"]
     with pytest.raises(InputError, match="no column 'score'"):
         score_chart(table.drop(columns="score"))
+
+
+def test_the_metric_is_the_datasets_unless_one_is_named() -> None:
+    rare = np.flatnonzero((DIGITS.target[TEST] < 9) | (np.arange(400) < 200))  # classes of different sizes
+    train = outputs("m", slice(0, 60), dataset="flowers:train")
+    test = outputs("m", TEST, dataset="flowers:test").select(rare)
+    asked = {
+        metric: float(probes.probe(train, test, metric=metric)["score"].iloc[0]) for metric in ("accuracy", "mean-per-class")
+    }
+    assert asked["accuracy"] != asked["mean-per-class"]
+    row = probes.probe(train, test).iloc[0]
+    assert (row["metric"], row["score"]) == ("mean-per-class", asked["mean-per-class"])
+    cars = probes.probe(train, dataclasses.replace(test, dataset="cars:test")).iloc[0]
+    assert (cars["metric"], cars["score"]) == ("accuracy", asked["accuracy"])

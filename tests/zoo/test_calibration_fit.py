@@ -10,7 +10,7 @@ from accelerator import DEVICES, Accelerator, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from scipy.special import log_expit, log_softmax, logsumexp
+from scipy.special import expit, log_expit, log_softmax, logsumexp
 from sklearn.calibration import _TemperatureScaling
 from sklearn.metrics import log_loss
 
@@ -413,3 +413,32 @@ def test_large_float32_and_float64_give_the_same_temperature():
     for link in ("softmax", "sigmoid"):
         narrow, wide = fit_temperature(z, y, link).temperature, fit_temperature(z.astype(np.float64), y, link).temperature
         assert narrow == pytest.approx(wide, rel=1e-3)
+
+
+@pytest.mark.parametrize("reading", ["logits", "distribution"])
+def test_both_readings_of_a_sigmoids_temperature_are_what_scipy_finds(reading):
+    z, y = drawn(3000, 6, seed=3, scale=2.5)
+
+    def p_at(temperature):
+        if reading == "logits":
+            p = expit(z / temperature)
+        else:
+            p = (expit(z) / expit(z).sum(1, keepdims=True)) ** (1 / temperature)
+        return p / p.sum(1, keepdims=True)
+
+    best = minimize_scalar(lambda s: -np.log(p_at(np.exp(s))[np.arange(len(y)), y]).mean(), bounds=(-4, 4), method="bounded")
+    fit = fit_temperature(z, y, "sigmoid", reading=reading)
+    assert (fit.link, fit.reading) == ("sigmoid", reading)
+    assert fit.nll_after == pytest.approx(best.fun, abs=1e-9)
+    assert fit.temperature == pytest.approx(np.exp(best.x), rel=1e-3)
+    np.testing.assert_allclose(to_probabilities(z, fit.temperature, "sigmoid", reading), p_at(fit.temperature), rtol=1e-9)
+    other = fit_temperature(z, y, "sigmoid", reading="distribution" if reading == "logits" else "logits")
+    assert other.temperature != pytest.approx(fit.temperature, rel=0.05)
+    assert other.nll_before == pytest.approx(fit.nll_before)
+
+
+def test_a_softmax_has_one_reading():
+    z, y = drawn(500, 4)
+    assert fit_temperature(z, y, reading="distribution") == fit_temperature(z, y)
+    with pytest.raises(InputError, match="reading: expected logits or distribution, found 'odds'"):
+        fit_temperature(z, y, reading="odds")

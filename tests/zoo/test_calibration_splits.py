@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, softmax
+from sklearn.metrics import log_loss
 
 from zoo import store
 from zoo._running.runner import run as run_models
@@ -211,3 +213,52 @@ def test_a_temperature_from_the_same_rows_is_not_kept(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
     assert calibrate(saved, split=0.5)["a"].temperature is not None
     assert store.read_fits(saved.path) == {}
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_the_report_is_of_rows_that_no_temperature_was_fitted_on(share):
+    runs = Runs([outputs("a", scale=4.0), outputs("b", scale=0.5)])
+    held_out = (
+        0.5 if share else Runs([outputs(name, seed=1, first_id=1000, scale=s) for name, s in (("a", 4.0), ("b", 0.5))])
+    )
+    calibrated = calibrate(runs, split=held_out)
+    assert not set(calibrated.calibration_ids.tolist()) & set(calibrated["a"].ids.tolist())
+    for row in calibrated.to_frame().to_dict("records"):
+        reported = calibrated[row["model"]]
+        rows = np.array([int(row_id.removeprefix("image-")) for row_id in reported.ids])
+        z, y = np.asarray(runs[row["model"]].logits, float)[rows], runs[row["model"]].labels[rows]
+        for when, temperature in (("before", 1.0), ("after", reported.temperature)):
+            p = softmax(z / temperature, axis=1)
+            assert row[f"nll_{when}"] == pytest.approx(log_loss(y, p, labels=range(p.shape[1])), rel=1e-5)
+            assert row[f"ece_{when}"] == pytest.approx(naive_ece(p, y), abs=1e-6)
+        assert row["rows"] == len(rows)
+        assert row["nll_after"] != pytest.approx(calibrated.fits[row["model"]].nll_after, abs=1e-4)
+        assert row["fitted_on"] == f"{len(calibrated.calibration_ids)} rows of other examples"
+
+
+def naive_ece(p, y):
+    confidence, right = p.max(1), p.argmax(1) == y
+    total = 0.0
+    for low in np.arange(15) / 15:
+        inside = (confidence > low) & (confidence <= low + 1 / 15)
+        total += abs(confidence[inside].sum() - right[inside].sum())
+    return total / len(y)
+
+
+def test_sigmoids_calibrated_as_a_distribution(tmp_path):
+    made = dataclasses.replace(outputs("s", scale=3.0), link="sigmoid")
+    held_out = dataclasses.replace(outputs("s", seed=1, first_id=1000, scale=3.0), link="sigmoid")
+    stored = store.save(made, home=tmp_path)
+    calibrated = calibrate(stored, split=held_out, reading="distribution")
+    found = calibrated["s"]
+    p = expit(np.asarray(made.logits, float)) ** (1 / found.temperature)
+    np.testing.assert_allclose(found.probabilities(), p / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
+    assert found.predictions().tolist() == made.predictions().tolist()
+    assert calibrated.to_frame()["reading"].tolist() == ["distribution"]
+    assert calibrated.to_frame()["link"].tolist() == ["sigmoid"]
+    again = calibrate(store.open_runs("s", home=tmp_path), split="stored")["s"]
+    np.testing.assert_array_equal(again.probabilities(), found.probabilities())
+    other = calibrate(made, split=held_out)["s"]
+    assert other.temperature != pytest.approx(found.temperature, rel=0.05)
+    with pytest.raises(InputError, match="reading: expected logits or distribution"):
+        calibrate(made, split=held_out, reading="odds")

@@ -122,20 +122,23 @@ def test_the_models_people_reach_for_are_there() -> None:
 # No One Representation to Rule Them All: Tables 1-4.
 
 
+TABLED = [row for table in "1234" for row in rows(GONTIJO, table)]
+
+
 def test_every_row_of_the_four_tables_has_a_card() -> None:
-    assert collections.Counter(row.table for row in rows(GONTIJO)) == {"1": 50, "2": 7, "3": 2, "4": 25}
+    assert collections.Counter(row.table for row in TABLED) == {"1": 50, "2": 7, "3": 2, "4": 25}
     # Section 3.2 counts 51 hyper-parameter, 17 architecture, 2 framework and 12 dataset models, 82 in all; the tables
     # add the base model itself and EfficientNet-B3.
-    counted = collections.Counter(row.category for row in rows(GONTIJO))
+    counted = collections.Counter(row.category for row in TABLED)
     assert counted == {"reinit": 1, "hparam": 51, "arch": 17 + 1, "fwork": 2, "dataset": 12}
     # Two labels are printed twice.
-    twice = {label for label, times in collections.Counter(row.row for row in rows(GONTIJO)).items() if times > 1}
+    twice = {label for label, times in collections.Counter(row.row for row in TABLED).items() if times > 1}
     assert twice == {"ResNet-50 (Weight Decay 0.00001)", "ResNet-50 (LR 0.05, WD 0.0002)"}
-    assert all(row.note for row in rows(GONTIJO) if row.row in twice)
+    assert all(row.note for row in TABLED if row.row in twice)
 
 
 def test_the_rows_are_complete_and_in_the_tables_range() -> None:
-    for row in rows(GONTIJO):
+    for row in TABLED:
         figures = (row.temperature, row.inconsistency, row.ensemble_accuracy)
         assert row.accuracy is not None
         assert (row.table == "4") == (None in figures)
@@ -237,7 +240,155 @@ def test_class_separation_goes_against_transfer() -> None:
 
 def test_the_loss_functions_tables_are_complete() -> None:
     counted = collections.Counter(row.table for row in rows(KORNBLITH))
-    assert counted == {"1": 18, "2": 9, "3": 9, "B.1": 9, "C.2": 9, "C.3": 8}  # squared error has no likelihood
+    each = dict.fromkeys(["2", "3", "B.1", "C.1", "C.2", "E.1", "E.2"], 9)
+    some = {"4": 8, "C.3": 8, "C.4": 4, "C.5": 4, "C.6": 6, "E.3": 4, "F.1": 1}  # C.3: squared error has no likelihood
+    assert counted == {"1": 18, "D.1": 18} | each | some
     assert collections.Counter(row.table for row in rows(DEMYSTIFYING)) == {"1": 18}
     for row in rows(KORNBLITH, "1"):
         assert len([key for key in row.results if key != "top5"]) == 8
+    for row in rows(KORNBLITH):
+        assert set(row.errors) <= {"accuracy", *row.results}
+        stated = set(row.results) - {key for key in row.results if key.endswith("epochs")}
+        assert (row.table in ("3", "C.1", "C.2", "C.3", "C.5", "C.6", "E.1", "E.2", "E.3")) == bool(row.errors)
+        assert not row.errors or stated <= set(row.errors)
+
+
+def by_objective(table: str) -> dict[str, dict[str, float]]:
+    """A table of the paper from the ResNet-50 cards: its numbers by objective, top-1 accuracy among them."""
+    found = {}
+    for objective in OBJECTIVES:
+        lines = [row for row in read(FOLDER / f"resnet50-{objective}.in1k.md").reference if row.table == table]
+        if lines:
+            top = {"accuracy": lines[0].accuracy} if lines[0].accuracy is not None else {}
+            found[objective] = top | {key: value for row in lines for key, value in row.results.items()}
+    return found
+
+
+def test_a_result_means_one_thing_on_a_card() -> None:
+    for model in MODELS:
+        seen: dict[str, float] = {}
+        for row in (row for row in model.reference if row.paper == KORNBLITH):
+            assert all(seen.setdefault(key, value) == value for key, value in row.results.items()), model.name
+
+
+# What the paper says of each table, computed from the cards.
+
+
+def test_fine_tuned_averages() -> None:
+    for results in by_objective("2").values():
+        every = [value for key, value in results.items() if key != "finetuned-average"]
+        assert np.mean(every) == pytest.approx(results["finetuned-average"], abs=0.06)
+
+
+def test_temperature_trades_accuracy_against_transfer() -> None:
+    results = by_objective("4")["cosine"]
+    taus = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08]
+    top1, separation = ([results[f"tau-{tau}-{key}"] for tau in taus] for key in ("top1", "class-separation"))
+    transfer = {key.partition("linear-")[2]: [] for key in results if "linear-" in key}
+    for name, values in transfer.items():
+        values += [results[f"tau-{tau}-linear-{name}"] for tau in taus]
+    assert max(top1) - top1[0] == pytest.approx(2.7)
+    assert spearmanr(taus, separation).statistic == 1
+    assert spearmanr(taus, np.mean(list(transfer.values()), 0)).statistic == -1
+    assert [name for name, values in transfer.items() if max(values) != values[0]] == ["pets"]
+
+
+def test_regularizers_lower_training_accuracy() -> None:
+    results = by_objective("C.1")
+    lower = [name for name in results if results[name]["train-top1"] < results["softmax"]["train-top1"]]
+    assert set(results) - set(lower) == {"softmax", "label-smoothing"}
+    best = max(results, key=lambda name: results[name]["train-top5"])
+    assert best == "label-smoothing"
+
+
+def test_alternatives_are_more_robust_and_two_most_of_all() -> None:
+    results = by_objective("C.2")
+    soft = results.pop("softmax")
+    signs = {"in-v2": 1, "in-a": 1, "in-sketch": 1, "in-r": 1, "in-c-mce": -1}
+    worse = [(name, key) for name in results for key in signs if signs[key] * (results[name][key] - soft[key]) <= 0]
+    assert worse == [("sigmoid", "in-r"), ("squared-error", "in-r")]
+    best = {key: max(results, key=lambda name: signs[key] * results[name][key]) for key in signs if key != "in-v2"}
+    assert set(best.values()) == {"logit-norm", "cosine"}
+
+
+def test_calibration_by_objective() -> None:
+    results = by_objective("C.3")
+    assert min(results, key=lambda name: results[name]["ece"]) == "label-smoothing"
+    assert min(results, key=lambda name: results[name]["nll"]) == "cosine"
+    for key in ("nll", "ece", "nll-calibrated", "ece-calibrated"):
+        assert max(results, key=lambda name: results[name][key]) == "logit-penalty"
+    assert all(found["nll-calibrated"] < found["nll"] for found in results.values())
+
+
+def test_combined_regularizers_gain_nothing_and_augmentation_does() -> None:
+    combined = by_objective("C.4")
+    assert sum(len(found) for found in combined.values()) == 58
+    alone = max(found["holdout"] for found in combined.values())
+    assert max(value for found in combined.values() for value in found.values()) - alone == pytest.approx(0.1)
+    augmented, longer, separated = by_objective("C.5"), by_objective("C.6"), by_objective("E.3")
+    assert set(augmented) == set(separated) == set(longer)
+    for name, found in augmented.items():
+        assert found["autoaugment-top1"] - found["accuracy"] == pytest.approx(0.5, abs=0.21)
+        assert separated[name]["accuracy"] == found["accuracy"]
+        assert separated[name]["class-separation"] == by_objective("3")[name]["class-separation"]
+        assert separated[name]["autoaugment-class-separation"] == pytest.approx(
+            separated[name]["class-separation"], abs=0.01
+        )
+        assert longer[name]["long-autoaugment-top1"] > found["autoaugment-top1"]
+        epochs = read(FOLDER / f"resnet50-{name}.in1k.md").value("epochs")
+        assert longer[name]["long-autoaugment-epochs"] / epochs == pytest.approx(2, abs=0.1)
+    best = longer["cosine"]
+    assert (best["long-autoaugment-mixup-top1"], round(best["long-autoaugment-mixup-top5"], 1)) == (79.1, 94.5)
+
+
+def test_softmax_transfers_best_to_chest_x_rays() -> None:
+    results = by_objective("D.1")
+    for prefix, most in (("chexpert-iid-", 5), ("chexpert-", 4)):
+        keys = [key for key in results["softmax"] if key.startswith(prefix) and ("iid" in key) == ("iid" in prefix)]
+        best = [key for key in keys if results["softmax"][key] == max(found[key] for found in results.values())]
+        assert (len(keys), len(best)) == (5, most)
+
+
+def test_class_separation_agrees_between_tables() -> None:
+    separation, others, collapse = by_objective("3"), by_objective("E.1"), by_objective("E.2")
+    for name, found in others.items():
+        assert found["separation-cosine"] == pytest.approx(separation[name]["class-separation"], abs=0.0005)
+    # the measure of collapse that is said to be the most related to class separation, and to tell softmax from the rest
+    ratio = [collapse[name]["collapse-variability"] for name in OBJECTIVES]
+    index = [1 / separation[name]["class-separation"] - 1 for name in OBJECTIVES]
+    assert spearmanr(ratio, index).statistic > 0.9
+    assert max(ratio) == ratio[0]
+    assert ratio[0] > 2 * sorted(ratio)[-2]
+    assert all(len(found) == 8 for found in collapse.values())
+
+
+def test_class_overlap() -> None:
+    overlap, linear = by_objective("F.1")["softmax"], by_objective("1")["softmax"]
+    names = [key.removeprefix("assignment-") for key in overlap if key.startswith("assignment-")]
+    assert all(overlap[f"linear-{name}"] == linear[f"linear-{name}"] for name in names)
+    above_half = [name for name in names if overlap[f"assignment-{name}"] > overlap[f"linear-{name}"] / 2]
+    assert above_half == ["cifar10", "pets"]
+    assert sum(overlap[f"semantic-overlap-{name}"] for name in names) == 153
+
+
+def test_numbers_of_gontijo_lopes_text_and_fifth_figure() -> None:
+    def line(name: str, table: str) -> Reference:
+        return next(row for row in read(FOLDER / f"{name}.md").reference if row.paper == GONTIJO and row.table == table)
+
+    for name in ("clip-vit-l14-336-linear", "align-linear", "efficientnet-b3", "bit-1k"):
+        figure = line(name, "Fig. 5")
+        assert figure.accuracy == pytest.approx(line(name, "2").accuracy, abs=0.1)
+        (other,) = [key.removeprefix("with-") for key in figure.results if key.startswith("with-")]
+        accuracy, together = figure.results[f"accuracy-{other}"], figure.results[f"with-{other}"]
+        assert accuracy == pytest.approx(line(other, "1").accuracy, abs=0.06)
+        assert together > max(accuracy, figure.accuracy or 0)
+    boost = line("align-zero-shot", "Section 4.2").results
+    assert boost["with-resnet50-ra"] - boost["accuracy-resnet50-ra"] == pytest.approx(6.9)
+    assert line("bit-1k", "Section 4.5").results["greedy-ensemble"] == 86.66
+    assert line("clip-vit-b32", "Section 4.5").results["with-resnet50-ra"] == 77.7
+    needed = line("resnet50-ra", "Section 4.6").results
+    assert [needed[f"dimensions-{name}"] for name in ("reinit", "hparam", "arch", "dataset")] == sorted(needed.values())[
+        ::-1
+    ]
+    assert needed["dimensions-reinit"] == 9 * 256
+    assert line("mpl-efficientnet-l2", "Section 4.7").accuracy == line("mpl-efficientnet-l2", "2").accuracy

@@ -164,11 +164,22 @@ def test_squared_error_with_unit_settings_is_the_mean_squared_error():
     assert float(objectives.get("squared-error", kappa=1, M=1, loss_scale=1)(x, W, b, y)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("tau", "scale"), [(0.02, 0.02), (0.049, 0.049), (0.05, 1), (0.07, 1)])
-def test_cosine_loss_is_scaled_by_a_tau_below_one_twentieth(tau, scale):
+@pytest.mark.parametrize(
+    ("tau", "options", "scale"),
+    [
+        (0.02, {}, 0.02),
+        (0.049, {}, 0.049),
+        (0.05, {}, 1),
+        (0.07, {}, 1),
+        (0.07, {"scale_below": 1}, 0.07),
+        (0.02, {"scale_below": 0}, 1),
+    ],
+)
+def test_cosine_loss_is_scaled_by_a_tau_below_one_twentieth_or_as_asked(tau, options, scale):
     rng = np.random.default_rng(4)
     x, W, b, y = rng.normal(size=(6, 4)), rng.normal(size=(5, 4)), rng.normal(size=5), rng.integers(0, 5, 6)
-    cosine = objectives.get("cosine", tau=tau)
+    cosine = objectives.get("cosine", tau=tau, **options)
+    assert cosine.hyperparameters == {"tau": tau} | options
     z = cosine.logits(*(torch.tensor(v) for v in (x, W, b)))
     assert float(cosine(x, W, b, y)) == pytest.approx(scale * torch.nn.functional.cross_entropy(z, torch.tensor(y)).item())
 

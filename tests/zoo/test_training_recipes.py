@@ -1,5 +1,6 @@
 """Recipes: the papers' numbers, the schedule, what is refused, and how a name becomes a plan."""
 
+import dataclasses
 import itertools
 import math
 
@@ -33,9 +34,29 @@ def test_the_imagenet_recipe_is_the_papers():
     assert (settings.weight_decay, settings.warmup_epochs, settings.decay, settings.ema) == (8e-5, 10, 0.975, 0.9999)
     assert (settings.crop, settings.flip, settings.schedule) == (0.1, True, "exponential")
     assert (settings.transform.resize, settings.transform.size) == ((256,), (3, 224, 224))
-    assert plan("inception_v3-softmax", data="in1k").recipe.transform.size == (3, 299, 299)
     epochs = [published("resnet50", name, "in1k").epochs for name in OBJECTIVES]
     assert epochs == [146, 180, 172, 168, 180, 152, 158, 166, 196]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_inception_has_the_settings_of_resnet50_and_finds_its_epoch_on_a_holdout(objective):
+    made, like = (plan(f"{architecture}-{objective}", data="in1k") for architecture in ("inception_v3", "resnet50"))
+    assert made.hyperparameters == like.hyperparameters
+    assert (made.recipe.holdout, like.recipe.holdout) == (50_046, 0)
+    assert made.recipe.epochs > max(published("resnet50", name, "in1k").epochs for name in OBJECTIVES)
+    same = dataclasses.replace(made.recipe, epochs=like.recipe.epochs, holdout=0, transform=like.recipe.transform)
+    assert same == like.recipe
+    transform = made.recipe.transform
+    assert (transform.size, transform.resize) == ((3, 299, 299), (342,))
+    assert transform.size[1] / transform.resize[0] == pytest.approx(224 / 256, abs=0.001)
+    assert zoo.card(f"inception_v3-{objective}.in1k").transform == transform
+
+
+def test_cosine_can_be_scaled_at_every_temperature():
+    made = plan("resnet50-cosine", data="in1k", scale_below=1, save_as="table-4")
+    assert made.hyperparameters == {"tau": 0.05, "scale_below": 1}
+    with pytest.raises(InputError, match="is one recipe, and scale_below=1 is another"):
+        plan("resnet50-cosine", data="in1k", scale_below=1)
 
 
 def test_the_cifar_recipes_are_the_papers():

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -11,21 +11,34 @@ from zoo._numbers.arrays import Array
 from zoo.cards import Link
 from zoo.errors import InputError
 
+# What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
+# `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
+# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what Guo et al. divide.
+Reading = Literal["logits", "distribution"]
+
 
 def to_probabilities(
-    logits: Array, temperature: float = 1.0, link: Link = "softmax", name: str = "logits", ids: Sequence[Any] | None = None
+    logits: Array,
+    temperature: float = 1.0,
+    link: Link = "softmax",
+    reading: Reading = "logits",
+    name: str = "logits",
+    ids: Sequence[Any] | None = None,
 ) -> Array:
     """Probabilities [N, K] of logits [N, K] divided by `temperature`, through the model's link.
 
     `softmax`: exp(z/T) over its sum. `sigmoid`: sigmoid(z/T) over its sum across classes, for models trained with one
-    binary loss per class. Half precision comes back as float32; minus infinity is a masked class and gets probability 0.
-    A row that is not finite is an error, which says `name` and, where there are any, the row's id.
+    binary loss per class; or sigmoid(z)^(1/T) over its sum, where `reading` is `distribution`. Half precision comes back as
+    float32; minus infinity is a masked class and gets probability 0. A row that is not finite is an error, which says `name`
+    and, where there are any, the row's id.
 
     >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
     tensor([[0.2689, 0.7311]])
     """
     z = arrays.tensor(logits, name)
     check_finite(z, name, ids)
+    if distributed(link, reading):
+        z, link = log_sigmoid(z), "softmax"
     return arrays.give_back(torch.softmax(_exponents(z, temperature, link), -1), logits)
 
 
@@ -45,6 +58,18 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
         # softmax(log s) = s / sum(s): sigmoids that all underflow still have the right ratio.
         return torch.nn.functional.logsigmoid(z / temperature)
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
+
+
+def distributed(link: Link, reading: Reading) -> bool:
+    """Whether a temperature is to act on the sigmoids' distribution: on `log_sigmoid` of the logits, through a softmax."""
+    if reading not in get_args(Reading):
+        raise InputError(f"reading: expected {' or '.join(get_args(Reading))}, found {reading!r}")
+    return link == "sigmoid" and reading == "distribution"
+
+
+def log_sigmoid(logits: torch.Tensor) -> torch.Tensor:
+    """What the softmax gives the sigmoids' distribution of: p up to a factor per row is exp of it."""
+    return torch.nn.functional.logsigmoid(logits if logits.dtype == torch.float64 else logits.float())
 
 
 def check_finite(logits: torch.Tensor, name: str = "logits", ids: Sequence[Any] | None = None) -> None:

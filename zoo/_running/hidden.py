@@ -50,6 +50,7 @@ def layers(
     dataset = load_dataset(data if data is not None else settings.default_dataset())
     place = str(devices.choose(device))
     loaded = [m if isinstance(m, Model) else registry.load(m, weights=weights, device=place) for m in resolve(models)]
+    loaded = [model.framed(dataset.framing) for model in loaded]
     wanted = {model.name: names.get(model.name) if isinstance(names, Mapping) else names for model in loaded}
     lost: list[str] = []
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from zoo._running.images import to_rgb
 from zoo.cards import Transform
+from zoo.datasets import Framing
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -47,6 +48,9 @@ class Preprocessing(Protocol):
 
     def normalise(self, batch: Tensor) -> Tensor:
         """A batch of `pixels` as a batch of inputs, on the batch's device."""
+
+    def framed(self, framing: Framing) -> "Preprocessing":
+        """The same, showing as much of an image as `framing` says."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,18 @@ class Pipeline:
         std = torch.tensor(self.spec.std, dtype=torch.float32, device=batch.device)[:, None, None]
         return batch.to(torch.float32).div_(255).sub_(mean).div_(std)
 
+    def framed(self, framing: Framing) -> "Pipeline":
+        """`transfer`: the shortest side at the network's input, whatever the card has; an image of that size stays as it is.
+
+        >>> Pipeline(Transform((3, 2, 2), (3,), "bicubic", (0.5,) * 3, (0.5,) * 3)).framed("transfer").spec.resize
+        (2,)
+        """
+        if framing == "evaluation":
+            return self
+        _, height, width = self.spec.size
+        whole = ((height,), "squash") if height == width else ((height, width), "cover")
+        return Pipeline(replace(self.spec, resize=whole[0], fit=whole[1]))  # type: ignore[arg-type]
+
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing."""
         resize = self.spec.resize
@@ -139,6 +155,9 @@ class Packed:
     def normalise(self, batch: Tensor) -> Tensor:
         pairs = zip(self.parts, self.unpack(batch), strict=True)
         return torch.cat([part.normalise(piece).flatten(1) for part, piece in pairs], 1)[:, None, None]
+
+    def framed(self, framing: Framing) -> "Packed":
+        return Packed(tuple(part.framed(framing) for part in self.parts))
 
     def unpack(self, batch: Tensor) -> list[Tensor]:
         """[N, 1, 1, L] as one [N, C, H, W] for each transform."""

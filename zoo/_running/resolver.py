@@ -19,7 +19,7 @@ from pathlib import Path
 
 from zoo import bundle, settings
 from zoo._registry import registry
-from zoo.datasets import canonical
+from zoo.datasets import Framing, canonical, framing_of
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs
@@ -132,14 +132,20 @@ def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") ->
     return found
 
 
-def without_running(name: str, spec: str | None, home: Path | None) -> tuple[Outputs, str] | None:
+def without_running(
+    name: str, spec: str | None, home: Path | None, framing: Framing | None = None
+) -> tuple[Outputs, str] | None:
     """Outputs of a model that cannot be loaded here, or on images that are not here, and what they are."""
+    wanted = framing or framing_of(spec)
     try:
-        (run,) = one_each(_stored(name, spec, home))
-        return run.open(), "its stored run is taken"
+        here = [run for run in _stored(name, spec, home) if run.identity.framing == wanted]
     except UnknownName:
-        shipped = bundle.shipped(name, spec)
-        return None if shipped is None else (shipped, "taking the outputs that come with the package")
+        here = []
+    if here:
+        (run,) = one_each(here)
+        return run.open(), "its stored run is taken"
+    shipped = bundle.shipped(name, spec) if wanted == framing_of(spec) else None
+    return None if shipped is None else (shipped, "taking the outputs that come with the package")
 
 
 def _known(name: str) -> UnknownName | None:

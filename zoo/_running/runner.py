@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -22,12 +22,12 @@ from zoo._running.progress import counted
 from zoo._running.resolver import Choice
 from zoo._running.resolver import resolve as resolve
 from zoo._storage import files
-from zoo.datasets import Dataset, canonical
+from zoo.datasets import Dataset, Framing, canonical
 from zoo.datasets import load as load_dataset
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs, Runs
-from zoo.store import SHARD_ROWS, Identity, RunFolder
+from zoo.store import SHARD_ROWS, Identity, RunFolder, layout
 from zoo.store.layout import MANIFEST
 
 Engine = Literal["local", "ray"]
@@ -41,6 +41,7 @@ def run(
     batch_size: int = 64,
     precision: Precision = "float32",
     embeddings: bool = True,
+    transform: Framing | None = None,
     engine: Engine = "local",
     device: str | Sequence[str] | None = None,
     workers: int | None = None,
@@ -51,8 +52,10 @@ def run(
 
     Outputs that were imported under a name are taken for it; `resolver.py` has the order, and `NAME@run` means the model.
     What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
-    loaded. `device` defaults to every accelerator here, `workers` (processes that decode images) to what the machine
-    and the work call for. `shard_rows` outputs at a time are written; a killed run loses at most the shards under way.
+    loaded. `transform` says how much of an image a model sees: `evaluation`, what its card says, or `transfer`, the
+    shortest side at the network's input (Kornblith et al. 2021, A.2); by default as the dataset asks. `device` defaults to every
+    accelerator here, `workers` (processes that decode images) to what the machine and the work call for. `shard_rows`
+    outputs at a time are written; a killed run loses at most the shards under way.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -64,6 +67,8 @@ def run(
         raise InputError(f"batch_size {batch_size}, shard_rows {shard_rows}, workers {workers}: expected positive numbers")
     if engine not in ("local", "ray"):
         raise InputError(f"engine {engine!r}: expected local or ray")
+    if transform not in (None, *get_args(Framing)):
+        raise InputError(f"transform {transform!r}: expected {' or '.join(get_args(Framing))}")
     place = None if home is None else Path(home)
     if isinstance(data, Dataset):
         spec: str | None = data.spec
@@ -71,7 +76,7 @@ def run(
         spec = resolver.dataset_of(names, place) if data is None else canonical(data)
     choices = resolver.choose(names, spec, place, random=not weights)
     options = _Options(
-        place, batch_size, precision, embeddings, engine, _devices(device), workers, progress, shard_rows
+        place, batch_size, precision, embeddings, transform, engine, _devices(device), workers, progress, shard_rows
     )  # fmt: skip
     for choice in choices:
         if choice.open is None and isinstance(choice.model, str):
@@ -102,7 +107,7 @@ def _outputs(
         raise
     except ZooError as error:
         named = choice.model if isinstance(choice.model, str) and weights else None
-        found = named and resolver.without_running(named, spec, options.home)
+        found = named and resolver.without_running(named, spec, options.home, options.transform)
         if not found:
             raise
         outputs, which = found
@@ -117,6 +122,7 @@ class _Options:
     batch_size: int
     precision: Precision
     embeddings: bool
+    transform: Framing | None
     engine: Engine
     devices: list[str]
     workers: int | None
@@ -153,6 +159,10 @@ def _load(name: str, weights: bool, classes: Sequence[str] | None, device: str) 
     return registry.load(name, weights=weights, device=device, classes=classes)
 
 
+def _framed(load: Callable[[str], Model], framing: Framing, device: str) -> Model:
+    return load(device).framed(framing)
+
+
 def _replica(model: Model, device: str) -> Model:
     """The model itself where it is on that device, else a copy of it there."""
     wanted = torch.device(device)
@@ -168,7 +178,8 @@ def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
         run = fuller if fuller.finished else run
     outputs = _open(run)
     if outputs is None:
-        _complete(run, Job(run, dataset, matched, subject.load, options.batch_size, options.workers), options)
+        load = functools.partial(_framed, subject.load, options.transform or dataset.framing)
+        _complete(run, Job(run, dataset, matched, load, options.batch_size, options.workers), options)
         outputs = run.open()
     lost = outputs.details["undecodable"]
     if lost:
@@ -216,7 +227,7 @@ def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options,
         link=facts.link,
         classes=matched.classes,
         weights=facts.weights,
-        transform=facts.transform,
+        transform=layout.framed(facts.transform, options.transform or dataset.framing),
         precision=options.precision,
         embeddings=kind == "embeddings" or (options.embeddings if embeddings is None else embeddings),
         fingerprint=dataset.fingerprint,

@@ -182,8 +182,9 @@ def _figures(row: "Reference") -> str:
         "category ": row.category,
         **{f"{name} ": value for name, value in row.results.items()},
     }
-    said = ", ".join(f"{name}{cell(value)}" for name, value in figures.items() if value is not None)
-    return f"{row.paper}, table {row.table}, {row.row}: {said}"
+    errors = {f"{name} " if name != "accuracy" else "": f" ± {error:g}" for name, error in row.errors.items()}
+    said = ", ".join(f"{name}{cell(value)}{errors.get(name, '')}" for name, value in figures.items() if value is not None)
+    return f"{row.paper}, {row.place}, {row.row}: {said}"
 
 
 def _paragraphs(markdown: str) -> list[str]:

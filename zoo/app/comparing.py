@@ -57,24 +57,28 @@ def calibrate(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: DataOption = None,
     split: SplitOption = None,
+    reading: Annotated[
+        str, typer.Option(help="Of models with sigmoids: T divides their logits, or their distribution's logarithm.")
+    ] = "logits",
     json: JsonOption = False,
 ) -> None:
     """Fit each model's temperature on examples that are not reported on, and record it beside its outputs.
 
-    Other commands fit their own; `--split stored` makes them take the recorded ones.
+    NLL and ECE are of the rows reported, which no temperature was fitted on. Other commands fit their own; `--split stored`
+    makes them take the recorded ones.
 
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """
-    runs = calibrated(find_runs(names, data), split)
+    runs = calibrated(find_runs(names, data), split, reading)
+    rows = runs.to_frame().to_dict("records")
     if json:
-        print_json([{"model": name} | fit.to_dict() for name, fit in runs.fits.items()])
+        fits = {name: fit.to_dict() for name, fit in runs.fits.items()}
+        print_json([row | {"population": runs.population, "fit": fits.get(row["model"])} for row in rows])
         return
     columns = {
         "T": "temperature", "NLL": "nll_before", "NLL at T": "nll_after", "ECE": "ece_before", "ECE at T": "ece_after",
     }  # fmt: skip
-    print_table(
-        {"model": name} | {title: getattr(fit, field) for title, field in columns.items()} for name, fit in runs.fits.items()
-    )
+    print_table({"model": row["model"]} | {title: row[field] for title, field in columns.items()} for row in rows)
     kept = [outputs.path for outputs in runs.values() if outputs.path is not None]
     if "share" in next(iter(runs.values())).details["calibration"]:
         note(f"fitted on {len(runs.calibration_ids)} rows of the same outputs, so not recorded")

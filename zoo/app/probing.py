@@ -9,6 +9,7 @@ import typer
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.features import RandomOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.running import TransformOption
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def probe(
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
     target: Annotated[float | None, typer.Option(help="compress: a score; default: what the base reaches alone.")] = None,
     multiples: Annotated[int | None, typer.Option(help="compress: dimensions per step; default: 256.")] = None,
+    transform: TransformOption = None,
     random: RandomOption = False,
     chart: ChartOption = None,
     json: JsonOption = False,
@@ -55,7 +57,7 @@ def probe(
     [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --kind knn[/dim]
     """
     check_chart(chart)
-    sides = _sides(names, data, test, not random)
+    sides = _sides(names, data, test, not random, transform)
     metric = metric or sides.metric
     kinds: dict[str, Callable[[], _Shown]] = {
         "linear": lambda: _scored(sides, metric, kind="linear"),
@@ -106,15 +108,16 @@ class _Shown:
     title: str | None = None
 
 
-def _sides(names: list[str], data: str | None, test: str | None, weights: bool) -> _Sides:
+def _sides(names: list[str], data: str | None, test: str | None, weights: bool, transform: str | None) -> _Sides:
     from zoo import datasets, settings
     from zoo._running.runner import run
 
     train, tested = _specs(data or settings.default_dataset(), test)
-    fitted = run(names, data=train, weights=weights)
-    metric = datasets.load(tested or train).metric
+    options: dict[str, Any] = {"weights": weights, "transform": transform}
+    fitted = run(names, data=train, **options)
+    metric = datasets.metric_of(tested or train)
     if tested is not None:
-        return _Sides(fitted, run(names, data=tested, weights=weights), train, tested, metric)
+        return _Sides(fitted, run(names, data=tested, **options), train, tested, metric)
     kept, held = _split(fitted)
     note(f"{train}: a fifth of each class is held out to score on; --test names a dataset for that")
     return _Sides(fitted.select(kept), fitted.select(held), train, train, metric)

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from zoo.outputs import Outputs, Runs
 
 PANEL = "Make outputs"
+TransformOption = Annotated[
+    str | None,
+    typer.Option(help="evaluation: as a model's card says; transfer: shortest side to its input; default: the dataset's."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +32,7 @@ def run(
     batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     embeddings: Annotated[bool, typer.Option(help="Keep embeddings too.")] = True,
+    transform: TransformOption = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ...; every accelerator by default.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode images.")] = None,
@@ -48,6 +53,7 @@ def run(
         batch_size=batch_size,
         precision=precision,  # type: ignore[arg-type]  # checked there
         embeddings=embeddings,
+        transform=transform,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
         device=device or None,
         workers=workers,

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from zoo._numbers.links import Reading as Reading
 from zoo._numbers.links import to_probabilities as to_probabilities
 from zoo._numbers.splits import stratified_rows as stratified_rows
 from zoo.calibration.fitting import TemperatureFit as TemperatureFit

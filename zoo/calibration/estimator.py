@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zoo._numbers import arrays
-from zoo._numbers.links import to_probabilities
+from zoo._numbers.links import Reading, to_probabilities
 from zoo.calibration.fitting import fit_temperature
 from zoo.cards import Link
 from zoo.errors import InputError
@@ -20,6 +20,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     Parameters
     ----------
     link : "softmax" or "sigmoid", how logits become probabilities.
+    reading : "logits" or "distribution", what the temperature divides where the link is a sigmoid.
     classes : the classes the columns stand for, in their order. By default those seen in `y`, sorted, which must then be as
         many as the columns; name them where a class may be absent from `y`.
 
@@ -36,9 +37,10 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     (array([[0.75, 0.25]]), array(['cat'], dtype='<U3'))
     """
 
-    def __init__(self, link: Link = "softmax", classes: Any = None) -> None:
+    def __init__(self, link: Link = "softmax", classes: Any = None, reading: Reading = "logits") -> None:
         self.link = link
         self.classes = classes
+        self.reading = reading
 
     def fit(self, X: Any, y: Any) -> "TemperatureCalibrator":
         """Fit the temperature to logits `X` [N, K] and the true classes `y` [N]."""
@@ -52,7 +54,8 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         unknown = next((label for label in y.tolist() if label not in column), None)
         if unknown is not None:
             raise InputError(f"y has the class {unknown!r}, which is not in `classes`")
-        self.fit_ = fit_temperature(X, np.array([column[label] for label in y.tolist()]), self.link, "X")
+        known = np.array([column[label] for label in y.tolist()])
+        self.fit_ = fit_temperature(X, known, self.link, "X", self.reading)
         self.temperature_ = self.fit_.temperature
         return self
 
@@ -60,7 +63,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """[N, K] calibrated probabilities."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
-        return np.asarray(to_probabilities(X, self.temperature_, self.link))
+        return np.asarray(to_probabilities(X, self.temperature_, self.link, self.reading))
 
     def predict(self, X: Any) -> np.ndarray:
         """[N] the class of the greatest logit, the same at every temperature."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from zoo._numbers import arrays
 from zoo._numbers.arrays import Array
 from zoo._numbers.columns import Column
+from zoo._numbers.links import Reading, distributed, log_sigmoid
 from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Likelihood, Point
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
 from zoo.calibration.search import HIGH, LOW, TOLERANCE, Search, minimum, plateau, vouched_for
@@ -36,6 +37,7 @@ class TemperatureFit:
     at_bound: bool = False  # there is no minimum: T stands where a bound stopped it
     note: str = ""  # why the temperature is at a bound, or was left at 1
     passes: int = 0  # over all the data
+    reading: Reading = "logits"  # what T divides, where the link is a sigmoid
     bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
 
     def reliability(self) -> "pandas.DataFrame":
@@ -52,12 +54,15 @@ class TemperatureFit:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bins"}
 
 
-def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax", name: str = "logits") -> TemperatureFit:
+def fit_temperature(
+    logits: Array | Column, labels: Array, link: Link = "softmax", name: str = "logits", reading: Reading = "logits"
+) -> TemperatureFit:
     """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
 
     Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
     the rest, usually two. Memory-mapped blocks are streamed. A class may be masked with logits of -inf. `name` is what
-    errors call the logits.
+    errors call the logits. `reading` says what T divides where the link is a sigmoid: the logits, or the logarithm of the
+    distribution that the sigmoids make (p^(1/T), normalised; this one is computed in memory).
 
     Some data have no best temperature; T then stops at a bound, with a warning and a `note`. Labels no likelier than by
     chance: 1e4. Every label already on top: where the loss is log((N + 2)/(N + 1)), the most that N examples without an
@@ -79,7 +84,12 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
     y = arrays.labels(labels, column.shape[1], len(column))
     first = column.blocks[0]
     arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
-    likelihood = Likelihood(column, y.to(first.device) if isinstance(first, Tensor) else y, link, name)
+    y = y.to(first.device) if isinstance(first, Tensor) else y
+    if distributed(link, reading):
+        column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
+        likelihood = Likelihood(column, y, "softmax", name)
+    else:
+        likelihood = Likelihood(column, y, link, name)
     search = minimum(likelihood)
     before = search.before
     after, note, at_bound = _settle(likelihood, search)
@@ -100,6 +110,7 @@ def fit_temperature(logits: Array | Column, labels: Array, link: Link = "softmax
         at_bound=at_bound,
         note=note,
         passes=search.passes,
+        reading=reading if link == "sigmoid" else "logits",
         bins=bins,
     )
 

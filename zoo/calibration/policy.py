@@ -45,7 +45,7 @@ def same_models_on(runs: "Runs", data: str) -> "Runs":
 def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
     from zoo._running.runner import run
     from zoo.store import open_runs
-    from zoo.store.layout import IMPORTED
+    from zoo.store.layout import IMPORTED, framing
 
     made = str(outputs.details.get("weights", IMPORTED))
     home = None if outputs.path is None else _home(outputs.path)
@@ -58,6 +58,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
             weights=not made.startswith("random:"),
             precision=outputs.details.get("precision", "float32"),
             embeddings=False,
+            transform=framing(str(outputs.details.get("transform", ""))),
             home=home,
         )
     (one,) = found.values()

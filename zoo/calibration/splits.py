@@ -1,7 +1,7 @@
 """Calibrating runs: every model's temperature from examples that results are not reported on."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +9,12 @@ import torch
 
 from zoo._numbers import arrays
 from zoo._numbers.columns import Column
+from zoo._numbers.links import Reading, distributed, log_sigmoid
 from zoo._numbers.splits import stratified_rows
 from zoo._storage import files
 from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
-from zoo.calibration.metrics import surprise
+from zoo.calibration.metrics import brier_score, expected_calibration_error, negative_log_likelihood, surprise
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
@@ -40,16 +41,21 @@ class CalibratedRuns(Runs):
         self.population = population
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row per model: its temperature, and the metrics on the calibration examples before and after."""
+        """One row per model: its temperature, and the metrics before and after on the rows reported, none of which it was
+        fitted on; `fitted_on` says what it was. `fits` has the metrics on those.
+
+        Where the reported rows have no labels, the metrics are missing.
+        """
         import pandas
 
-        return pandas.DataFrame([{"model": name} | fit.to_dict() for name, fit in self.fits.items()])
+        return pandas.DataFrame([_reported(outputs) for outputs in self.values()])
 
 
 def calibrate(
     runs: Outputs | Iterable[Outputs] | Mapping[str, Outputs],
     split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
+    reading: Reading = "logits",
 ) -> CalibratedRuns:
     """The runs with a temperature each, fitted on examples that are not among those returned.
 
@@ -65,6 +71,9 @@ def calibrate(
     Of other examples all rows come back, and the temperature is recorded beside outputs that are on disk. Examples that are
     in both are an error, and so are calibration runs made with other weights, another transform or another precision.
 
+    `reading` is what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the `distribution`
+    they make (`zoo._numbers.links.Reading`); such a model's outputs come back as that logarithm, with a softmax.
+
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)
     >>> z = rng.normal(size=(600, 3)) + 2 * np.eye(3)[y]
@@ -75,17 +84,18 @@ def calibrate(
     '300 of 600 rows; the other 300 fitted the temperatures'
     """
     runs = _runs(runs)
+    distributed("softmax", reading)  # an error for a reading that is not known
     reason = ""
     if split is None:
         split, reason = policy.default_split(runs)
     if split == policy.STORED:
         return _from_records(runs)
     if isinstance(split, (int, float)):
-        return _on_share(runs.aligned(), split, seed, reason)
+        return _on_share(runs.aligned(), split, seed, reason, reading)
     others = (policy.same_models_on(runs, split) if isinstance(split, str) else _runs(split)).aligned()
     for name in runs:
         check_apart(runs[name], others[name])
-    fits = {name: _fit(others[name]) for name in runs}
+    fits = {name: _fit(others[name], reading) for name in runs}
     calibrated = [_with(o, fits[o.name], _origin(others[o.name])) for o in runs.values()]
     for outputs in calibrated:
         if outputs.path is not None:
@@ -98,9 +108,9 @@ def calibrate(
     return CalibratedRuns(calibrated, fits, first.ids, population)
 
 
-def _on_share(runs: Runs, share: float, seed: int, reason: str) -> CalibratedRuns:
+def _on_share(runs: Runs, share: float, seed: int, reason: str, reading: Reading) -> CalibratedRuns:
     chosen = stratified_rows(runs.labels, share, seed)
-    fits = {name: _fit(outputs.select(chosen)) for name, outputs in runs.items()}
+    fits = {name: _fit(outputs.select(chosen), reading) for name, outputs in runs.items()}
     first = next(iter(runs.values()))
     held = first.select(chosen)
     origin = _origin(held) | {"share": share, "seed": seed}
@@ -120,8 +130,7 @@ def _from_records(runs: Runs) -> CalibratedRuns:
             splits = f"several ({', '.join(records)})" if records else "none"
             raise InputError(f"{name}: expected one stored temperature, found {splits}; calibrate on a split by its name")
         (record,) = records.values()
-        details = outputs.details | {"calibration": record}
-        found.append(dataclasses.replace(outputs, temperature=record["temperature"], details=details))
+        found.append(_at(outputs, record))
     first = found[0]
     population = f"all {len(first):,} rows; temperatures stored earlier, fitted on {first.calibration}"
     return CalibratedRuns(found, {}, np.array([], str), population)
@@ -174,11 +183,11 @@ def _runs(value: Any) -> Runs:
     return runs
 
 
-def _fit(outputs: Outputs) -> TemperatureFit:
+def _fit(outputs: Outputs, reading: Reading) -> TemperatureFit:
     name, labels = f"{outputs.name} {outputs.kind}", outputs.require_labels()
     if outputs.kind != "probabilities":
         column = outputs.values if outputs.kind == "logits" else Column([outputs.logits])
-        return fit_temperature(column, labels, outputs.link, name)
+        return fit_temperature(column, labels, outputs.link, name, reading)
     # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
     p = arrays.tensor(outputs.values.array(), name)
     return fit_temperature(-surprise(p if p.dtype == torch.float64 else p.float()), labels, "softmax", name)
@@ -192,5 +201,40 @@ def _origin(held_out: Outputs) -> dict[str, Any]:
 
 
 def _with(outputs: Outputs, fit: TemperatureFit, origin: dict[str, Any]) -> Outputs:
-    record = fit.to_dict() | origin
-    return dataclasses.replace(outputs, temperature=fit.temperature, details=outputs.details | {"calibration": record})
+    return _at(outputs, fit.to_dict() | origin)
+
+
+def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
+    """The outputs at a temperature that was fitted, by what it divides."""
+    details = outputs.details | {"calibration": record}
+    if outputs.kind == "logits" and distributed(outputs.link, record.get("reading", "logits")):
+        values = Column([arrays.give_back(log_sigmoid(arrays.tensor(z, outputs.name)), z) for z in outputs.values.blocks])
+        outputs = dataclasses.replace(outputs, values=values, link="softmax")
+    return dataclasses.replace(outputs, temperature=record["temperature"], details=details)
+
+
+def _reported(outputs: Outputs) -> dict[str, Any]:
+    """A model's temperature and what it does on the rows that are reported."""
+    record = outputs.details["calibration"]
+    row = {
+        "model": outputs.name,
+        "temperature": outputs.temperature,
+        "link": record.get("link", outputs.link),
+        "reading": record.get("reading", "logits"),
+        "at_bound": record.get("at_bound", False),
+        "fitted_on": outputs.calibration,
+        "rows": len(outputs),
+    }
+    labels = None if outputs.labels is None else outputs.require_labels()
+    for when, shown in (("before", dataclasses.replace(outputs, temperature=None)), ("after", outputs)):
+        p = None if labels is None else shown.probabilities()
+        for name, metric in _METRICS.items():
+            row[f"{name}_{when}"] = None if p is None else metric(p, labels)
+    return row
+
+
+_METRICS: dict[str, Callable[[Any, Any], float]] = {
+    "nll": negative_log_likelihood,
+    "ece": expected_calibration_error,
+    "brier": brier_score,
+}

@@ -12,6 +12,9 @@ from zoo._storage.text import check_storable
 from zoo.errors import InputError
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
+# How much of an image a network sees. `evaluation`: as its card says, for ResNet-50 the shortest side at 256 and the middle
+# 224 x 224 of it (Kornblith et al. 2021, A.1). `transfer`: the shortest side at the network's own input, cut only where longer (A.2).
+Framing = Literal["evaluation", "transfer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class Dataset:
     labels: np.ndarray | None = field(default=None, repr=False)
     targets: np.ndarray | None = field(default=None, repr=False)
     metric: Metric = "accuracy"
+    framing: Framing = "evaluation"
     label_set: str | None = None
     class_subset: tuple[int, ...] | None = field(default=None, repr=False)
     rows: np.ndarray | None = field(default=None, repr=False)  # of the source, where some rows were selected
@@ -69,3 +73,31 @@ class Dataset:
             fingerprint=files.digest([self.fingerprint, rows.astype("<i8").tobytes()]),
             rows=rows if self.rows is None else self.rows[rows],
         )
+
+
+def joined(parts: Sequence[Dataset]) -> Dataset:
+    """Several datasets of the same classes, one after the other; ids carry the number of the part they are of."""
+    first = parts[0]
+    for other in parts[1:]:
+        if other.classes != first.classes or (other.labels is None) != (first.labels is None):
+            raise InputError(f"{first.spec}: its parts have different classes ({len(first.classes)}, {len(other.classes)})")
+    return replace(
+        first,
+        ids=[f"{number}/{row_id}" for number, part in enumerate(parts) for row_id in part.ids],
+        image=_Joined(parts),
+        fingerprint=files.digest([part.fingerprint for part in parts]),
+        labels=None if first.labels is None else np.concatenate([np.asarray(part.labels) for part in parts]),
+        targets=None if first.targets is None else np.concatenate([np.asarray(part.targets) for part in parts]),
+        rows=None,
+    )
+
+
+class _Joined:
+    """Images of several datasets by one row number."""
+
+    def __init__(self, parts: Sequence[Dataset]) -> None:
+        self.parts, self.ends = list(parts), np.cumsum([len(part) for part in parts])
+
+    def __call__(self, row: int) -> Image.Image:
+        part = int(np.searchsorted(self.ends, row, side="right"))
+        return self.parts[part][row - (int(self.ends[part - 1]) if part else 0)]

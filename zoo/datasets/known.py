@@ -3,18 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zoo.datasets.dataset import Metric
+from zoo.datasets.dataset import Framing, Metric
 
 
 @dataclass(frozen=True)
 class Known:
-    """One known dataset. `splits` maps our name of a split to the hub's; the last one is the default."""
+    """One known dataset. `splits` maps our name of a split to the hub's, or to several joined by +; the last is default."""
 
     splits: dict[str, str]
     hub: str | None = None  # repository that `datasets` can load
     label_set: str | None = None
     subset: Literal["imagenet-a", "imagenet-r"] | None = None  # of the label set's classes
     metric: Metric = "accuracy"
+    framing: Framing = "evaluation"
     source: str = ""  # where to get it when the hub has no copy that can be loaded
     view_of: str | None = None  # the dataset whose images it shows in part or in another way; `views.py` says how
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec, in order
@@ -32,7 +33,7 @@ CORRUPTIONS = (
     "speckle_noise", "gaussian_blur", "spatter", "saturate",
 )  # fmt: skip
 
-# Metrics as the datasets' authors ask for them: paper 000, Table A.2.
+# Metrics as the datasets' authors ask for them: Kornblith et al. 2021, Table A.2.
 KNOWN = {
     "cifar10": Known(_TRAIN_TEST, "uoft-cs/cifar10"),
     "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
@@ -49,6 +50,7 @@ KNOWN = {
     "in-c": Known(
         {"test": "test"},
         label_set="imagenet-1k",
+        framing="transfer",  # published at 224 x 224: a network of that input sees all of an image, as it is
         source="https://github.com/hendrycks/robustness",
         parts={"corruption": CORRUPTIONS, "severity": ("1", "2", "3", "4", "5")},
     ),
@@ -57,8 +59,8 @@ KNOWN = {
     "sun397": Known(_TRAIN_TEST, "tanganke/sun397"),
     "cars": Known(_TRAIN_TEST, "tanganke/stanford_cars"),
     "pets": Known(_TRAIN_TEST, "timm/oxford-iiit-pet", metric="mean-per-class"),
-    "flowers": Known(
-        {"train": "train", "validation": "validation", "test": "test"}, "dpdl-benchmark/oxford_flowers102",
+    "flowers": Known(  # 2,040 to train on, the authors' validation images among them
+        {"train": "train+validation", "validation": "validation", "test": "test"}, "dpdl-benchmark/oxford_flowers102",
         metric="mean-per-class",
     ),
     "voc2007": Known({"train": "trainval", "test": "test"}, metric="map", source="http://host.robots.ox.ac.uk/pascal/VOC"),

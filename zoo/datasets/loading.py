@@ -15,7 +15,7 @@ from zoo import settings
 from zoo._registry.names import near
 from zoo._storage.text import check_storable
 from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
-from zoo.datasets.dataset import Dataset
+from zoo.datasets.dataset import Dataset, Framing, Metric, joined
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 
@@ -156,6 +156,33 @@ def training_split(spec: str) -> str | None:
     return None
 
 
+def metric_of(spec: str | None) -> Metric:
+    """What the authors of a dataset ask results to be scored by; known by its name alone, its images may be elsewhere.
+
+    >>> metric_of("flowers:test"), metric_of("chexpert"), metric_of("digits"), metric_of(None)
+    ('mean-per-class', 'auc', 'accuracy', 'accuracy')
+    """
+    known = _known(spec)
+    return "accuracy" if known is None else known.metric
+
+
+def framing_of(spec: str | None) -> Framing:
+    """How much of its images networks are shown where nobody says otherwise.
+
+    >>> framing_of("in-c/fog/3"), framing_of("in1k")
+    ('transfer', 'evaluation')
+    """
+    known = _known(spec)
+    return "evaluation" if known is None else known.framing
+
+
+def _known(spec: str | None) -> Known | None:
+    try:
+        return None if spec is None else KNOWN.get(parse(spec).kind)
+    except InputError:  # a name that outputs were stored under
+        return None
+
+
 def load(spec: "str | Dataset") -> Dataset:
     """The dataset a spec stands for; nothing is decoded yet.
 
@@ -194,23 +221,32 @@ def _load(spec: Spec) -> Dataset:
     known = KNOWN[spec.kind]
     if known.view_of:
         return views.VIEWS[spec.kind](_load(dataclasses.replace(spec, kind=known.view_of)), spec.kind, str(spec))
-    dataset = _local(spec, known) or _from_hub(spec, known)
+    dataset = _found(spec, known)
     if known.label_set == label_sets.IMAGENET:
         dataset = label_sets.in_imagenet(dataset, known.subset)
-    return dataclasses.replace(dataset, name=spec.kind, metric=known.metric)
+    return dataclasses.replace(dataset, name=spec.kind, metric=known.metric, framing=known.framing)
 
 
 def _with_label_set(dataset: Dataset) -> Dataset:
     return label_sets.in_imagenet(dataset) if label_sets.is_imagenet(dataset.classes) else dataset
 
 
-def _local(spec: Spec, known: Known) -> Dataset | None:
+def _found(spec: Spec, known: Known) -> Dataset:
+    """The set from a data folder or the hub, one split of theirs after the other where ours is several."""
+    parts = []
+    for split in known.splits[spec.split].split("+"):
+        alone = spec.split if split == known.splits[spec.split] else split
+        parts.append(_local(spec, alone, split) or _from_hub(spec, known, alone, split))
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def _local(spec: Spec, ours: str, theirs: str) -> Dataset | None:
     """The set from the first ZOO_DATA folder that has it, in any of the layouts people keep such sets in."""
     text = str(spec)
     for root in settings.data_folders():
         base = root / spec.kind / spec.place
-        aliases = (alias for alias, split in _ALIASES.items() if split == spec.split)
-        for split in dict.fromkeys((spec.split, known.splits[spec.split], *aliases)):
+        aliases = (alias for alias, split in _ALIASES.items() if split == ours)
+        for split in dict.fromkeys((ours, theirs, *aliases)):
             files = [base / f"{split}.parquet"] if (base / f"{split}.parquet").is_file() else []
             files = files or sorted(base.glob(f"{split}-*.parquet")) or sorted(base.glob(f"data/{split}-*.parquet"))
             if files:
@@ -221,21 +257,21 @@ def _local(spec: Spec, known: Known) -> Dataset | None:
                 return found
             if (base / split).is_dir():
                 return folder.load(base / split, text, spec.kind)
-        if base.is_dir() and len(known.splits) == 1:
+        if base.is_dir() and len(KNOWN[spec.kind].splits) == 1:
             return folder.load(base, text, spec.kind)
     return None
 
 
-def _from_hub(spec: Spec, known: Known) -> Dataset:
+def _from_hub(spec: Spec, known: Known, ours: str, theirs: str) -> Dataset:
     folders = ", ".join(str(root) for root in settings.data_folders()) or "ZOO_DATA is not set"
     here = f"{spec.kind}{'/' + spec.place if spec.place else ''}"
     if known.hub is None:
         raise ZooError(
             f"{spec}: not found in the data folders ({folders}); get it from {known.source} and put it there "
-            f"as {here}/{spec.split}"
+            f"as {here}/{ours}"
         )
     try:
-        return hub.load(known.hub, known.splits[spec.split], str(spec), spec.kind)
+        return hub.load(known.hub, theirs, str(spec), spec.kind)
     except ZooError as error:
         raise type(error)(f"{error}; data folders searched: {folders}") from error
 

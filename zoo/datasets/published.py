@@ -18,7 +18,7 @@ def voc(folder: Path, split: str, spec: str) -> Dataset | None:
     """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where it is difficult.
 
     What is difficult is ignored, as the devkit does: a target of -1, neither present (1) nor absent (0). The split to train
-    on is `trainval`, training and validation together (paper 000, Table A.2).
+    on is `trainval`, training and validation together (Kornblith et al. 2021, Table A.2).
     """
     split = "trainval" if split == "train" else split
     roots = (folder, folder / "VOC2007", folder / "VOCdevkit" / "VOC2007")
@@ -36,7 +36,7 @@ def voc(folder: Path, split: str, spec: str) -> Dataset | None:
 
 
 def chexpert(folder: Path, split: str, spec: str) -> Dataset | None:
-    """CheXpert from `SPLIT.csv`; uncertain and unmentioned observations count as negative (paper 000, D.3)."""
+    """CheXpert from `SPLIT.csv`; uncertain and unmentioned observations count as negative (Kornblith et al. 2021, D.3)."""
     table = folder / f"{split}.csv"
     if not table.is_file():
         return None

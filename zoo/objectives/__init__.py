@@ -10,15 +10,16 @@ if TYPE_CHECKING:
     from zoo.objectives.base import bounded as bounded
     from zoo.objectives.catalogue import get as get
     from zoo.objectives.catalogue import list as list
+    from zoo.objectives.catalogue import options as options
     from zoo.objectives.catalogue import register as register
     from zoo.objectives.head import ObjectiveHead as ObjectiveHead
     from zoo.objectives.tuned import defaults as defaults
 
-__all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "register"]
+__all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "options", "register"]
 
 _HOME = {
-    "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "register": "catalogue",
-    "defaults": "tuned", "ObjectiveHead": "head",
+    "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "options": "catalogue",
+    "register": "catalogue", "defaults": "tuned", "ObjectiveHead": "head",
 }  # fmt: skip
 
 

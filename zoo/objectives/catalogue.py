@@ -62,8 +62,16 @@ def pick(name: str, settings: Mapping[str, Any]) -> Objective:
     >>> pick("cosine", {"tau": 0.07, "epochs": 90}).hyperparameters
     {'tau': 0.07}
     """
-    own = {field.name for part in name.split("+") for field in dataclasses.fields(_kind(part, name))}
-    return get(name, **{key: value for key, value in settings.items() if key in own})
+    return get(name, **{key: value for key, value in settings.items() if key in options(name)})
+
+
+def options(name: str) -> builtins.list[str]:
+    """The hyper-parameters that an objective, or a combination, can be given.
+
+    >>> options("cosine+dropout")
+    ['tau', 'scale_below', 'rho']
+    """
+    return [field.name for part in name.split("+") for field in dataclasses.fields(_kind(part, name))]
 
 
 def register(name: str) -> Callable[[Kind], Kind]:

@@ -10,7 +10,7 @@ class Reference(Source):
         return "never published"
 
     def prepare(self, card: Card, with_weights: bool) -> None:
-        figures = "; ".join(f"{row.paper}, Table {row.table}: {row.row}" for row in card.reference)
+        figures = "; ".join(f"{row.paper}, {row.place}: {row.row}" for row in card.reference)
         raise MissingWeights(
             f"{card.name}: this model was never published, so there is nothing to load; its card keeps the figures of "
             f"{figures or 'its paper'} (`zoo show {card.name}`)"

@@ -102,13 +102,20 @@ def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
 
 
 def one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
-    """One run a name: real weights before random ones, with embeddings before without, else the caller must say."""
+    """One run a name, else the caller must say: real weights before random ones, embeddings before none, and the images
+    framed as their dataset asks before otherwise."""
+    from zoo.datasets import framing_of
+
     by_name: dict[str, list[RunFolder]] = {}
     for run in runs:
         by_name.setdefault(run.identity.name, []).append(run)
     chosen = []
     for name, candidates in by_name.items():
-        for better in (lambda run: not run.identity.weights.startswith("random:"), lambda run: run.identity.embeddings):
+        for better in (
+            lambda run: not run.identity.weights.startswith("random:"),
+            lambda run: run.identity.embeddings,
+            lambda run: run.identity.framing == framing_of(run.identity.dataset),
+        ):
             candidates = [run for run in candidates if better(run)] or candidates
         if len(candidates) > 1:
             fields = ("weights", "precision", "transform", "classes", "kind", "shard_rows", "fingerprint")

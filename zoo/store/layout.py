@@ -17,6 +17,7 @@ from zoo import cards
 from zoo._storage import files
 from zoo._storage import home as home_layout
 from zoo.cards import Card, Link
+from zoo.datasets import Framing
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs import Kind
 
@@ -67,12 +68,27 @@ class Identity:
         return outputs_folder(home) / dataset / f"{slug(self.name)}-{self.digest()[:8]}"
 
     @property
+    def framing(self) -> Framing:
+        """How much of the images the model saw."""
+        return framing(self.transform)
+
+    @property
     def shards(self) -> int:
         return -(-self.examples // self.shard_rows)
 
     def rows(self, shard: int) -> range:
         """The examples of a shard."""
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.examples))
+
+
+def framed(transform: str, framing: Framing) -> str:
+    """The fingerprint of a model's transform that shows as much of an image as `framing` says."""
+    return transform if framing == "evaluation" else f"{transform}-{framing}"
+
+
+def framing(transform: str) -> Framing:
+    """The reverse of `framed`."""
+    return "transfer" if transform.endswith(framed("", "transfer")) else "evaluation"
 
 
 def outputs_folder(home: Path | None) -> Path:

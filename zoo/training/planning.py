@@ -77,7 +77,7 @@ def plan(
         changes["epochs"] = epochs
 
     hyperparameters = recipes.objective_settings(parts.objective, dataset)
-    known = objectives.get(parts.objective).hyperparameters
+    known = objectives.options(parts.objective)
     for key in changes:
         if key not in known and key not in setting_names():
             there = f"the objective has {', '.join(known) or 'none'}, the recipe {', '.join(sorted(setting_names()))}"

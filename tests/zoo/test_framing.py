@@ -1,0 +1,137 @@
+"""How much of an image a model sees: the papers' two protocols, against torchvision and the images themselves."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from small_models import save_images, small_model
+from torchvision.transforms import v2
+from typer.testing import CliRunner
+
+from zoo import datasets, labels, store
+from zoo._running import resolver
+from zoo._running.hidden import layers
+from zoo._running.preprocessing import Packed, Pipeline
+from zoo._running.runner import run
+from zoo.app.main import app
+from zoo.cards import Transform
+from zoo.errors import InputError
+
+HALF = (0.5, 0.5, 0.5)
+OFFERS = {
+    "resnet50": Transform((3, 224, 224), (256,), "bilinear", HALF, HALF),
+    "squashed": Transform((3, 224, 224), (224, 224), "bicubic", HALF, HALF),
+    "inside": Transform((3, 224, 224), (224, 224), "bicubic", HALF, HALF, "inside"),
+    "inception": Transform((3, 299, 299), (342,), "bicubic", HALF, HALF),
+}
+
+
+def noise(width: int, height: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("name", OFFERS)
+@pytest.mark.parametrize("size", [(300, 500), (640, 333), (100, 90)])
+def test_transfer_is_the_shortest_side_and_the_middle(name: str, size: tuple[int, int]) -> None:
+    spec, image = OFFERS[name], noise(*size)
+    side, way = spec.size[1], v2.InterpolationMode(spec.interpolation)
+    theirs = v2.Compose([v2.Resize(side, way), v2.CenterCrop(side), v2.PILToTensor()])(image)
+    assert torch.equal(Pipeline(spec).framed("transfer").pixels(image), theirs)
+
+
+def test_an_image_of_the_networks_size_stays_as_it_is() -> None:
+    image = noise(224, 224)
+    for name in ("resnet50", "squashed", "inside"):
+        seen = Pipeline(OFFERS[name]).framed("transfer").pixels(image)
+        assert np.array_equal(seen.permute(1, 2, 0).numpy(), np.asarray(image))
+    assert Pipeline(OFFERS["resnet50"]).framed("evaluation").fingerprint == Pipeline(OFFERS["resnet50"]).fingerprint
+    wide = Pipeline(Transform((3, 20, 40), (64,), "bicubic", HALF, HALF)).framed("transfer")
+    assert wide.pixels(noise(40, 20)).permute(1, 2, 0).numpy().tolist() == np.asarray(noise(40, 20)).tolist()
+    assert Packed((Pipeline(OFFERS["resnet50"]),)).framed("transfer").parts == (
+        Pipeline(OFFERS["resnet50"]).framed("transfer"),
+    )
+
+
+@pytest.fixture
+def model():
+    """A network whose card resizes to 12 and takes the middle 8 x 8; its embedding is of every pixel."""
+    model = small_model("framed")
+    spec = dataclasses.replace(model.transform.spec, resize=(12,))
+    model.card, model.transform = dataclasses.replace(model.card, transform=spec), Pipeline(spec)
+    return model
+
+
+@pytest.mark.parametrize("layout", ["in-c/fog/2", "in-c/fog/2/test"])
+def test_imagenet_c_is_shown_whole(model, tmp_path, monkeypatch, layout) -> None:
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    save_images(tmp_path / layout, 3, classes=("n01440764",), size=(8, 8))
+    dataset = datasets.load("in-c/fog/2")
+    raw = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in dataset])
+    model.classes = labels.classes("imagenet-1k")
+    model.network.head = torch.nn.Linear(6, 1000).eval()
+    expected = model.forward((raw.float() / 255 - 0.5) / 0.25)[0]
+    outputs = run(model, data="in-c/fog/2", progress=False)["framed"]
+    np.testing.assert_allclose(outputs.embeddings, expected.numpy(), atol=1e-6)
+    (batch,) = layers(model, data="in-c/fog/2")
+    np.testing.assert_allclose(torch.tanh(batch["framed"]["mix"]).numpy(), expected.numpy(), atol=1e-6)
+    # asked for by name, the card's own transform is kept, apart from it
+    other = run(model, data="in-c/fog/2", transform="evaluation", progress=False)["framed"]
+    assert not np.allclose(other.embeddings, expected.numpy(), atol=1e-3)
+
+
+def test_the_framing_is_part_of_the_outputs_key(model) -> None:
+    spec = "digits:test[:20]"
+    plain = run(model, data=spec, progress=False)["framed"]
+    whole = run(model, data=spec, transform="transfer", progress=False)["framed"]
+    assert plain.path != whole.path
+    images = [image.resize((8, 8)) for image in datasets.load(spec)]
+    raw = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images])
+    np.testing.assert_allclose(whole.logits, model.forward((raw.float() / 255 - 0.5) / 0.25)[1].numpy(), atol=1e-5)
+    model.body.calls.clear()
+    assert run(model, data=spec, transform="transfer", progress=False)["framed"].path == whole.path
+    assert model.body.calls == []
+    # a second framing beside the first changes nothing for those who do not ask for it
+    assert store.open_runs("framed", spec)["framed"].path == plain.path
+    assert resolver.without_running("framed", spec, None)[0].path == plain.path
+    assert resolver.without_running("framed", spec, None, "transfer")[0].path == whole.path
+    with pytest.raises(InputError, match="transform 'crop': expected evaluation or transfer"):
+        run(model, data=spec, transform="crop")
+
+
+def test_commands_take_it() -> None:
+    def ask(*arguments: str):
+        result = CliRunner().invoke(app, [*arguments, "timm:test_vit", "--random", "--json"])
+        assert result.exception is None, result.exception
+        return json.loads(result.stdout)
+
+    data = ("--data", "digits:test[:40]")
+    paths = {ask("run", *data)[0]["path"], ask("run", *data, "--transform", "transfer")[0]["path"]}
+    assert len(paths) == 2
+    sides = ("--data", "digits:train[:60]", "--test", "digits:test[:40]")
+    ask("probe", *sides, "--transform", "transfer", "--kind", "knn")
+    assert {run.identity.framing for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {"transfer"}
+
+
+def test_flowers_train_on_training_and_validation_images(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    for split, count in (("train", 2), ("val", 3), ("test", 1)):
+        save_images(tmp_path / "flowers" / split, count)
+    dataset = datasets.load("flowers:train")
+    parts = [sorted((tmp_path / "flowers" / split).rglob("*.png")) for split in ("train", "val")]
+    assert len(dataset) == 10
+    assert len(set(dataset.ids)) == 10
+    assert dataset.labels.tolist() == [0, 0, 1, 1, 0, 0, 0, 1, 1, 1]
+    assert [image.tobytes() for image in dataset] == [Image.open(path).tobytes() for path in parts[0] + parts[1]]
+    assert datasets.training_split("flowers:test") == "flowers:train"
+    assert len(datasets.load("flowers:validation")) == 6
+    assert dataset.select([7]).ids == [dataset.ids[7]]
+    assert dataset.select([7])[0].tobytes() == dataset[7].tobytes()
+    whole = dataset.fingerprint
+    Image.open(parts[1][0]).transpose(Image.Transpose.ROTATE_180).save(parts[1][0])
+    assert datasets.load("flowers:train").fingerprint != whole
+    save_images(tmp_path / "flowers" / "val", 1, classes=("emu",))
+    with pytest.raises(InputError, match=r"flowers:train: its parts have different classes \(2, 3\)"):
+        datasets.load("flowers:train")
