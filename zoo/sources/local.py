@@ -48,7 +48,7 @@ class Local(Source):
             raise InputError(
                 f"{name}: nothing says what network it is; write a card for it at {beside} (see CONTRIBUTING.md)"
             )
-        card = cards.parse(beside.read_text(encoding="utf-8"), str(beside))
+        card = cards.parse(cards.read_text(beside), str(beside))
         card = dataclasses.replace(card, name=name, source="local", id=str(file), path=beside)
         return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
 
