@@ -2,8 +2,8 @@
 
 A field that is unknown, missing or of the wrong type is an error that names it by its path, `zoo.training.seed`. The
 annotations understood are the ones data files need: dataclasses, lists, tuples of one type, string-keyed dicts, literals,
-unions with None, numbers, booleans, strings, paths and Any, which stands for what JSON can hold: no date, no NaN, no number
-beyond 64 bits.
+unions with None, numbers, booleans, strings, paths and Any, which stands for what JSON can hold: no date, no NaN. No number
+has more than a hundred digits.
 """
 
 import dataclasses
@@ -171,7 +171,7 @@ def _to_int(value: Any) -> int:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**100
 
 
 def _to_bool(value: Any) -> bool:
