@@ -39,6 +39,9 @@ def _cards(folder: Path) -> list[Sample]:
 
     whole = cards.write(next(iter(card_index.shipped().values())))
 
+    def _parsed(path: Path) -> cards.Card:  # not `read`, which would refuse the file's name
+        return cards.parse(cards.read_text(path), str(path))
+
     def with_details(value: str) -> str:
         return whole.replace("\nzoo:\n", f"\nzoo:\n  details: {{a: {value}}}\n", 1)
 
@@ -64,7 +67,7 @@ def _cards(folder: Path) -> list[Sample]:
         "long": whole + "x" * 2**21,
         "bytes": "---\n\x00\x01\x02\n---\n",
     }
-    return [_sample(folder, f"card-{name}.md", text.encode(), cards.read) for name, text in texts.items()]
+    return [_sample(folder, f"card-{name}.md", text.encode(), _parsed) for name, text in texts.items()]
 
 
 def _tensors(folder: Path) -> list[Sample]:
