@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-all fuzz check format wheel-test bench clean
+.PHONY: demo test test-all fuzz campaign check format wheel-test bench clean
 
 demo: $(READY)
 	$(BIN)/zoo demo
@@ -20,6 +20,11 @@ test-all: $(READY)
 fuzz: $(READY)
 	@echo "make fuzz SEED=$(SEED) TESTS=$(TESTS)"
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q --numprocesses 2 -m hypothesis --hypothesis-seed=$(SEED) $(TESTS)
+
+# Kills at every file-system event, fuzzed and malicious files, many writers, a full disk. A run that was stopped goes on where
+# it left off; CAMPAIGN="--kills 100 --files 1000 --seed 2" makes another one.
+campaign: $(READY)
+	$(BIN)/python -W ignore tests/campaign $(CAMPAIGN)
 
 check: $(READY)
 	$(BIN)/ruff check .

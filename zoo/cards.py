@@ -23,6 +23,8 @@ HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mappin
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 
 SCHEMA = 1
+LONGEST = 2**20  # bytes of a card; the longest shipped one has three thousand
+_DEEPEST = 32  # lists and mappings inside each other
 HUGGING_FACE_FIELDS = {
     "license", "license_name", "license_link", "tags", "datasets", "library_name", "pipeline_tag",
     "base_model", "language", "metrics", "thumbnail", "model-index",
@@ -235,14 +237,23 @@ def parse(text: str, where: str) -> Card:
 
 def read(path: Path) -> Card:
     """The card at `path`, whose name must be the file's."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a readable card: {error}") from error
-    card = parse(text, str(path))
+    card = parse(read_text(path), str(path))
     if card.name != path.stem:
         raise InputError(f"{path}: field 'zoo.name' is {card.name!r}, expected the file's name {path.stem!r}")
     return dataclasses.replace(card, path=path)
+
+
+def read_text(path: Path) -> str:
+    """The text of the card at `path`, unless it is longer than any card."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LONGEST + 1)
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a readable card: {error}") from error
+    if len(data) > LONGEST:
+        raise InputError(f"{path}: not a readable card: longer than {LONGEST} bytes")
+    return text.replace("\r\n", "\n")
 
 
 def write(card: Card) -> str:
@@ -263,7 +274,7 @@ def write(card: Card) -> str:
         "zoo": block,
     }
     # A flow style of None writes the innermost lists and mappings on one line each, which is how a person would.
-    header = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    header = yaml.dump(front, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
     return f"---\n{header}---\n\n{card.body.strip() or f'# {card.title or card.name}'}\n"
 
 
@@ -279,12 +290,43 @@ def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     if opening.rstrip() != "---" or not closing:
         raise InputError(f"{where}: expected YAML front matter between two lines of ---")
     try:
+        _check_shape(head)
         front = yaml.load(head, Loader=_loader())
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # a date of the month 13 or a number of 5,000 digits is no YAMLError
+        raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(front, dict):
         raise InputError(f"{where}: front matter must be a mapping, found {type(front).__name__}")
     return front, body.strip()
+
+
+def _check_shape(text: str) -> None:
+    """An error where lists lie too deep within each other, or a part stands for another.
+
+    The events come one after the other, whereas building the values calls itself for each level, in C without a limit.
+    """
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"line {event.start_mark.line + 1} is nested deeper than {_DEEPEST} levels")
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError(f"*{event.anchor} refers to another part; write its value out")
+
+
+@functools.cache
+def _dumper() -> Any:
+    """YAML's safe dumper, except that a value that occurs twice is written twice."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return Dumper
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from zoo._numbers.alignment import check_unique as check_unique
 from zoo._numbers.arrays import Array
 from zoo._numbers.columns import Column
 from zoo._registry import names
+from zoo._storage import limits
 from zoo.cards import Card, Link
 from zoo.errors import InputError, UnknownName
 
@@ -100,7 +101,7 @@ class Outputs:
         wide = kind in ("logits", "probabilities")
         if classes is None:
             seen = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
-            width = checked.shape[1] if wide else _observed_classes(seen, labels, targets)
+            width = checked.shape[1] if wide else _observed_classes(seen, labels, targets, name)
             classes = [str(k) for k in range(width)]
         classes = tuple(str(c) for c in classes)
         check_unique(classes, f"{name} classes")
@@ -285,11 +286,13 @@ def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
     return t.to(torch.int8).numpy()
 
 
-def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any) -> int:
+def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any, name: str) -> int:
     if targets is not None:
         return int(np.shape(targets)[1])
     seen = [predictions] if labels is None else [predictions, arrays.labels(labels)]
-    return max((int(part.max()) + 1 for part in seen if len(part)), default=0)
+    highest = max((int(part.max()) for part in seen if len(part)), default=-1)
+    limits.check_classes(highest, name)
+    return highest + 1
 
 
 def _log(p: Array) -> Array:

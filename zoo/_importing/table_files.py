@@ -143,21 +143,24 @@ def _opened(path: Path, suffix: str) -> Iterator[IO[bytes]]:
             yield file
         return
     with gzip.open(path, "rb") as unpacked:
-        yield io.BufferedReader(_Bounded(unpacked, path), _HEADER)
+        seen = 0
+        while piece := unpacked.read(2**20):  # unpacking takes a moment, a parser of as much minutes and gigabytes
+            seen += len(piece)
+            check_unpacked(path, seen)
+        unpacked.seek(0)
+        yield io.BufferedReader(_Filling(unpacked), _HEADER)
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that ends in an error where a packed file turns out to hold far more than its size."""
+class _Filling(io.RawIOBase):
+    """A packed file as a stream that fills what it is asked for, so that `peek` shows the whole first line."""
 
-    def __init__(self, source: Any, path: Path) -> None:
-        self.source, self.path, self.seen = source, path, 0
+    def __init__(self, source: Any) -> None:
+        self.source = source
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         data = self.source.read(len(buffer))
-        self.seen += len(data)
-        check_unpacked(self.path, self.seen)
         buffer[: len(data)] = data
         return len(data)

@@ -1,8 +1,8 @@
 """A trained model as one file: its weights, and in the file's metadata all that is known of how they were made.
 
-One file is replaced in one step, so no kill can leave new weights with an old description. A digest over the tensors and
-the description stands in the metadata and is checked whenever the weights are read. The description alone is read without
-the tensors, torch or NumPy, so that `zoo list` can afford it.
+One file is replaced in one step, so no kill can leave new weights with an old description. The file's seal is checked
+whenever the weights are read; a digest of the tensors and the description stands for them in the outputs. The description
+alone is read without the tensors, torch or NumPy, so that `zoo list` can afford it.
 
 How long the training took is in the log beside the file: the file's bytes depend on what was learnt alone.
 """
@@ -61,12 +61,11 @@ def read(file: Path) -> "tuple[Record, dict[str, np.ndarray], str]":
     """Description, tensors and digest of a file; an error that names it where one bit of them changed."""
     from zoo._storage import tensorfile
 
-    found = tensorfile.read(file)
-    note = _note(found.metadata, file)
-    digest = note.pop("digest", None)
-    if digest != _digest(note, found.tensors):
-        raise CorruptFile(f"{file}: its contents do not match its own digest; train the model again (`zoo train --restart`)")
-    return _record(note, file), found.tensors, str(digest)
+    try:
+        tensors, note = tensorfile.read_sealed(file)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; train the model again (`zoo train --restart`)") from error
+    return _record(_checked(note, file), file), tensors, str(note.get("digest"))
 
 
 def describe(file: Path) -> Record:
@@ -81,7 +80,9 @@ def describe(file: Path) -> Record:
         raise CorruptFile(f"{file}: not a file of weights; train the model again (`zoo train --restart`)")
     values = files.parse_json(header, f"{file} header")
     metadata = values.get("__metadata__") if isinstance(values, dict) else None
-    return _record(_note(metadata if isinstance(metadata, dict) else {}, file), file)
+    text = metadata.get("zoo") if isinstance(metadata, dict) else None
+    note = files.parse_json(str(text or "null").encode("utf-8", "surrogatepass"), f"{file} metadata")
+    return _record(_checked(note, file), file)
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
@@ -89,12 +90,19 @@ def log(folder: Path) -> list[dict[str, Any]]:
     file = folder / LOG
     if not file.is_file():
         return []
-    lines = file.read_bytes().splitlines()
-    return [files.parse_json(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+    try:
+        with open(file, "rb") as stream:
+            lines = stream.read(files.MAX_JSON).splitlines()
+    except OSError as error:
+        raise ZooError(f"{file}: cannot be read: {error.strerror or error}") from error
+    entries = [files.parse_json(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            raise CorruptFile(f"{file}, line {number}: expected a JSON object of one epoch")
+    return entries
 
 
-def _note(metadata: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    note = files.parse_json(str(metadata.get("zoo", "null")).encode(), f"{file} metadata")
+def _checked(note: Any, file: Path) -> dict[str, Any]:
     if not isinstance(note, dict) or not isinstance(note.get("schema"), int):
         raise CorruptFile(f"{file}: does not say how it was made; it was not written by `zoo train`")
     if note["schema"] > SCHEMA:

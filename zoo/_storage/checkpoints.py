@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from zoo._storage import tensorfile
+from zoo._storage.foreign_files import reading
 from zoo.errors import CorruptFile, InputError
 
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")  # averaged weights before plain ones
@@ -49,21 +50,20 @@ def unwrap(value: Any, where: str) -> dict[str, Tensor]:
 
 
 def _read_torch(path: Path, name: str) -> Any:
-    archived = zipfile.is_zipfile(path)
-    if archived:
-        with zipfile.ZipFile(path) as archive:
-            promised = sum(entry.file_size for entry in archive.infolist())
-        if promised > _MOST_PER_BYTE * path.stat().st_size + 2**16:
-            raise CorruptFile(f"{name}: {path} claims to unpack to {promised} bytes from {path.stat().st_size}; refused")
-    try:
-        with warnings.catch_warnings():
-            # torch remarks on pickles it did not write itself; they are read all the same, or refused below.
-            warnings.filterwarnings("ignore", message="Detected pickle protocol")
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)
-    except pickle.UnpicklingError as error:
-        raise InputError(
-            f"{name}: {path} is a pickle that holds more than tensors, which could run code; refused: save its state "
-            "dictionary with safetensors"
-        ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        raise CorruptFile(f"{name}: {path} is not a readable checkpoint: {' '.join(str(error).split())[:200]}") from error
+    with reading(path, f"checkpoint of {name}"):
+        archived = zipfile.is_zipfile(path)
+        if archived:
+            with zipfile.ZipFile(path) as archive:
+                promised = sum(entry.file_size for entry in archive.infolist())
+            if promised > _MOST_PER_BYTE * path.stat().st_size + 2**16:
+                raise CorruptFile(f"{name}: {path} claims to unpack to {promised} bytes from {path.stat().st_size}; refused")
+        try:
+            with warnings.catch_warnings():
+                # torch remarks on pickles it did not write itself; they are read all the same, or refused below.
+                warnings.filterwarnings("ignore", message="Detected pickle protocol")
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)
+        except pickle.UnpicklingError as error:
+            raise InputError(
+                f"{name}: {path} is a pickle that holds more than tensors, which could run code; refused: save its state "
+                "dictionary with safetensors"
+            ) from error

@@ -14,8 +14,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Inside, an exception is an error that says the file is not a readable `what`; the system's own say why."""
     try:
         yield
-    except (ZooError, MemoryError):
+    except ZooError:
         raise
+    except MemoryError as error:  # what it asks for need not be what it holds
+        reason = " ".join(str(error).split())[:300]
+        raise ZooError(f"{path}: asks for more memory than there is, or is not a readable {what}: {reason}") from error
     # pandas, pyarrow, zipfile, gzip and NumPy have a dozen kinds of them between them, and add others with each version.
     except Exception as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: sent to a place before the file

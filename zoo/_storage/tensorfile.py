@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import torch
 
 MAX_HEADER = 16 * 2**20
+_MOST_DIMENSIONS = 32
+_WIDEST_EMPTY = 2**20  # columns of no row at all
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "BF16": "<u2",
@@ -74,7 +76,7 @@ def read_note(path: Path, check: bool = True) -> Any:
         raise CorruptFile(f"{path}: carries no description of itself, so it is not one of ours")
     if check and data[_SEAL].tobytes() != _seal(data.data):
         raise CorruptFile(f"{path}: its contents do not match its checksum")
-    return files.parse_json(_unsealed(text).encode(), f"{path} metadata")
+    return files.parse_json(_unsealed(text).encode("utf-8", "surrogatepass"), f"{path} metadata")
 
 
 def _unsealed(text: str) -> str:
@@ -147,11 +149,13 @@ def _entry(entry: Any, name: str, path: Path) -> tuple[str, tuple[int, ...], int
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise CorruptFile(f"{path}: tensor {name!r} needs exactly dtype, shape and data_offsets")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if kind not in _DTYPES:
-        raise CorruptFile(f"{path}: tensor {name!r} has unknown dtype {kind!r}")
+    if not isinstance(kind, str) or kind not in _DTYPES:
+        raise CorruptFile(f"{path}: tensor {name!r} has unknown dtype {str(kind)[:40]!r}")
     for numbers in (shape, offsets):
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
             raise CorruptFile(f"{path}: tensor {name!r} has a shape or offset that is not a whole number")
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise CorruptFile(f"{path}: tensor {name!r} has offsets {offsets}, expected begin and end")
+        raise CorruptFile(f"{path}: tensor {name!r} has offsets {str(offsets)[:80]}, expected begin and end")
+    if len(shape) > _MOST_DIMENSIONS or max(shape, default=0) >= 2**63 or (0 in shape and max(shape) > _WIDEST_EMPTY):
+        raise CorruptFile(f"{path}: tensor {name!r} claims shape {str(shape)[:80]}, which no tensor of ours has")
     return kind, tuple(shape), offsets[0], offsets[1]

@@ -2,7 +2,8 @@
 
 A field that is unknown, missing or of the wrong type is an error that names it by its path, `zoo.training.seed`. The
 annotations understood are the ones data files need: dataclasses, lists, tuples of one type, string-keyed dicts, literals,
-unions with None, numbers, strings, paths and Any.
+unions with None, numbers, booleans, strings, paths and Any, which stands for what JSON can hold: no date, no NaN. No number
+has more than a hundred digits.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from zoo.errors import InputError
 
 Kind = TypeVar("Kind")
+_LONGEST_SHOWN = 200
 
 
 class _Mismatch(Exception):
@@ -95,11 +97,11 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
 
     def to_dataclass(values: Any) -> Any:
         if not isinstance(values, Mapping):
-            raise _Mismatch(f"must be a mapping, found {values!r}")
+            raise _Mismatch(f"must be a mapping, found {_shown(values)}")
         checked = {}
         for name, value in values.items():
             if name not in convert:
-                raise _Mismatch(f"is unknown; known fields: {', '.join(sorted(convert))}", f".{name}")
+                raise _Mismatch(f"is unknown; known fields: {', '.join(sorted(convert))}", f".{name}" if isinstance(name, str) else f"[{_shown(name)}]")
             try:
                 checked[name] = convert[name](value)
             except _Mismatch as bad:
@@ -118,7 +120,7 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
 def _to_literal(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
     def to_literal(value: Any) -> Any:
         if value not in allowed:
-            raise _Mismatch(f"is {value!r}, expected one of {', '.join(map(str, allowed))}")
+            raise _Mismatch(f"is {_shown(value)}, expected one of {', '.join(map(str, allowed))}")
         return value
 
     return to_literal
@@ -127,7 +129,7 @@ def _to_literal(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
 def _to_sequence(kind: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def to_sequence(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            raise _Mismatch(f"must be a list, found {value!r}")
+            raise _Mismatch(f"must be a list, found {_shown(value)}")
         items = []
         for i, item in enumerate(value):
             try:
@@ -142,11 +144,11 @@ def _to_sequence(kind: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Cal
 def _to_dict(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def to_dict(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise _Mismatch(f"must be a mapping, found {value!r}")
+            raise _Mismatch(f"must be a mapping, found {_shown(value)}")
         items = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise _Mismatch(f"has the key {key!r}, expected text")
+                raise _Mismatch(f"has the key {_shown(key)}, expected text")
             try:
                 items[key] = inner(item)
             except _Mismatch as bad:
@@ -157,27 +159,60 @@ def _to_dict(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _to_float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _Mismatch(f"must be a number, found {value!r}")
+    if not isinstance(value, float) and not _is_whole(value) or not math.isfinite(value):
+        raise _Mismatch(f"must be a number, found {_shown(value)}")
     return float(value)
 
 
 def _to_int(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _Mismatch(f"must be a whole number, found {value!r}")
+    if not _is_whole(value):
+        raise _Mismatch(f"must be a whole number, found {_shown(value)}")
+    return int(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**100
+
+
+def _to_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Mismatch(f"must be true or false, found {_shown(value)}")
     return value
 
 
 def _to_str(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Mismatch(f"must be text, found {value!r}")
+        raise _Mismatch(f"must be text, found {_shown(value)}")
     return value
+
+
+def _to_plain(value: Any) -> Any:
+    """What JSON can hold, as it is."""
+    if isinstance(value, (list, tuple)):
+        return _to_sequence(type(value), _to_plain)(value)
+    if isinstance(value, Mapping):
+        return _to_dict(_to_plain)(value)
+    if value is None or isinstance(value, (str, bool)) or _is_whole(value):
+        return value
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise _Mismatch(f"must be text, a finite number, true or false, found {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """The value as an error message shows it, cut short."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints
+        text = f"a huge {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 _SCALARS: dict[Any, Callable[[Any], Any]] = {
     float: _to_float,
     int: _to_int,
+    bool: _to_bool,
     str: _to_str,
     Path: lambda value: Path(_to_str(value)),
-    Any: lambda value: value,
+    Any: _to_plain,
 }

@@ -1,6 +1,7 @@
 """The command line: `zoo COMMAND`. Commands live beside this file by task; what they need loads when they run."""
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from zoo.app import (
 )  # fmt: skip
 from zoo.app.printing import warnings_as_notes
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
+INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT and 128 + SIGTERM, as shells count
 
 EXAMPLES = """\
 Examples:
@@ -80,6 +81,7 @@ def main() -> None:
     from zoo.errors import ZooError
 
     code: str | int | None = 0
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except SystemExit as done:  # how typer ends: help, a wrong option, typer.Exit, Ctrl-C
@@ -96,9 +98,14 @@ def main() -> None:
         reason = as_text(" ".join(str(error).split()))
         print(f"zoo: unexpected {type(error).__name__}: {reason} (ZOO_DEBUG=1 shows where)", file=sys.stderr)
         code = 1
-    if code == INTERRUPTED:
+    if code in (INTERRUPTED, TERMINATED):
         print("zoo: stopped; the same command goes on where it left off", file=sys.stderr)
     sys.exit(code)
+
+
+def _terminate(*_: object) -> None:
+    """Leave as an exception would, so that locks, half-written files and other processes are cleared away."""
+    sys.exit(TERMINATED)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zoo import cards
 from zoo._registry import weights
 from zoo._storage import files
+from zoo._storage.foreign_files import reading
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.objectives.names import small_family
@@ -48,7 +49,7 @@ class Local(Source):
             raise InputError(
                 f"{name}: nothing says what network it is; write a card for it at {beside} (see CONTRIBUTING.md)"
             )
-        card = cards.parse(beside.read_text(encoding="utf-8"), str(beside))
+        card = cards.parse(cards.read_text(beside), str(beside))
         card = dataclasses.replace(card, name=name, source="local", id=str(file), path=beside)
         return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
 
@@ -97,10 +98,12 @@ def _weights_file(folder: Path, name: str) -> Path:
 
 def _from_configuration(folder: Path, name: str) -> Card:
     """The card that a `config.json` amounts to: timm's has `architecture`, transformers' `architectures`."""
-    config = files.parse_json((folder / "config.json").read_bytes(), f"{name}: {folder / 'config.json'}")
-    if isinstance(config, dict) and isinstance(config.get("architecture"), str):
-        return _from_timm(config, folder, name)
-    return transformers.read_configuration(folder, name)
+    path = folder / "config.json"
+    with reading(path, "description of a model"):
+        config = files.parse_json(path.read_bytes(), f"{name}: {path}")
+        if isinstance(config, dict) and isinstance(config.get("architecture"), str):
+            return _from_timm(config, folder, name)
+        return transformers.read_configuration(folder, name)
 
 
 def _from_timm(config: dict[str, Any], folder: Path, name: str) -> Card:

@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zoo import cards
 from zoo._storage import files, tensorfile
 from zoo._storage import home as home_layout
-from zoo.errors import CorruptFile, InputError, ZooError
+from zoo.errors import CorruptFile, ZooError
 from zoo.store import layout, shards
 from zoo.store.folder import RunFolder, read_fits
 from zoo.store.layout import CALIBRATION, MANIFEST, SCHEMA
 
 State = Literal["ok", "unfinished", "corrupt"]
-_SEALED = (  # beside the outputs: heads, checkpoints, and what is remembered of models, datasets and cards
-    "weights/*/head.safetensors", "weights/*/checkpoint.safetensors", "heads/*.safetensors", "models/*.json",
-    "fingerprints/*.json", "cache/*.json", "hashes.json",
+_SEALED = (  # beside the outputs: weights, heads, checkpoints, and what is remembered of models, datasets and cards
+    "weights/*/model.safetensors", "weights/*/head.safetensors", "weights/*/checkpoint.safetensors",
+    "heads/*.safetensors", "datasets/*.safetensors", "models/*.json", "fingerprints/*.json", "cache/*.json", "hashes.json",
 )  # fmt: skip
 
 
@@ -70,10 +69,9 @@ def verify(home: Path | str | None = None, set_aside: bool = False) -> Verificat
     """
     home = home_layout.root(home)
     folders = [path for path in sorted(layout.outputs_folder(home).glob("[!.]*/[!.]*")) if path.is_dir()]
-    weights = sorted((home / "weights").glob("*/model.safetensors"))
     others = [path for pattern in _SEALED for path in sorted(home.glob(pattern))]
     with ThreadPoolExecutor(4) as pool:
-        checked = (*pool.map(_check, folders), *pool.map(_check_weights, weights), *pool.map(_check_sealed, others))
+        checked = (*pool.map(_check, folders), *pool.map(_check_sealed, others))
         runs = [run for run in checked if run is not None]
     moved = {}
     for run in runs if set_aside else []:
@@ -110,19 +108,6 @@ def _check(folder: Path) -> Checked | None:
     state: State = "ok" if manifest.exists() else "unfinished"
     whole = len([path for path in found if path not in problems])
     return Checked(folder, model, dataset, "corrupt" if problems else state, whole, problems)
-
-
-def _check_weights(path: Path) -> Checked | None:
-    """Weights that a card in `<home>/cards` gives the checksum of."""
-    name = path.parent.name
-    try:
-        expected = cards.read(path.parents[2] / "cards" / f"{name}.md").sha256
-    except InputError:  # no card, so nothing to compare with
-        return None
-    if expected is None:
-        return None
-    problems = {} if files.sha256(path) == expected else {path: "does not match the checksum on its card"}
-    return Checked(path.parent, name, None, "corrupt" if problems else "ok", 1 - len(problems), problems)
 
 
 def _check_sealed(path: Path) -> Checked | None:

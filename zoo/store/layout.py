@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import cards
-from zoo._storage import files
+from zoo._storage import files, typed
 from zoo._storage import home as home_layout
 from zoo.cards import Card, Link
 from zoo.datasets import Framing
@@ -53,6 +53,8 @@ class Identity:
     def __post_init__(self) -> None:
         if not self.name or len(self.name.encode()) > 300 or any(ord(c) < 32 for c in self.name):
             raise InputError(f"name {self.name[:60]!r}: expected 1 to 300 bytes without control characters")
+        if self.shard_rows < 1 or self.examples < 0:
+            raise InputError(f"{self.examples} examples in shards of {self.shard_rows}: expected a positive number of rows")
 
     def digest(self) -> str:
         return self._digest
@@ -132,10 +134,9 @@ def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
     """What the manifest at `path` says, checked against the digest it carries."""
     value = files.read_json(path, SCHEMA)
     try:
-        fields = value["identity"]
-        tuples = {key: fields[key] and tuple(fields[key]) for key in ("classes", "label_classes")}
-        identity = Identity(**{**fields, **tuples})
+        identity = typed.build(Identity, value["identity"], str(path), "identity")
         whole = value["digest"] == identity.digest() and len(value["shards"]) == identity.shards
+        whole = whole and isinstance(value["undecodable"], list)
         named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
     except (KeyError, TypeError, AttributeError, InputError) as error:
         raise CorruptFile(f"{path}: not a manifest of outputs: {type(error).__name__}: {error}") from error

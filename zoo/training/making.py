@@ -16,6 +16,7 @@ from torch import Tensor
 from zoo import architectures, datasets, settings
 from zoo._registry import trained
 from zoo._registry.trained import Record
+from zoo._running.engines.loading import killed_worker_told
 from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.datasets import Dataset
@@ -89,6 +90,7 @@ def build(name: str) -> None:
     make(made, settings.home())
 
 
+@killed_worker_told()
 def _make(
     made: Plan,
     train_set: Dataset,

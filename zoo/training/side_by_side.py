@@ -6,6 +6,7 @@ faster then. An accelerator is kept busy by one network, so there they go one af
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -37,7 +38,7 @@ def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Traine
     threads = max(1, torch.get_num_threads() // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
         try:
             for done in as_completed([pool.submit(train, **{**call, "progress": False}) for call in calls]):
                 yield done.result()
@@ -48,3 +49,17 @@ def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Traine
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
+
+
+def _begin(threads: int) -> None:
+    """The start of a training process: its share of the cores, and an end of its own when there is nobody to train for."""
+    torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end, however it comes about; its last checkpoint is where the next call goes on."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -8,13 +8,14 @@ import numpy as np
 
 from zoo._running.engines.forward import Forward
 from zoo._running.engines.job import Job
-from zoo._running.engines.loading import load_batches
+from zoo._running.engines.loading import killed_worker_told, load_batches
 from zoo.model import Model
 from zoo.store import Shard
 
 Report = Callable[[int], None]  # called with the number of images just done
 
 
+@killed_worker_told()
 def extract(job: Job, model: Model, shards: Iterable[int], workers: int, report: Report) -> None:
     """Compute and write these shards, in order, skipping those that another process has written in the meantime.
 

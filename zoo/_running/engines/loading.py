@@ -1,5 +1,6 @@
 """Images decoded and transformed ahead of the network, by worker processes where that pays."""
 
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -61,10 +62,28 @@ def load_batches(
         # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         started = iter(loader)
-    for batch in started:
-        if batch.failure is not None:
-            raise batch.failure
-        yield batch
+    with killed_worker_told():
+        for batch in started:
+            if batch.failure is not None:
+                raise batch.failure
+            yield batch
+
+
+@contextlib.contextmanager
+def killed_worker_told() -> Iterator[None]:
+    """Around the work on batches: a worker that the system killed is an error of ours.
+
+    Torch raises its own in the main thread at whatever point that is, so an `except` around the batches is not enough.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise ZooError(
+            "a process that decodes images was killed, maybe for want of memory; use fewer of them or smaller batches, "
+            "what is finished is kept"
+        ) from error
 
 
 def useful_workers(asked: int | None, images: int, devices: int) -> int:

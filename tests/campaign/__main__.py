@@ -1,0 +1,131 @@
+"""`make campaign`: kills, fuzzed files, bombs, many writers and a full disk; ends with one table and exit code 0 or 1.
+
+    python tests/campaign --kills 1000 --files 200000 --seed 1
+
+What is done is kept in a state file (`--state`), so that a campaign that was stopped goes on where it left off.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["ZOO_HOME"] = tempfile.mkdtemp(prefix="zoo-campaign-home-")
+
+import bombs
+import bounded
+import fuzzing
+import killing
+import samples
+import scenarios
+from full_disk import fill, mounted
+from state import State
+
+CHUNK = 500  # files between two entries in the state
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=1000, help="at least so many; every event is one of them")
+    parser.add_argument("--files", type=int, default=200_000, help="fuzzed files, over all kinds")
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="kinds whose name begins so: kill, random, writers, disk, fuzz, bomb")
+    parser.add_argument("--state", type=Path, default=None)
+    options = parser.parse_args()
+    path = options.state or Path(tempfile.gettempdir()) / f"zoo-campaign-{options.seed}.jsonl"
+    state = State(path)
+    print(f"campaign: seed {options.seed}, state in {path}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="zoo-campaign-") as folder:
+        for kind, tried, failed in campaign(options, Path(folder), state):
+            state.add(kind, tried, failed)
+            for case, problem in failed.items():
+                print(f"{kind}: {case}: {problem}", flush=True)
+    print(state.table())
+    return 1 if state.failed else 0
+
+
+def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
+    """(kind, cases tried, what was wrong with which) as they come; what `state` has is left out."""
+
+    def wanted(kind: str) -> bool:
+        return kind.startswith(options.only)
+
+    if wanted("bomb"):
+        yield from _bombs(folder, state)
+    if wanted("fuzz"):
+        yield from _fuzz(options, folder, state)
+    if any(wanted(kind) for kind in ("kill", "random", "writers", "disk")):
+        scenarios.warm_up()
+        ready = [killing.Killed(one, folder / f"scenario-{number}") for number, one in enumerate(scenarios.SCENARIOS)]
+        points = {one.scenario.name: one.points() for one in ready}
+        if wanted("kill"):
+            for one in ready:
+                name = f"kill {one.scenario.name}"
+                for point in points[one.scenario.name][state.tried(name) :]:
+                    yield name, 1, _named(point, one.kill_at(point))
+        if wanted("writers"):
+            for one in ready:
+                name = f"writers {one.scenario.name}"
+                if not state.tried(name):
+                    yield name, 1, _named(f"{options.writers} at once", killing.many_writers(one, options.writers))
+        if wanted("disk"):
+            yield from _disk(ready, folder, state)
+        if wanted("random"):
+            rest = max(0, options.kills - sum(map(len, points.values())))
+            for one in ready:
+                name = f"random {one.scenario.name}"
+                for number in range(state.tried(name), -(-rest // len(ready))):
+                    seed = f"{options.seed} {number}"
+                    yield name, 1, _named(seed, killing.random_moment(one, seed))
+
+
+def _bombs(folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
+    if state.tried("bomb"):
+        return
+    made = {sample.name: sample for sample in bombs.make(folder / "bombs")}
+    failed = bounded.attempt(
+        list(made), lambda name: fuzzing.judged(made[name], refuse=True), folder / "failures.tsv"
+    )
+    yield "bomb", len(made), failed
+
+
+def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
+    made = samples.make(folder / "samples")
+    for sample in made:
+        _ = sample.data
+        sample.read(sample.path)  # whole it is read, and what that imports is imported
+    share = -(-options.files // len(made))
+    for sample in made:
+        kind = f"fuzz {sample.name}"
+        cases = fuzzing.cases(sample, options.seed, share)
+        for start in range(state.tried(kind), share, CHUNK):
+            chunk = cases[start : start + CHUNK]
+            failed = bounded.attempt(
+                chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv"
+            )
+            yield kind, len(chunk), failed
+
+
+def _disk(ready: list[killing.Killed], folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
+    with mounted(folder / "disk") as disk:
+        if disk is None:
+            print("campaign: no disk can be mounted here, so none is filled", flush=True)
+            return
+        for one in ready:
+            name = f"disk {one.scenario.name}"
+            for blocks in (1, 2, 4, 8, 16, 32)[state.tried(name) :]:
+                yield name, 1, _named(f"{4 * blocks} KiB left", fill(one, disk, blocks))
+
+
+def _named(case: str, problem: str | None) -> dict[str, str]:
+    return {case: problem} if problem else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What is killed: every command that writes, small enough to be killed a hundred times, each with the state it starts from.
+
+All of it happens in forked children of a process that has imported everything once; `ZOO_HOME` is the child's own.
+"""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """A command, and what must be there before it."""
+
+    name: str
+    act: Callable[[Path], None]
+    prepare: Callable[[Path], None] = lambda home: None
+
+
+def _run(home: Path) -> None:
+    from zoo._running import runner
+
+    runner.run(
+        "timm:test_vit", data="digits:test[:40]", weights=False, home=home, shard_rows=4, batch_size=3, workers=0,
+        progress=False,
+    )  # fmt: skip
+
+
+def _train(home: Path, restart: bool = False, tau: float = 0.2) -> None:
+    from zoo.training import train
+
+    train(
+        "resnet8-cosine", data="digits[:64]", epochs=2, home=home, save_as="small", tau=tau, checkpoint_every=0,
+        progress=False, restart=restart,
+    )  # fmt: skip
+
+
+def _outputs(name: str, split: str, seed: int):
+    from zoo._registry import registry
+    from zoo.outputs import Outputs
+
+    y = np.random.default_rng(len(split)).integers(0, 3, 40)
+    rng = np.random.default_rng(seed)
+    z = 4 * (rng.normal(size=(40, 3)) + 2 * np.eye(3)[y]).astype(np.float32)
+    card = dataclasses.replace(registry.card("timm:test_vit"), name=name)
+    ids = [f"{split}-{k}" for k in range(40)]
+    return Outputs.from_arrays(name, logits=z, labels=y, ids=ids, dataset=f"mine:{split}", card=card)
+
+
+def _import(home: Path, replace: bool = False, seed: int = 1) -> None:
+    from zoo import store
+
+    store.save(_outputs("imported", "test", seed), home, replace=replace)
+
+
+def _import_all(home: Path) -> None:
+    from zoo import store
+
+    for split in ("val", "test"):
+        for seed, name in enumerate(("timm:test_vit", "timm:test_resnet")):
+            store.save(_outputs(name, split, seed + 10 * len(split)), home)
+
+
+def _calibrate(home: Path) -> None:
+    from zoo import calibration, store
+
+    calibration.calibrate(store.open_runs(data="mine:test", home=home), split=store.open_runs(data="mine:val", home=home))
+
+
+def _ensemble(home: Path) -> None:
+    import ensembles
+    from zoo import store
+
+    runs = store.open_runs(data="mine:test", home=home)
+    ensembles.greedy(runs, steps=2).to_model("both", overwrite=True)
+
+
+def _head(home: Path) -> None:
+    from zoo._registry import registry
+    from zoo.heads import fit_linear, save_linear
+
+    model = registry.load("timm:test_vit", weights=False, device="cpu")
+    x = np.random.default_rng(0).normal(size=(12, model.num_features))
+    save_linear(fit_linear(model, x, np.arange(12) % 3, ["cat", "dog", "owl"], name="pets"))
+
+
+def _export(home: Path) -> None:
+    from zoo import bundle, store
+
+    bundle.export_outputs(store.open_runs(data="mine:test", home=home), home / "study.safetensors")
+
+
+SCENARIOS = [
+    Scenario("run", _run),
+    Scenario("train", _train),
+    Scenario("train --restart", lambda home: _train(home, restart=True, tau=0.4), _train),
+    Scenario("import", _import),
+    Scenario("import --replace", lambda home: _import(home, replace=True, seed=2), _import),
+    Scenario("calibrate", _calibrate, _import_all),
+    Scenario("ensemble --save", _ensemble, _import_all),
+    Scenario("head", _head),
+    Scenario("export", _export, _import_all),
+]
+
+
+def warm_up() -> None:
+    """Import now whatever the scenarios import, so that children begin with the work."""
+    import tempfile
+
+    import torch
+
+    torch.set_num_threads(1)
+    for one in SCENARIOS:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["ZOO_HOME"] = folder
+            one.prepare(Path(folder))
+            one.act(Path(folder))
+
+
+_TIMES = re.compile(r'"(seconds|images_per_second)": [0-9.e+-]+')
+_BY_PLACE = ("cache/", "models/", "fingerprints/")  # named by, or full of, paths and times: they differ from home to home
+
+
+def contents(home: Path) -> dict[str, str | bytes]:
+    """Every file of a home, without what depends on the clock or on where the home is."""
+    found: dict[str, str | bytes] = {}
+    for path in sorted(home.rglob("*")):
+        name = str(path.relative_to(home))
+        if path.is_file() and not name.startswith(_BY_PLACE):
+            found[name] = _TIMES.sub(r'"\1": 0', path.read_text()) if name.endswith(".jsonl") else path.read_bytes()
+    return found
+
+
+def differing(found: dict[str, str | bytes], expected: dict[str, str | bytes]) -> str:
+    """Which files differ, in words; empty where none does."""
+    names = sorted(name for name in {**found, **expected} if found.get(name) != expected.get(name))
+    return json.dumps(names) if names else ""

@@ -1,0 +1,113 @@
+"""A slice of the campaign of about a minute: the whole of it is `make campaign`."""
+
+import os
+import sys
+from pathlib import Path
+
+import bombs
+import bounded
+import fuzzing
+import pytest
+import samples
+from state import State
+
+from zoo.errors import ZooError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="children are forked")
+FILES = 20  # of each kind
+
+SLICE = """
+import sys
+from pathlib import Path
+import killing, scenarios
+
+scenarios.SCENARIOS[:] = [one for one in scenarios.SCENARIOS if one.name in ("run", "import", "calibrate", "head")]
+scenarios.warm_up()
+for number, one in enumerate(scenarios.SCENARIOS):
+    killed = killing.Killed(one, Path(sys.argv[1]) / str(number))
+    points = killed.points()
+    assert len(points) > 10, points
+    for point in points[:: len(points) // 4]:
+        print(one.name, point, killed.kill_at(point), sep="|")
+    print(one.name, "random", killing.random_moment(killed, "1"), sep="|")
+    print(one.name, "writers", killing.many_writers(killed, 3), sep="|", flush=True)
+"""
+
+
+def test_fuzzed_files_of_every_kind(tmp_path, zoo_home):
+    made = samples.make(tmp_path / "samples")
+    assert len({sample.name for sample in made}) == len(made) > 35
+    for sample in made:
+        _ = sample.data
+        sample.read(sample.path)
+    by_name = {sample.name: sample for sample in made}
+    cases = [case for sample in made for case in fuzzing.cases(sample, 7, FILES)]
+    failed = bounded.attempt(
+        cases, lambda case: fuzzing.trial(by_name[case.rsplit(" ", 2)[0]], case, made), tmp_path / "failures.tsv"
+    )
+    assert failed == {}
+
+
+def test_files_made_to_do_harm(tmp_path, zoo_home):
+    made = {sample.name: sample for sample in bombs.make(tmp_path / "bombs")}
+    failed = bounded.attempt(list(made), lambda name: fuzzing.judged(made[name], refuse=True), tmp_path / "failures.tsv")
+    assert failed == {}
+
+
+def test_kills_in_every_place_of_a_slice(tmp_path):
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SLICE, tmp_path], capture_output=True, text=True, timeout=900, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) > 20
+    assert [line for line in lines if not line.endswith("|None")] == []
+
+
+def misbehave(case: str) -> str | None:
+    if case == "memory":
+        return str(len(bytearray(3 * 2**30)))
+    if case == "exit":
+        os._exit(3)
+    if case == "error":
+        raise KeyError("x")
+    if case == "wrong":
+        return "was read"
+    return None
+
+
+def test_the_harness_notices_whatever_goes_wrong(tmp_path):
+    failed = bounded.attempt(["good", "memory", "exit", "error", "wrong", "last"], misbehave, tmp_path / "log")
+    assert {case: problem.partition(":")[0] for case, problem in failed.items()} == {
+        "memory": "uncaught MemoryError",
+        "exit": "ended its process (status 3)",
+        "error": "uncaught KeyError",
+        "wrong": "was read",
+    }
+
+
+def test_a_changed_file_that_is_read_or_not_named_is_noticed(tmp_path):
+    def refuse(path):
+        raise ZooError("something is wrong")
+
+    path = tmp_path / "file"
+    path.write_bytes(b"whole")
+    careless = samples.Sample("careless", path, lambda path: None, sealed=True)
+    vague = samples.Sample("vague", path, refuse)
+    assert fuzzing.trial(careless, "1", [careless]) == "was changed and read all the same"
+    assert "names the file" in fuzzing.trial(vague, "1", [vague])
+    assert path.read_bytes() == b"whole"
+
+
+def test_the_state_of_a_campaign_outlives_it(tmp_path):
+    path = tmp_path / "state.jsonl"
+    first = State(path)
+    first.add("kill run", 3, {"2 before": "lost"})
+    first.add("kill run", 2, {})
+    path.write_text(path.read_text() + '["kill run", 1')  # cut off by a kill
+    again = State(path)
+    assert (again.tried("kill run"), again.failed) == (5, {"kill run": {"2 before": "lost"}})
+    assert again.table().splitlines()[1].split() == ["kill", "run", "5", "4", "1"]
