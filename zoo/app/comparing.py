@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from zoo.app.charting import ChartOption, check_chart, save_chart
-from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs
+from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
 from zoo.app.printing import JsonOption, note, plain, print_json, print_table
 
 PANEL = "Compare and combine"
@@ -46,7 +46,7 @@ def compare(
     names = list(runs)
     result = compare_outputs(runs[names[0]], runs[names[-1]], resamples=resamples)
     if json:
-        print_json({**plain(result), "population": getattr(runs, "population", "")})
+        print_json({**plain(result), "population": population(runs)})
     else:
         print(result)
     if chart is not None:
@@ -67,7 +67,7 @@ def calibrate(
     """
     runs = calibrated(find_runs(names, data), split)
     if json:
-        print_json([{"model": name} | fit.to_dict() for name, fit in runs.fits.items()])
+        print_json([{"model": name, "population": runs.population} | fit.to_dict() for name, fit in runs.fits.items()])
         return
     columns = {
         "T": "temperature", "NLL": "nll_before", "NLL at T": "nll_after", "ECE": "ece_before", "ECE at T": "ece_after",
