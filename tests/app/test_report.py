@@ -1,5 +1,6 @@
 """The report: its numbers are the API's, its page stands alone, and it works in a browser."""
 
+import io
 import itertools
 import json
 import re
@@ -10,12 +11,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import diversity
 import ensembles
 import probes
 import zoo
+from zoo._storage.text import as_text, csv_bytes
 from zoo.app.main import app
 from zoo.app.report.compose import compose
 from zoo.app.report.html import to_html
@@ -99,7 +102,7 @@ def test_every_claim_names_its_examples(document):
     assert all(section.population for section in document.sections)
     populations = {section.id: section.population for section in document.sections}
     assert populations["models"] == populations["errors"] == populations["calibration"] == said
-    assert populations["pair"] == "100 test examples; 100 others chose the pair"
+    assert populations["pair"] == "the 100 test examples; 100 others chose the pair"
     assert all(re.search(r"\b(100|200)\b", finding.sentence) for finding in document.findings)
     page, text = to_html(document), to_markdown(document)
     assert page.count(said) >= 4
@@ -348,3 +351,68 @@ def test_page_in_a_browser(document, browser, tmp_path):
         saved = tmp_path / f"gain.{kind}"
         WebDriverWait(browser, 10).until(lambda _, saved=saved: saved.exists())
         assert saved.read_bytes().startswith(beginning)
+
+
+ODD = [
+    "<img src=x onerror=document.title='run'>",
+    "=1+1|cmd, \"quoted\" 'twice'",
+    "-🦉 שלום & </script><b>",
+    "@" + "long" * 50,
+    "\u202ereversed",
+]
+
+
+def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    ids = [f"{ODD[i % 5]}{i}" for i in range(400)]
+    runs = Runs(
+        Outputs.from_arrays(name, logits=o.logits, labels=o.labels, classes=ODD, ids=ids)
+        for name, o in zip(ODD, made_runs(5).values(), strict=True)
+    )
+    images = zoo.datasets.Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
+    document = compose(Material(runs, images=images), steps=2)
+    page = tmp_path / "odd.html"
+    page.write_text(to_html(document))
+    opened(browser, page)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert browser.title == document.title
+    shown = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody th")]
+    assert sorted(shown) == sorted(as_text(name) for name in ODD)
+    owned = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#owned tbody th")]
+    assert sorted(owned) == sorted(as_text(name) for name in ODD)
+    under = [name.text for name in browser.find_elements(By.CSS_SELECTOR, ".images b")]
+    assert len(under) == len(browser.find_elements(By.CSS_SELECTOR, "main img, main b, main script")) / 2 > 5
+    assert set(under) <= set(map(as_text, ids))
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.find_element(By.CSS_SELECTOR, "#inconsistency [data-save=csv]").click()
+    saved = tmp_path / "inconsistency.csv"
+    WebDriverWait(browser, 10).until(lambda _: saved.exists())
+    matrix = pd.DataFrame(document.numbers["inconsistency"]).loc[ODD, ODD].round(4)
+    cells = matrix.rename_axis("first").reset_index().melt("first", var_name="second").sort_values(["first", "second"])
+    expected = pd.read_csv(io.BytesIO(csv_bytes(cells)))
+    found = pd.read_csv(saved).sort_values(["first", "second"])
+    assert found["first"].str.startswith("'").sum() == 3 * len(ODD)
+    pd.testing.assert_frame_equal(
+        found.reset_index(drop=True), expected.sort_values(["first", "second"]).reset_index(drop=True)
+    )
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_charts_fill_their_place(document, browser, tmp_path, width):
+    page = tmp_path / "page.html"
+    page.write_text(to_html(document))
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, page)
+        script = """return [...document.querySelectorAll(".chart")].map(
+            (chart) => [chart.clientWidth, chart.querySelector("svg").getBoundingClientRect().width])"""
+        for room, taken in browser.execute_script(script):
+            assert 0.9 * room <= taken <= room
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -201,7 +201,8 @@ def test_imported_outputs_without_a_calibration_split_are_halved_and_the_reason_
     mine = store.save(outputs("resnet8-softmax", classes=10, dataset="digits:test"))
     calibrated = calibrate(mine)
     assert calibrated.population == (
-        "200 of 400 examples; the other 200 fitted the temperatures: there are no outputs of all models on digits:calibration"
+        "200 of 400 examples; the other 200 fitted the temperatures: "
+        "there are no outputs of all models on digits:calibration"
     )
     store.save(outputs("resnet8-softmax", classes=10, seed=1, first_id=1000, dataset="digits:calibration"))
     assert "400 rows of digits:calibration" in calibrate(mine).population

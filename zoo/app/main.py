@@ -70,7 +70,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
             return options["random"]
         return argument[0] if name not in options else options[name] if value in ("", "True") else f"{options[name]} {value}"
 
-    message = re.sub(r"\b([a-z_]+)=['\"]?([\w.:-]*)['\"]?", option, message)
+    message = re.sub(r"(?<![^\s(])([a-z_]+)=['\"]?([\w.:-]*)['\"]?", option, message)
     name, colon, rest = message.partition(": ")
     return f"{options[name]}: {rest}" if colon and name in options else message
 

@@ -53,10 +53,14 @@ class Evidence:
         """What sentences call the examples that chosen models are reported on."""
         return f"the {len(self.halves[1]):,} test examples"
 
+    @property
+    def others(self) -> str:
+        """What sentences call the examples that chose them."""
+        return f"{len(self.halves[0]):,} others"
+
     def chosen(self, what: str) -> str:
         """The population of something that was chosen."""
-        searched, tested = map(len, self.halves)
-        return f"{tested:,} test examples; {searched:,} others chose {what}"
+        return f"{self.tested}; {self.others} chose {what}"
 
     @cached_property
     def best(self) -> str:

@@ -22,7 +22,7 @@ def models(known: Evidence) -> Part:
     if any(row["no answer"] for row in rows):
         lead += " An answer that is none of the classes counts as wrong."
     best = known.test[known.best]
-    sentence = f"of {known.tested} are right with {best.name}, of {len(rows)} models the best single one on the others."
+    sentence = f"of {known.tested} are right with {best.name}, the best of {len(rows)} models on {known.others}."
     return Part(
         Section("models", "The models", lead, known.population, tables=[Table("model-table", "", rows, PERCENT, True)]),
         [Finding(f"{best.accuracy:.1%}", sentence)],

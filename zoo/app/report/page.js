@@ -5,6 +5,8 @@
   const darkMode = matchMedia("(prefers-color-scheme: dark)");
   const views = new Map();
 
+  const NARROW = 640; // pixels; legends then stand below their charts
+
   // Charts take their colours from the page, so that both colour schemes and paper read well.
   const theme = () => {
     const style = getComputedStyle(document.documentElement);
@@ -14,7 +16,7 @@
       font: "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
       title: { color: ink, subtitleColor: soft },
       axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150 },
-      legend: { labelColor: soft, titleColor: ink, labelLimit: 220 },
+      legend: { labelColor: soft, titleColor: ink, labelLimit: 220, orient: innerWidth < NARROW ? "bottom" : "right" },
       header: { labelColor: soft, titleColor: ink },
       view: { stroke: line },
       text: { color: ink },
@@ -34,7 +36,7 @@
     view.finalize();
     const width = Math.max(60, Math.floor((room - taken) / across) - 1);
     for (const part of parts) {
-      if (part.height === part.width) part.height = Math.min(width, Math.max(part.height, 420)); // a square stays one, within reason
+      if (part.height === part.width) part.height = Math.min(width, Math.max(part.height, 360)); // a square stays one, within reason
       part.width = width;
     }
     return spec;

@@ -59,10 +59,10 @@ def _finding(comparison: diversity.Comparison, known: Evidence) -> Finding:
     first, second = known.pair
     sentence = f"of {known.tested} are right with exactly one of {first} and {second}, "
     if comparison.theta is None:
-        sentence += "the pair that differs most on the others."
+        sentence += f"the pair that differs most on {known.others}."
     else:
         sentence += (
-            f"the best pair on the others; together they reach {comparison.ensemble_accuracy:.1%}, "
+            f"the best pair on {known.others}; together they reach {comparison.ensemble_accuracy:.1%}, "
             f"{100 * comparison.gain_over_best:+.1f} points over the better one."
         )
     return Finding(f"{comparison.inconsistency:.1%}", sentence)
