@@ -144,7 +144,7 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
     # By hand, since scikit-learn's refuses classes of one example and fewer test examples than classes. In order of class,
     # shuffled within each, every (1 / test_fraction)-th example goes to the test: each class gives its share up to one
     # example. Where counting starts is drawn, so that no class is favoured.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(arrays.seed(seed))
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     chosen = np.diff(np.floor(np.arange(len(y) + 1) * test_fraction + rng.random())) > 0
