@@ -267,7 +267,9 @@ def test_demo_on_images_without_a_training_split(zoo_home, tmp_path):
 
 
 def test_thirty_models_fit_in_eight_megabytes():
-    assert len(to_html(compose(Material(made_runs(30, 2000, 10)), steps=5)).encode()) < 8e6
+    document = compose(Material(made_runs(30, 2000, 10)), steps=5)
+    assert len(to_html(document).encode()) < 8e6
+    assert document.numbers["best"]["model"] == document.numbers["path"]["members"][0]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import ensembles
 from zoo import calibration
 from zoo.app.report.material import Material
 from zoo.errors import InputError
-from zoo.outputs import Runs
+from zoo.outputs import Outputs, Runs
 
 ALL_PAIRS = 32  # models; with more, pairs are those with the best model, as in the paper, or the page would drown in dots
 
@@ -64,8 +64,14 @@ class Evidence:
 
     @cached_property
     def best(self) -> str:
-        """The model that is right most often on the selection half."""
-        return max(self.selection.values(), key=lambda outputs: outputs.accuracy).name
+        """The model that is right most often on the selection half; of equal ones that which a search would start from."""
+
+        def rank(outputs: Outputs) -> tuple[float, float, str]:
+            scored = self.has_probabilities
+            nll = calibration.negative_log_likelihood(outputs.probabilities(), self.selection.labels) if scored else 0.0
+            return -outputs.accuracy, nll, outputs.name
+
+        return min(self.selection.values(), key=rank).name
 
     @cached_property
     def pair(self) -> tuple[str, str]:

@@ -35,8 +35,8 @@ def transfer(known: Evidence) -> Part | None:
         "Whose features transfer",
         f"A linear probe on {task}, a task none of these models was trained for, against how far the training classes are "
         "pulled apart. On ImageNet, objectives that separate the classes more keep less of everything else.",
-        f"transfer on {examples:,} examples of {task}; class separation on {len(learnt):,} of {learnt.dataset}; accuracy on "
-        f"{known.population}",
+        f"{examples:,} examples of {task} for transfer, {len(learnt):,} of {learnt.dataset} for class separation, and for "
+        f"accuracy {known.population}",
         figures=[
             Figure(
                 "separation",
@@ -116,7 +116,7 @@ def joint_features(known: Evidence) -> Part | None:
         "What their features give together",
         f"Features of {pair[0]} and {pair[1]} on the same task. Part of each, no more dimensions than the first has; then "
         "the least redundant dimensions of both first; and how alike their layers are.",
-        f"accuracies on {len(y_test):,} examples of {_task(material)}; layers on {learnt}",
+        f"{len(y_test):,} examples of {_task(material)}; layers on {learnt}",
         figures=[
             Figure(
                 "concatenation",

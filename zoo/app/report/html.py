@@ -134,7 +134,7 @@ def _cells(row: dict[str, Any], table: Table, numeric: dict[str, bool]) -> str:
 def _image(image: Thumbnail) -> str:
     lines = "<br>".join(escape(line) for line in image.lines)
     name = escape(image.name)
-    return f'<li><img src="{image.uri}" alt="Example {name}" loading="lazy"><b>{name}</b><br>{lines}</li>'
+    return f'<li><img src="{image.uri}" alt="Example {name}" decoding="async"><b>{name}</b><br>{lines}</li>'
 
 
 def _provenance(document: Document) -> str:

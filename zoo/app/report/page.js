@@ -5,18 +5,23 @@
   const darkMode = matchMedia("(prefers-color-scheme: dark)");
   const views = new Map();
 
-  const NARROW = 640; // pixels; legends then stand below their charts
+  const PANEL = 150; // pixels that a panel needs at least, its axis included
+  const NARROW = 420; // pixels; legends then stand below their charts, each below the other
+  const below = { orient: "bottom", columns: 2, layout: { bottom: { direction: "vertical", anchor: "start" } } };
 
   // Charts take their colours from the page, so that both colour schemes and paper read well.
-  const theme = () => {
+  const theme = (room) => {
     const style = getComputedStyle(document.documentElement);
     const [ink, soft, line] = ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
     return {
       background: "transparent",
       font: "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
-      title: { color: ink, subtitleColor: soft },
+      title: { color: ink, subtitleColor: soft, limit: room - 20 },
       axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150 },
-      legend: { labelColor: soft, titleColor: ink, labelLimit: 220, orient: innerWidth < NARROW ? "bottom" : "right" },
+      legend: {
+        labelColor: soft, titleColor: ink, labelLimit: 220, symbolBaseFillColor: soft, symbolBaseStrokeColor: soft,
+        ...(room < NARROW ? below : {}),
+      },
       header: { labelColor: soft, titleColor: ink },
       view: { stroke: line },
       text: { color: ink },
@@ -24,22 +29,24 @@
     };
   };
 
-  // Of several views Vega cannot fill a place: a first drawing shows what axes, legends and gaps take, the views share the rest.
-  const PANEL = 150; // pixels that a panel needs at least, its axis included
-  const fitted = async (target, spec, embed) => {
+  // Of several views Vega cannot fill a place: a drawing shows what axes, legends and gaps take, the views share the rest.
+  const embedViews = async (target, spec, embed) => {
     const room = target.clientWidth;
     const parts = spec.vconcat ?? [spec.spec];
     if (spec.facet) spec.columns = Math.max(1, Math.min(spec.columns ?? 1, panels(spec), Math.floor(room / PANEL)));
     const across = spec.facet ? spec.columns : 1;
-    const { view } = await embed(structuredClone(spec));
-    const taken = target.querySelector("svg").getBoundingClientRect().width - across * parts[0].width;
-    view.finalize();
-    const width = Math.max(60, Math.floor((room - taken) / across) - 1);
-    for (const part of parts) {
-      if (part.height === part.width) part.height = Math.min(width, Math.max(part.height, 360)); // a square stays one, within reason
-      part.width = width;
+    for (let pass = 0; ; pass++) {
+      const result = await embed(structuredClone(spec));
+      const drawn = target.querySelector("svg").getBoundingClientRect().width;
+      if (pass === 2 || (drawn <= room && drawn > 0.97 * room)) return result;
+      result.view.finalize();
+      const width = Math.max(60, parts[0].width + Math.floor((room - drawn) / across) - 1);
+      for (const part of parts) {
+        if (part.height === part.width) part.height = Math.min(width, Math.max(part.height, 360)); // a square, within reason
+        part.width = width;
+      }
+      if (spec.facet) spec.facet.header = { ...spec.facet.header, labelLimit: width };
     }
-    return spec;
   };
   const panels = (spec) => {
     const rows = spec.datasets?.[spec.data?.name] ?? spec.data?.values ?? [];
@@ -48,10 +55,10 @@
 
   const draw = async (figure) => {
     const target = figure.querySelector(".chart");
-    const embed = (spec) => vegaEmbed(target, spec, { renderer: "svg", actions: false, config: theme(), ast: false });
+    const embed = (spec) => vegaEmbed(target, spec, { renderer: "svg", actions: false, config: theme(target.clientWidth), ast: false });
     const spec = structuredClone(specs[figure.id]);
     try {
-      const { view } = await embed(spec.vconcat || spec.facet ? await fitted(target, spec, embed) : spec);
+      const { view } = await (spec.vconcat || spec.facet ? embedViews(target, spec, embed) : embed(spec));
       views.get(figure.id)?.finalize();
       views.set(figure.id, view);
       figure.dataset.drawn = "yes";
