@@ -86,6 +86,18 @@ class TestCompare:
         assert "wrote" in result.stderr
         assert "wrote" not in result.stdout
 
+    def test_a_chart_that_fails_leaves_the_table(self, pair, tmp_path):
+        (tmp_path / "chart.html").mkdir()
+        result = CLI.invoke(app, ["compare", "mine-a", "mine-b", "--json", "--chart", str(tmp_path / "chart.html")])
+        assert "chart.html: cannot be written" in str(result.exception)
+        assert json.loads(result.stdout)["examples"] == 200
+
+    def test_a_file_that_fails_leaves_the_table(self, pair, tmp_path):
+        (tmp_path / "kappa.csv").mkdir()
+        result = CLI.invoke(app, ["pairs", "mine-a", "mine-b", "--out", str(tmp_path / "kappa.csv")])
+        assert "kappa.csv: cannot be written" in str(result.exception)
+        assert "mine-b" in result.stdout
+
     def test_help_has_an_example(self):
         assert "zoo compare resnet8-softmax resnet8-cosine" in run("compare", "--help").stdout
 
@@ -108,6 +120,7 @@ class TestCalibrate:
         assert kept.temperature is None
         assert store.read_fits(kept.path)["cifar10:train"]["temperature"] == found[0]["temperature"]
         assert found[0]["nll_after"] <= found[0]["nll_before"]
+        assert found[0]["population"] == "all 400 examples; temperatures fitted on 400 rows of cifar10:train"
 
 
 class TestFaults:

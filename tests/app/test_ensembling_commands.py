@@ -57,6 +57,7 @@ def test_json_is_the_search_on_calibrated_outputs(outputs):
     assert found["weights"] == pytest.approx(path.weights)
     assert found["interval"] == pytest.approx(path.interval)
     assert found["settings"]["selection_examples"] == 100
+    assert found["population"] == "200 of 400 examples; the other 200 fitted the temperatures"
 
 
 def test_candidates_and_uncalibrated(outputs):
@@ -64,6 +65,7 @@ def test_candidates_and_uncalibrated(outputs):
     assert found["members"][0] == "other-d"
     assert set(found["members"][1:]) == {"mine-a", "mine-b", "mine-c"}
     assert found["settings"]["selection_examples"] == 200
+    assert found["population"] == "all 400 examples"
     accuracies = {one.name: one.accuracy for one in outputs}
     limit = sorted(accuracies.values())[1] + 0.001
     below = json.loads(run(*NAMES, "--below", str(limit), "--uncalibrated", "--test-fraction", "0", "--json").stdout)
@@ -89,13 +91,20 @@ def test_predictions_alone_vote(zoo_home):
     found = json.loads(run(*NAMES, "--votes", "--replace", "--steps", "5", "--test-fraction", "0", "--json").stdout)
     voted = scipy.stats.mode([predictions[name] for name in found["members"]], axis=0).mode
     assert found["score"][-1] == pytest.approx((voted == y).mean())
-    with pytest.raises(InputError, match="only predictions are stored"):
+    with pytest.raises(InputError, match="only predictions are stored; --votes"):
         run(*NAMES, "--uncalibrated")
 
 
 def test_a_table_is_printed_though_saving_fails(outputs):
     result = CLI.invoke(app, ["ensemble", *NAMES, "--save", "x", "--json"])
     assert "has no card" in str(result.exception)
+    assert set(json.loads(result.stdout)["members"]) == set(NAMES)
+
+
+def test_a_table_is_printed_though_the_chart_fails(outputs, tmp_path):
+    (tmp_path / "path.svg").mkdir()
+    result = CLI.invoke(app, ["ensemble", *NAMES, "--json", "--chart", str(tmp_path / "path.svg")])
+    assert str(result.exception).startswith("--chart ")
     assert set(json.loads(result.stdout)["members"]) == set(NAMES)
 
 
@@ -130,7 +139,9 @@ def test_an_ensemble_of_trained_models_is_saved_and_taken_like_any_model(zoo_hom
     [
         (["no-such-model"], "unknown model 'no-such-model'"),
         ([*NAMES, "--base", "mine-x"], "unknown model 'mine-x'"),
-        ([*NAMES, "--steps", "0"], "steps: expected at least 1"),
+        ([*NAMES, "--steps", "0"], "^--steps: expected at least 1"),
+        ([*NAMES, "--seed", "-1"], "^--seed: "),
+        ([*NAMES, "--test-fraction", "1e-9"], "pass --test-fraction 0 to search on all"),
         ([*NAMES, "--candidates", "nothing-*"], "none of the 4 models matches"),
         ([*NAMES, "--below", "78"], "fractions between 0 and 1"),
         ([*NAMES, "--chart", "path.gif"], "expected a name that ends in"),

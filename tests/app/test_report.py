@@ -1,5 +1,7 @@
 """The report: its numbers are the API's, its page stands alone, and it works in a browser."""
 
+import io
+import itertools
 import json
 import re
 import shutil
@@ -9,18 +11,19 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import diversity
 import ensembles
 import probes
 import zoo
+from zoo._storage.text import as_text, csv_bytes
 from zoo.app.main import app
-from zoo.app.report.building import build
-from zoo.app.report.gathering import feature_material
+from zoo.app.report.compose import compose
 from zoo.app.report.html import to_html
 from zoo.app.report.markdown import to_markdown
-from zoo.app.report.material import Material
+from zoo.app.report.material import Material, feature_material
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs import Outputs, Runs
 
@@ -39,20 +42,71 @@ def made_runs(models: int = 4, examples: int = 400, classes: int = 5, seed: int 
 
 @pytest.fixture(scope="module")
 def document():
-    return build(Material(made_runs()), steps=3)
+    return compose(Material(made_runs()), steps=3)
 
 
 def test_numbers_are_those_of_the_api(document):
     calibrated = zoo.calibrate(made_runs(), 0.5, 0)
     assert document.numbers["inconsistency"] == diversity.pairwise(calibrated).matrix("inconsistency").to_dict()
+    split = ensembles.stratified_split(calibrated.labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)
-        path = ensembles.greedy(calibrated, steps=3)
+        path = ensembles.greedy(calibrated, steps=3, split=split)
     assert document.numbers["path"] == path.to_dict()
-    pair = document.numbers["pair"]
-    assert document.numbers["comparison"] == diversity.compare(*(calibrated[name] for name in pair)).to_dict()
+    pair, test = document.numbers["pair"], calibrated.select(split[1])
+    assert document.numbers["comparison"] == diversity.compare(*(test[name] for name in pair)).to_dict()
     temperatures = {row["model"]: row["temperature"] for row in document.numbers["models"]}
     assert temperatures == {name: outputs.temperature for name, outputs in calibrated.items()}
+
+
+def test_what_is_featured_is_chosen_on_one_half_and_reported_on_the_other(document):
+    calibrated = zoo.calibrate(made_runs(), 0.5, 0)
+    selection, test = ensembles.stratified_split(calibrated.labels)
+
+    def right(names, rows):
+        mean = sum(calibrated[name].probabilities(rows) for name in names)
+        return (mean.argmax(1) == calibrated.labels[rows]).mean()
+
+    best = document.numbers["best"]
+    assert right([best["model"]], selection) == max(right([name], selection) for name in calibrated)
+    assert best["test"] == right([best["model"]], test)
+    pair = document.numbers["pair"]
+    assert right(pair, selection) == max(right(two, selection) for two in itertools.combinations(calibrated, 2))
+    assert document.numbers["comparison"]["ensemble_accuracy"] == right(pair, test)
+
+
+def test_what_is_chosen_does_not_depend_on_the_rows_it_is_reported_on():
+    runs = made_runs()
+    _, test = ensembles.stratified_split(runs.labels)
+    rng = np.random.default_rng(1)
+    found = []
+    for changed in (False, True):
+        made = []
+        for outputs in runs.values():
+            z = np.array(outputs.logits)
+            if changed:
+                z[test] = rng.normal(size=(len(test), 5))
+            made.append(Outputs.from_arrays(outputs.name, logits=z, labels=runs.labels, temperature=1.0))
+        found.append(compose(Material(Runs(made))).numbers)
+    one, other = found
+    assert one["pair"] == other["pair"]
+    assert one["best"]["model"] == other["best"]["model"]
+    assert (one["path"]["members"], one["path"]["score"]) == (other["path"]["members"], other["path"]["score"])
+    assert one["comparison"]["accuracy_first"] > other["comparison"]["accuracy_first"] + 0.2
+
+
+def test_every_claim_names_its_examples(document):
+    said = "200 of 400 examples; the other 200 fitted the temperatures"
+    assert said in document.subtitle
+    assert document.numbers["population"] == said
+    assert all(section.population for section in document.sections)
+    populations = {section.id: section.population for section in document.sections}
+    assert populations["models"] == populations["errors"] == populations["calibration"] == said
+    assert populations["pair"] == "the 100 test examples; 100 others chose the pair"
+    assert all(re.search(r"\b(100|200)\b", finding.sentence) for finding in document.findings)
+    page, text = to_html(document), to_markdown(document)
+    assert page.count(said) >= 4
+    assert text.count(said) >= 4
 
 
 def test_page_holds_the_numbers_and_fetches_nothing(document):
@@ -71,19 +125,72 @@ def test_markdown_has_every_finding_and_model(document):
     assert all(f"| {name} |" in text for name in ("m0", "m1", "m2", "m3"))
 
 
-def test_predictions_alone_are_enough_for_the_errors():
-    runs = made_runs()
-    labels = next(iter(runs.values())).labels
-    bare = Runs(Outputs.from_arrays(o.name, predictions=o.predictions(), labels=labels) for o in runs.values())
-    document = build(Material(bare))
-    assert [section.id for section in document.sections] == ["models", "errors"]
-    assert document.numbers["inconsistency"] == diversity.pairwise(bare).matrix("inconsistency").to_dict()
-    assert "errors" in to_html(document)
+def test_class_names_alone(tmp_path):
+    """Three files of names as people keep them; one model answers what is no class, and none has a confidence."""
+    rng = np.random.default_rng(0)
+    classes = np.array(["cat", "dog", "owl"])
+    truth = rng.integers(0, 3, 90)
+    said = {}
+    for name in ("a", "b", "c"):
+        said[name] = np.where(rng.random(90) < 0.7, classes[truth], classes[rng.integers(0, 3, 90)])
+    said["c"][:4] = "no idea"
+    for name, answers in said.items():
+        frame = pd.DataFrame({"id": [f"x{i}" for i in range(90)], "y_true": classes[truth], "y_pred": answers})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "classes.txt").write_text("\n".join(classes))
+    page = tmp_path / "page.html"
+    arguments = ["report", "--from", str(tmp_path), "--steps", "2"]
+    done = CliRunner().invoke(app, [*arguments, "-o", str(page)], catch_exceptions=False)
+    assert done.exit_code == 0
+    shown = page.read_text().split('<script type="application/json"', 1)[0]
+    assert re.findall(r'<section id="(\w+)"', shown) == ["models", "errors", "pair", "ensemble"]
+    for absent in ("temperature", "ECE", "confidence", "θ", "nan", "calibrat"):
+        assert absent not in shown, absent
+    assert "all 90 examples" in shown
+    numbers = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)
+    assert {row["model"]: row["accuracy"] for row in numbers["models"]} == {
+        name: np.mean(answers == classes[truth]) for name, answers in said.items()
+    }
+    assert {row["model"]: row["no answer"] for row in numbers["models"]} == {"a": None, "b": None, "c": 4}
+    assert numbers["path"]["settings"]["kind"] == "predictions"
+    wrong = {name: answers != classes[truth] for name, answers in said.items()}
+    assert numbers["inconsistency"]["a"]["c"] == np.mean(wrong["a"] != wrong["c"])
+
+
+def test_models_with_and_without_confidences_vote(tmp_path):
+    first, *rest = made_runs().values()
+    bare = [Outputs.from_arrays(o.name, predictions=o.predictions(), labels=o.labels, dataset="made") for o in rest]
+    document = compose(Material(Runs([first, *bare])), steps=2)
+    assert [section.id for section in document.sections] == ["models", "errors", "pair", "ensemble"]
+    assert document.numbers["population"] == "all 400 examples"
+    assert document.numbers["path"]["settings"]["kind"] == "predictions"
+    assert "emperature" not in to_markdown(document)
+
+
+def test_outputs_on_a_dataset_without_images(zoo_home):
+    for outputs in made_runs().values():
+        zoo.store.save(outputs)
+    result = CliRunner().invoke(app, ["report", "m?", "--data", "made", "--json"], catch_exceptions=False)
+    assert len(json.loads(result.stdout)["models"]) == 4
+
+
+def test_a_page_that_cannot_be_written_is_printed(tmp_path, monkeypatch):
+    for name, outputs in made_runs(models=2).items():
+        np.savez(tmp_path / f"{name}.npz", logits=outputs.logits, labels=outputs.labels)
+    (tmp_path / "page.html").mkdir()
+    command = ["report", "--from", str(tmp_path), "-o"]
+    result = CliRunner().invoke(app, [*command, str(tmp_path / "page.html")])
+    assert "cannot be written" in str(result.exception)
+    assert "| m0 |" in result.stdout
+    for place, words in (("page.doc", "ends in .html"), ("nowhere/page.html", "there is no folder")):
+        result = CliRunner().invoke(app, [*command, str(tmp_path / place)])
+        assert words in str(result.exception)
+        assert not result.stdout
 
 
 def test_one_model_is_refused():
     with pytest.raises(InputError, match="at least two"):
-        build(Material(made_runs(models=1)))
+        compose(Material(made_runs(models=1)))
 
 
 def test_own_predictions_in_one_command(tmp_path):
@@ -112,7 +219,7 @@ def test_numbers_on_features_are_those_of_the_api(zoo_home):
     runs = zoo.run(names, data="digits:test", progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)
-        document = build(Material(runs, images=zoo.datasets.load("digits:test"), features=material), steps=2)
+        document = compose(Material(runs, images=zoo.datasets.load("digits:test"), features=material), steps=2)
     learnt, asked = (zoo.run(names, data=f"digits-rotated:{split}", progress=False) for split in ("train", "test"))
     own = zoo.run(names, data="digits:train", progress=False)
     for row, name in zip(document.numbers["transfer"], names, strict=True):
@@ -160,18 +267,20 @@ def test_demo_on_images_without_a_training_split(zoo_home, tmp_path):
 
 
 def test_thirty_models_fit_in_eight_megabytes():
-    assert len(to_html(build(Material(made_runs(30, 2000, 10)), steps=5)).encode()) < 8e6
+    document = compose(Material(made_runs(30, 2000, 10)), steps=5)
+    assert len(to_html(document).encode()) < 8e6
+    assert document.numbers["best"]["model"] == document.numbers["path"]["members"][0]
 
 
 @pytest.mark.slow
 def test_a_hundred_models_and_ten_thousand_examples(browser, tmp_path):
     page = tmp_path / "large.html"
-    page.write_text(to_html(build(Material(made_runs(100, 10_000, 10)), steps=5)))
+    page.write_text(to_html(compose(Material(made_runs(100, 10_000, 10)), steps=5)))
     assert page.stat().st_size < 8e6
     began = time.monotonic()
     opened(browser, page)
     assert time.monotonic() - began < 10
-    assert len(browser.find_elements("css selector", "#models tbody tr")) == 100
+    assert len(browser.find_elements("css selector", "#model-table tbody tr")) == 100
 
 
 @pytest.fixture(scope="module")
@@ -222,11 +331,11 @@ def test_page_in_a_browser(document, browser, tmp_path):
         assert drawn, figure.get_attribute("id")
 
     def names():
-        rows = browser.find_elements(By.CSS_SELECTOR, "#models tbody tr")
+        rows = browser.find_elements(By.CSS_SELECTOR, "#model-table tbody tr")
         return [row.find_element(By.TAG_NAME, "th").text for row in rows if row.is_displayed()]
 
     def press(header):
-        browser.find_element(By.XPATH, f"//table[@id='models']//button[text()='{header}']").click()
+        browser.find_element(By.XPATH, f"//table[@id='model-table']//button[text()='{header}']").click()
 
     accuracy = {row["model"]: row["accuracy"] for row in document.numbers["models"]}
     press("accuracy")
@@ -244,3 +353,68 @@ def test_page_in_a_browser(document, browser, tmp_path):
         saved = tmp_path / f"gain.{kind}"
         WebDriverWait(browser, 10).until(lambda _, saved=saved: saved.exists())
         assert saved.read_bytes().startswith(beginning)
+
+
+ODD = [
+    "<img src=x onerror=document.title='run'>",
+    "=1+1|cmd, \"quoted\" 'twice'",
+    "-🦉 שלום & </script><b>",
+    "@" + "long" * 50,
+    "\u202ereversed",
+]
+
+
+def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    ids = [f"{ODD[i % 5]}{i}" for i in range(400)]
+    runs = Runs(
+        Outputs.from_arrays(name, logits=o.logits, labels=o.labels, classes=ODD, ids=ids)
+        for name, o in zip(ODD, made_runs(5).values(), strict=True)
+    )
+    images = zoo.datasets.Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
+    document = compose(Material(runs, images=images), steps=2)
+    page = tmp_path / "odd.html"
+    page.write_text(to_html(document))
+    opened(browser, page)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert browser.title == document.title
+    shown = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody th")]
+    assert sorted(shown) == sorted(as_text(name) for name in ODD)
+    owned = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#owned tbody th")]
+    assert sorted(owned) == sorted(as_text(name) for name in ODD)
+    under = [name.text for name in browser.find_elements(By.CSS_SELECTOR, ".images b")]
+    assert len(under) == len(browser.find_elements(By.CSS_SELECTOR, "main img, main b, main script")) / 2 > 5
+    assert set(under) <= set(map(as_text, ids))
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.find_element(By.CSS_SELECTOR, "#inconsistency [data-save=csv]").click()
+    saved = tmp_path / "inconsistency.csv"
+    WebDriverWait(browser, 10).until(lambda _: saved.exists())
+    matrix = pd.DataFrame(document.numbers["inconsistency"]).loc[ODD, ODD].round(4)
+    cells = matrix.rename_axis("first").reset_index().melt("first", var_name="second").sort_values(["first", "second"])
+    expected = pd.read_csv(io.BytesIO(csv_bytes(cells)))
+    found = pd.read_csv(saved).sort_values(["first", "second"])
+    assert found["first"].str.startswith("'").sum() == 3 * len(ODD)
+    pd.testing.assert_frame_equal(
+        found.reset_index(drop=True), expected.sort_values(["first", "second"]).reset_index(drop=True)
+    )
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_charts_fill_their_place(document, browser, tmp_path, width):
+    page = tmp_path / "page.html"
+    page.write_text(to_html(document))
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, page)
+        script = """return [...document.querySelectorAll(".chart")].map(
+            (chart) => [chart.clientWidth, chart.querySelector("svg").getBoundingClientRect().width])"""
+        for room, taken in browser.execute_script(script):
+            assert 0.9 * room <= taken <= room
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -153,7 +153,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
     saved = store.save(outputs(dataset="d:test"))
     held_out = outputs(seed=1, first_id=1000, dataset="d:calibration")
     calibrated = calibrate(saved, split=held_out)
-    assert calibrated.population == "all 400 rows; temperatures fitted on 400 rows of d:calibration"
+    assert calibrated.population == "all 400 examples; temperatures fitted on 400 rows of d:calibration"
     assert calibrated["a"].calibration == "400 rows of d:calibration"
     opened = store.open_runs("a")["a"]
     assert (opened.temperature, opened.calibration) == (None, "none")
@@ -164,7 +164,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
     assert (record["link"], record["at_bound"]) == ("softmax", False)
     asked = calibrate(opened, split="stored")
     assert asked["a"].temperature == calibrated["a"].temperature == record["temperature"]
-    assert asked.population == "all 400 rows; temperatures stored earlier, fitted on 400 rows of d:calibration"
+    assert asked.population == "all 400 examples; temperatures stored earlier, fitted on 400 rows of d:calibration"
     np.testing.assert_allclose(asked["a"].probabilities(), calibrated["a"].probabilities())
 
 
@@ -174,7 +174,7 @@ def test_what_was_calibrated_before_changes_no_number(zoo_home):
     calibrate(saved, split=outputs(seed=1, scale=30.0, first_id=1000, dataset="d:calibration"))
     after = calibrate(store.open_runs("a"))
     assert after["a"].temperature == before["a"].temperature
-    assert after.population == before.population == "200 of 400 rows; the other 200 fitted the temperatures"
+    assert after.population == before.population == "200 of 400 examples; the other 200 fitted the temperatures"
 
 
 def test_stored_temperatures_that_are_not_there_or_not_one(zoo_home):
@@ -192,7 +192,7 @@ def test_without_a_split_the_calibration_split_of_the_dataset_is_run_as_the_outp
     runs = run_models("resnet8-softmax", data="digits:test", **options)
     calibrated = calibrate(runs)
     (name,) = calibrated
-    assert calibrated.population == f"all {len(runs[name])} rows; temperatures fitted on 299 rows of digits:calibration"
+    assert calibrated.population == f"all {len(runs[name])} examples; temperatures fitted on 299 rows of digits:calibration"
     (other,) = store.open_runs(name, "digits:calibration", tmp_path / "elsewhere").values()
     for field in ("weights", "precision", "transform"):
         assert other.details[field] == runs[name].details[field]
@@ -203,7 +203,8 @@ def test_imported_outputs_without_a_calibration_split_are_halved_and_the_reason_
     mine = store.save(outputs("resnet8-softmax", classes=10, dataset="digits:test"))
     calibrated = calibrate(mine)
     assert calibrated.population == (
-        "200 of 400 rows; the other 200 fitted the temperatures: there are no outputs of all models on digits:calibration"
+        "200 of 400 examples; the other 200 fitted the temperatures: "
+        "there are no outputs of all models on digits:calibration"
     )
     store.save(outputs("resnet8-softmax", classes=10, seed=1, first_id=1000, dataset="digits:calibration"))
     assert "400 rows of digits:calibration" in calibrate(mine).population

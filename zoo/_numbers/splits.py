@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo._numbers import arrays
 from zoo.errors import InputError
 
 
@@ -19,7 +20,7 @@ def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
     y = np.asarray(labels)
     if not 0 < share < 1:
         raise InputError(f"split: expected a share between 0 and 1, found {share}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(arrays.seed(seed))
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     chosen = np.zeros(len(y), bool)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.app.printing import note
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 TYPES = (".html", ".svg", ".png", ".pdf", ".json")
 ChartOption = Annotated[Path | None, typer.Option(help="Draw it too: FILE.html, .svg, .png, .pdf or .json.")]
@@ -24,5 +24,8 @@ def check_chart(path: Path | None) -> None:
 
 def save_chart(chart: Any, path: Path) -> None:
     """Write an Altair chart in the form the file's name asks for."""
-    chart.save(str(path))
+    try:
+        chart.save(str(path))
+    except (OSError, ValueError) as error:
+        raise ZooError(f"--chart {path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
     note(f"wrote {path}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from zoo.app.charting import ChartOption, check_chart, save_chart
-from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs
+from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
 from zoo.app.printing import JsonOption, note, plain, print_json, print_table
 
 PANEL = "Compare and combine"
@@ -46,7 +46,7 @@ def compare(
     names = list(runs)
     result = compare_outputs(runs[names[0]], runs[names[-1]], resamples=resamples)
     if json:
-        print_json({**plain(result), "population": getattr(runs, "population", "")})
+        print_json({**plain(result), "population": population(runs)})
     else:
         print(result)
     if chart is not None:

@@ -13,10 +13,9 @@ from zoo._registry.names import parse_recipe
 from zoo._registry.registry import availability
 from zoo._running.runner import resolve
 from zoo.app.printing import note
-from zoo.app.report.building import build
+from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
-from zoo.app.report.gathering import feature_material
-from zoo.app.report.material import Material
+from zoo.app.report.material import Material, feature_material
 from zoo.errors import InputError
 from zoo.objectives.names import OBJECTIVES
 
@@ -46,7 +45,7 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
         else:
             features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
-        document = build(Material(runs, images=datasets.load(spec), features=features))
+        document = compose(Material(runs, images=datasets.load(spec), features=features))
         for finding in document.findings:
             note(f"  {finding.number} {finding.sentence}")
     note(f"done in {time.monotonic() - began:.0f} s")

@@ -6,7 +6,7 @@ import typer
 
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.comparing import PANEL
-from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs
+from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
 from zoo.app.printing import JsonOption, note, print_json
 
 
@@ -50,31 +50,32 @@ def ensemble(
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
     """
     from ensembles import greedy
-    from zoo.errors import ZooError
+    from zoo.errors import InputError
 
     check_chart(chart)
     wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
     if above is not None or below is not None:
         wanted["accuracy"] = (above, below)
     runs = find_runs(list(dict.fromkeys([*names, base] if base else names)), data)
+    for outputs in () if votes else runs.values():
+        if outputs.kind == "predictions":
+            raise InputError(f"{outputs.name}: only predictions are stored; --votes lets predicted classes vote")
+    runs = runs if uncalibrated or votes else calibrated(runs, split)
     path = greedy(
-        runs if uncalibrated or votes else calibrated(runs, split), kind="predictions" if votes else "probabilities",
+        runs, kind="predictions" if votes else "probabilities",
         base=base, steps=steps, replace=replace, candidates=wanted or None, objective=objective, init=init,
         stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
         progress=not json,
     )  # fmt: skip
-    card = failed = None
+    card = None
     try:
         card = path.to_model(save, overwrite=overwrite) if save else None
-    except ZooError as error:  # raised once the table is printed, which took all the work
-        failed = error
-    if json:
-        print_json(path.to_dict() | ({"saved": str(card.path)} if card else {}))
-    else:
-        print(path)
+    finally:  # the table took all the work: it is printed whatever becomes of --save
+        if json:
+            print_json({**path.to_dict(), "population": population(runs)} | ({"saved": str(card.path)} if card else {}))
+        else:
+            print(path)
+        if chart is not None:
+            save_chart(path.chart(), chart)
     if card:
         note(f"wrote {card.path}; `zoo.load({card.name!r})` and `zoo run {card.name}` take it like any model")
-    if chart is not None:
-        save_chart(path.chart(), chart)
-    if failed:
-        raise failed

@@ -38,6 +38,11 @@ def calibrated(runs: "Runs", split: str | None, reading: str = "logits") -> "Cal
     return found
 
 
+def population(runs: "Runs") -> str:
+    """Which examples a result is on, in words."""
+    return getattr(runs, "population", "") or f"all {len(next(iter(runs.values()))):,} examples"
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)

@@ -1,11 +1,14 @@
 """The command line: `zoo COMMAND`. Commands live beside this file by task; what they need loads when they run."""
 
 import os
+import re
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup, TyperOption
 
 from zoo.app import (
     catalogue,
@@ -21,6 +24,7 @@ from zoo.app import (
     training,
 )  # fmt: skip
 from zoo.app.printing import warnings_as_notes
+from zoo.errors import ZooError
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT and 128 + SIGTERM, as shells count
 
@@ -40,8 +44,41 @@ zoo report 'resnet8-*' --data digits:test -o report.html
 `zoo COMMAND -h` shows more. ZOO_HOME says where weights and outputs are kept.
 """
 
+
+class Commands(TyperGroup):
+    """Commands whose errors speak of options: `--steps` where the function that was called speaks of `steps`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ZooError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            options = {p.name or "": p.opts[0] for p in getattr(command, "params", ()) if isinstance(p, TyperOption)}
+            error.args = (in_options(str(error), options),)
+            raise
+
+
+def in_options(message: str, options: Mapping[str, str]) -> str:
+    """A message with its arguments, at the beginning or with a value, as the options of these names.
+
+    >>> in_options("steps: found 0; pass steps=1 or replace=True", {"steps": "--steps", "replace": "--replace"})
+    '--steps: found 0; pass --steps 1 or --replace'
+    """
+
+    def option(argument: re.Match[str]) -> str:
+        name, value = argument.groups()
+        if (name, value) == ("weights", "False") and "random" in options:
+            return options["random"]
+        return argument[0] if name not in options else options[name] if value in ("", "True") else f"{options[name]} {value}"
+
+    message = re.sub(r"(?<![^\s(])([a-z_]+)=['\"]?([\w.:-]*)['\"]?", option, message)
+    name, colon, rest = message.partition(": ")
+    return f"{options[name]}: {rest}" if colon and name in options else message
+
+
 app = typer.Typer(
     name="zoo",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -78,7 +115,6 @@ for group in (
 def main() -> None:
     """Run a command; a user's mistake ends in a short message on standard error, exit code 2, a failure in exit code 1."""
     from zoo._storage.text import as_text
-    from zoo.errors import ZooError
 
     code: str | int | None = 0
     signal.signal(signal.SIGTERM, _terminate)

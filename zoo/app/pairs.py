@@ -9,6 +9,7 @@ from zoo._storage.text import as_text, csv_bytes
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ def pairs(
     table = pairwise(find_runs(names, data))
     matrix = table.matrix(measure)  # first: a measure that does not exist is said before anything is printed
     frame = table.to_frame()[["first", "second", measure]] if long else matrix.rename_axis("model").reset_index()
-    _give(frame, out, json)
+    _give(frame, out, frame.to_dict("records") if json else None)
 
 
 def shift(
@@ -56,7 +57,6 @@ def shift(
     [dim]zoo shift 'resnet8-*' --from digits:test --to digits-holes:test[/dim]
     """
     from probes.accuracy_line import LEVEL, accuracy_line
-    from zoo.errors import InputError
 
     _check_out(out)
     before, after = find_runs(names, start), find_runs(names, end)
@@ -71,11 +71,8 @@ def shift(
     line = accuracy_line(
         both, [before[n].accuracy for n in both], [after[n].accuracy for n in both], (first, second)
     )  # fmt: skip
-    if json:
-        print_json({"from": start, "to": end, **{key: value for key, value in vars(line).items() if key != "frame"},
-                    "models": line.frame})  # fmt: skip
-    else:
-        _give(line.frame, out, json)
+    about = {"from": start, "to": end, **{key: value for key, value in vars(line).items() if key != "frame"}}
+    _give(line.frame, out, about | {"models": line.frame} if json else None)
     if line.slope != line.slope:
         note("no line: it takes at least three models of different accuracy")
         return
@@ -88,24 +85,32 @@ def shift(
 
 
 def _check_out(out: Path | None) -> None:
-    from zoo.errors import InputError
-
     if out is not None and out.suffix.lower() != ".csv":
         raise InputError(f"--out {out}: expected a name that ends in .csv")
     if out is not None and not out.absolute().parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {out.absolute().parent}")
 
 
-def _give(frame: "pd.DataFrame", out: Path | None, json: bool) -> None:
-    """Write, or print, a table whose texts come from files."""
+def _give(frame: "pd.DataFrame", out: Path | None, value: Any) -> None:
+    """A table whose texts come from files: written if `out` says where, else printed; as JSON if there is a `value`.
+
+    A file that cannot be written does not take the table with it.
+    """
     from zoo._storage import files
 
-    if out is not None:
-        files.write(out, csv_bytes(frame))
-        note(f"wrote {out}")
-        return
+    written = False
+    try:
+        if out is not None:
+            files.write(out, csv_bytes(frame))
+            note(f"wrote {out}")
+            written = True
+    finally:
+        if value is not None:
+            print_json(value)
+        elif not written:
+            _print(frame)
+
+
+def _print(frame: "pd.DataFrame") -> None:
     rows: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
-    if json:
-        print_json(rows)
-    else:
-        print_table({as_text(key): as_text(v) if isinstance(v, str) else v for key, v in row.items()} for row in rows)
+    print_table({as_text(key): as_text(v) if isinstance(v, str) else v for key, v in row.items()} for row in rows)

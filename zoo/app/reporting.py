@@ -1,12 +1,12 @@
 """`zoo report` and `zoo demo`: one page a person would rather read than tables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
 from zoo.app.printing import note, print_json
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
     from zoo.app.report.document import Document
@@ -49,17 +49,18 @@ def report(
 
     [dim]zoo report --from my_predictions/[/dim]
     """
-    from zoo.app.report.building import build
-    from zoo.app.report.gathering import gather, imported
+    from zoo.app.report.compose import compose
+    from zoo.app.report.material import of_files, of_models
 
+    chosen = None if json else _format(output, format)
     if outputs is not None and (names or transfer):
         raise InputError("--from: a report on your own files takes no model names and no --transfer")
-    material = imported(outputs, kind, data) if outputs is not None else gather(names, data, transfer)
-    document = build(material, base, steps, seed)
-    if json:
+    material = of_files(outputs, kind, data) if outputs is not None else of_models(names, data, transfer)
+    document = compose(material, base, steps, seed)
+    if chosen is None:
         print_json(document.numbers)
     else:
-        _write(document, output, format)
+        _write(document, output, chosen)
 
 
 def demo(
@@ -76,28 +77,42 @@ def demo(
     """
     from zoo.app.demonstration import demonstrate
 
+    chosen = _format(output)
     document = demonstrate(data, models.split(",") if models else None)
-    _write(document, output, None)
-    if json:
-        print_json(document.numbers)
+    try:
+        _write(document, output, chosen)
+    finally:
+        if json:
+            print_json(document.numbers)
 
 
-def _write(document: "Document", output: Path, format: Format | None) -> None:
+def _format(output: Path, format: Format | None = None) -> Format:
+    """What to write, by the file's ending where it is not said; before the work rather than after it."""
+    chosen = format or output.suffix.lstrip(".").lower()
+    if chosen not in get_args(Format):
+        raise InputError(f"--output {output}: expected a file that ends in .html, .md or .json, or --format")
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"--output {output}: there is no folder {output.absolute().parent}")
+    return cast(Format, chosen)
+
+
+def _write(document: "Document", output: Path, format: Format) -> None:
+    """The report as a file; where that cannot be written, as text on standard output, for it took all the work."""
+    import json
+
     from zoo._storage import files
     from zoo.app.printing import plain
     from zoo.app.report.html import to_html
     from zoo.app.report.markdown import to_markdown
 
-    chosen = format or output.suffix.lstrip(".")
-    if chosen == "html":
-        text = to_html(document)
-    elif chosen == "md":
-        text = to_markdown(document)
-    elif chosen == "json":
-        import json
-
+    if format == "json":
         text = json.dumps(plain(document.numbers), indent=2, ensure_ascii=False) + "\n"
     else:
-        raise InputError(f"{output}: expected a file that ends in .html, .md or .json, or --format")
-    files.write(output, text.encode())
-    note(f"wrote {output} ({len(text) / 2**20:.1f} MB)")
+        text = to_html(document) if format == "html" else to_markdown(document)
+    data = text.encode("utf-8", "backslashreplace")  # a name that is not UTF-8
+    try:
+        files.write(output, data)
+    except (OSError, ZooError):
+        print(to_markdown(document))
+        raise
+    note(f"wrote {output} ({len(data) / 2**20:.1f} MB)")

@@ -81,7 +81,7 @@ def calibrate(
     >>> len(calibrated["a"]), calibrated["a"].temperature == calibrated.fits["a"].temperature
     (300, True)
     >>> calibrated.population
-    '300 of 600 rows; the other 300 fitted the temperatures'
+    '300 of 600 examples; the other 300 fitted the temperatures'
     """
     runs = _runs(runs)
     distributed("softmax", reading)  # an error for a reading that is not known
@@ -104,7 +104,7 @@ def calibrate(
             save_fit(outputs, outputs.details["calibration"])
     first = others[runs.names[0]]
     where = "other examples" if first.dataset is None else first.dataset
-    population = f"all {len(calibrated[0]):,} rows; temperatures fitted on {len(first):,} rows of {where}"
+    population = f"all {len(calibrated[0]):,} examples; temperatures fitted on {len(first):,} rows of {where}"
     return CalibratedRuns(calibrated, fits, first.ids, population)
 
 
@@ -115,7 +115,7 @@ def _on_share(runs: Runs, share: float, seed: int, reason: str, reading: Reading
     held = first.select(chosen)
     origin = _origin(held) | {"share": share, "seed": seed}
     kept = [_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()]
-    population = f"{len(kept[0]):,} of {len(first):,} rows; the other {len(held):,} fitted the temperatures"
+    population = f"{len(kept[0]):,} of {len(first):,} examples; the other {len(held):,} fitted the temperatures"
     return CalibratedRuns(kept, fits, held.ids, f"{population}: {reason}" if reason else population)
 
 
@@ -132,7 +132,7 @@ def _from_records(runs: Runs) -> CalibratedRuns:
         (record,) = records.values()
         found.append(_at(outputs, record))
     first = found[0]
-    population = f"all {len(first):,} rows; temperatures stored earlier, fitted on {first.calibration}"
+    population = f"all {len(first):,} examples; temperatures stored earlier, fitted on {first.calibration}"
     return CalibratedRuns(found, {}, np.array([], str), population)
 
 

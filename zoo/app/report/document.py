@@ -55,12 +55,24 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class Section:
+    """A chapter; `population` says on which examples its figures and tables are."""
+
     id: str
     title: str
     lead: str
+    population: str = ""
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     images: list[Thumbnail] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section with what is worth saying first of it, and its numbers as plain data."""
+
+    section: Section
+    findings: list[Finding] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

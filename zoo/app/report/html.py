@@ -1,10 +1,11 @@
 """A document as one self-contained HTML page: styles, script, chart library and data inside, nothing fetched."""
 
+import html
 import json
-from html import escape
 from importlib import resources
 from typing import Any
 
+from zoo._storage.text import as_text
 from zoo.app.printing import plain
 from zoo.app.report.document import Document, Figure, Section, Table, Thumbnail, shown
 
@@ -53,6 +54,11 @@ def to_html(document: Document) -> str:
 """
 
 
+def escape(text: str) -> str:
+    """Whatever a name, class or id holds, shown as text: no markup, nothing unseen, no reversed reading direction."""
+    return html.escape(as_text(text))
+
+
 def _findings(document: Document) -> str:
     items = "".join(
         f"<li{' class=warning' if f.warning else ''}><strong>{escape(f.number)}</strong> {escape(f.sentence)}</li>"
@@ -63,6 +69,8 @@ def _findings(document: Document) -> str:
 
 def _section(section: Section) -> str:
     lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
+    if section.population:
+        lead += f'<p class="soft population">On {escape(section.population)}.</p>'
     figures = "".join(_figure(figure) for figure in section.figures)
     figures = f'<div class="figures">{figures}</div>' if figures else ""
     tables = "".join(_table(table) for table in section.tables)
@@ -126,7 +134,7 @@ def _cells(row: dict[str, Any], table: Table, numeric: dict[str, bool]) -> str:
 def _image(image: Thumbnail) -> str:
     lines = "<br>".join(escape(line) for line in image.lines)
     name = escape(image.name)
-    return f'<li><img src="{image.uri}" alt="Example {name}" loading="lazy"><b>{name}</b><br>{lines}</li>'
+    return f'<li><img src="{image.uri}" alt="Example {name}" decoding="async"><b>{name}</b><br>{lines}</li>'
 
 
 def _provenance(document: Document) -> str:
@@ -135,15 +143,14 @@ def _provenance(document: Document) -> str:
 
 
 def _spec(figure: Figure) -> dict[str, Any]:
-    """The chart as a Vega-Lite specification, as wide as its place on the page where it is one view.
+    """The chart as a Vega-Lite specification, as wide as its place on the page; the script divides it among several views.
 
     The address of the schema is left out, and the colours, which the page gives.
     """
     spec = figure.chart.to_dict()
     spec.pop("$schema", None)
     spec.pop("config", None)
-    several_views = {"facet", "hconcat", "vconcat", "concat", "repeat"} & set(spec)
-    if not several_views and isinstance(spec.get("width"), (int, float)):
+    if not {"facet", "vconcat"} & set(spec):
         spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     return spec
 

@@ -1,27 +1,34 @@
 """A document as Markdown: the findings, the tables and the numbers behind each chart's caption."""
 
+from zoo._storage.text import as_text
 from zoo.app.report.document import Document, Table, shown
 
 
 def to_markdown(document: Document) -> str:
     """The report's text for a terminal, a pull request or a notebook."""
-    lines = [f"# {document.title}", "", document.subtitle, "", "## Findings", ""]
-    lines += [f"- {'⚠ ' if f.warning else ''}**{f.number}** {f.sentence}" for f in document.findings]
+    lines = [f"# {_text(document.title)}", "", _text(document.subtitle), "", "## Findings", ""]
+    lines += [f"- {'⚠ ' if f.warning else ''}**{f.number}** {_text(f.sentence)}" for f in document.findings]
     for section in document.sections:
-        lines += ["", f"## {section.title}", "", section.lead]
+        lines += ["", f"## {_text(section.title)}", "", _text(section.lead)]
+        lines += ["", f"On {_text(section.population)}."] if section.population else []
         for table in section.tables:
             lines += ["", *_table(table)]
         lines += [line for figure in section.figures for line in ("", f"*{figure.title}.* {figure.caption}")]
     lines += ["", "## Settings, versions and fingerprints", ""]
-    lines += [f"- {key}: `{value}`" for key, value in document.provenance.items()]
+    lines += [f"- {_text(key)}: `{_text(value)}`" for key, value in document.provenance.items()]
     return "\n".join(lines) + "\n"
 
 
+def _text(text: str) -> str:
+    """What a name holds as text: no markup, nothing unseen."""
+    return as_text(text).replace("<", "&lt;").replace("|", "\\|")
+
+
 def _table(table: Table) -> list[str]:
-    head = "| " + " | ".join(table.columns) + " |"
+    head = "| " + " | ".join(map(_text, table.columns)) + " |"
     rule = "| " + " | ".join("---:" if table.is_number(column) else "---" for column in table.columns) + " |"
     rows = []
     for row in table.rows:
-        cells = [shown(row[column], column in table.percent).replace("|", "\\|") for column in table.columns]
+        cells = [_text(shown(row[column], column in table.percent)) for column in table.columns]
         rows.append("| " + " | ".join(cells) + " |")
     return ([f"### {table.title}", ""] if table.title else []) + [head, rule, *rows]

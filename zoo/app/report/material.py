@@ -1,9 +1,14 @@
-"""What a report is made from."""
+"""What a report is made from: models that are run, outputs that are stored, or a user's own files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from zoo.datasets import Dataset
-from zoo.outputs import Runs
+import zoo
+from zoo import datasets
+from zoo.errors import InputError, ZooError
+from zoo.outputs import Kind, Runs
+from zoo.store import open_runs
 
 
 @dataclass(frozen=True)
@@ -12,7 +17,7 @@ class Material:
 
     runs: Runs
     calibration: Runs | None = None  # outputs on other examples; without them `zoo.calibration.policy` decides
-    images: Dataset | None = None
+    images: datasets.Dataset | None = None
     features: "FeatureMaterial | None" = None
 
 
@@ -23,3 +28,40 @@ class FeatureMaterial:
     train: Runs
     transfer_train: Runs
     transfer_test: Runs
+
+
+def of_models(names: Sequence[str] | None, data: str | None, transfer: str | None = None) -> Material:
+    """Outputs of the named models, run where they are not stored; without names, all that is stored for the dataset."""
+    runs = zoo.run(list(names), data=data) if names else open_runs(None, data)
+    spec = next(iter(runs.values())).dataset
+    if transfer is None:
+        return Material(runs, images=_images(spec))
+    if spec is None or not names:
+        raise InputError("--transfer: features are probed of models that are named, on a dataset that is known")
+    return Material(runs, images=_images(spec), features=feature_material(runs.names, spec, transfer))
+
+
+def of_files(path: Path, kind: Kind | None, data: str | None) -> Material:
+    """A user's own predictions."""
+    return Material(zoo.import_outputs(path, kind=kind, data=data), images=_images(data))
+
+
+def feature_material(names: Sequence[str], spec: str, transfer: str, progress: bool = True) -> FeatureMaterial:
+    """Embeddings of the training examples, and of both splits of a transfer dataset."""
+    test = datasets.canonical(transfer)
+    learn = datasets.training_split(test)
+    if learn is None or learn == test:
+        raise InputError(f"--transfer {transfer}: expected the test split of a dataset that also has a train split")
+    parts = [datasets.training_split(spec) or spec, learn, test]
+    runs: list[Runs] = [zoo.run(list(names), data=part, progress=progress) for part in parts]
+    return FeatureMaterial(*runs)
+
+
+def _images(spec: str | None) -> datasets.Dataset | None:
+    """The dataset to show images of, or None where its images are not on this machine."""
+    if spec is None:
+        return None
+    try:
+        return datasets.load(spec)
+    except ZooError:
+        return None

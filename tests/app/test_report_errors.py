@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from zoo.app.report.mistakes import mistakes
+from zoo.app.report.errors import errors
+from zoo.app.report.evidence import Evidence
+from zoo.app.report.material import Material
 from zoo.outputs import Outputs, Runs
 
 WRONG = {"a": range(2), "b": range(2, 6), "c": range(6, 12)}  # of twenty examples, no two of them at once
@@ -15,8 +17,13 @@ def made(name: str) -> Outputs:
     return Outputs.from_arrays(name, probabilities=np.stack([p, 1 - p], 1), labels=np.zeros(20, int))
 
 
+def evidence_of(runs: Runs) -> Evidence:
+    return Evidence(runs, "all 20 examples", Material(runs))
+
+
 def test_gains_that_are_all_the_same_have_no_correlation() -> None:
-    section, findings, numbers = mistakes(Runs(made(name) for name in WRONG))
+    part = errors(evidence_of(Runs(made(name) for name in WRONG)))
+    section, findings, numbers = part.section, part.findings, part.numbers
     assert numbers["line"] == {"slope": 0.0, "correlation": None, "pairs": 3}
     said = {finding.number: finding.sentence for finding in findings}
     assert "r is not defined: all points have the same height" in said["no correlation"]
@@ -29,7 +36,7 @@ def test_predictions_alone_have_categories_but_no_gains() -> None:
     runs = Runs(
         Outputs.from_arrays(n, predictions=made(n).predictions(), labels=np.zeros(20, int), classes="pq") for n in WRONG
     )
-    section, findings, numbers = mistakes(runs)
-    assert [figure.id for figure in section.figures] == ["inconsistency"]
-    assert numbers["pair"] == ("b", "c")
-    assert findings[0].number == "50.0%"
+    part = errors(evidence_of(runs))
+    assert [figure.id for figure in part.section.figures] == ["inconsistency"]
+    assert part.findings == []
+    assert part.numbers["inconsistency"]["b"]["c"] == 0.5
