@@ -24,6 +24,7 @@ SOURCES: dict[str, About] = {
     "ensemble": About(),
     "fitted": About(),
     "reference": About(),
+    "own": About(),
 }
 
 
