@@ -9,6 +9,7 @@ import typer
 from zoo.app import (
     catalogue,
     comparing,
+    describing,
     ensembling,
     features,
     heads,
@@ -69,7 +70,7 @@ def before_any_command(
 
 
 for group in (
-    catalogue, training, heads, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping,
 ):  # fmt: skip
     group.register(app)
 

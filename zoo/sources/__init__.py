@@ -18,6 +18,7 @@ SOURCES: dict[str, About] = {
     "timm": About("timm", "timm", _CONFIGURED),
     "open_clip": About("open_clip", "open_clip", _CONFIGURED),
     "transformers": About("hf", "transformers", _CONFIGURED),
+    "torchvision": About("torchvision", "torchvision", _CONFIGURED),
     "packaged": About(needs=_CONFIGURED),
     "local": About("file"),
     "recipe": About(),

@@ -1,4 +1,4 @@
-"""A network or a function of one's own, made into what a model here is: card, network, transform and hash (`zoo.Model.of`)."""
+"""A network or a function of one's own as what a model is made of here: card, network, transform, hash (`zoo.Model.of`)."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -111,8 +111,8 @@ def _network(whole: Answers, outputs: int, final_layer: str | None, example: Ten
     head = split(whole, [path], example, name)
     if not agree(whole, head, example, expected):
         raise InputError(
-            f"{name}: {final_layer!r} is not its final layer: what follows changes the answer; name the layer that gives the "
-            "logits, or none"
+            f"{name}: {final_layer!r} is not its final layer: what follows changes the answer; name the layer that gives "
+            "the logits, or none"
         )
     return Network(whole, head, found)
 
