@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import re
 import time
 from pathlib import Path
 
@@ -98,10 +99,9 @@ def test_old_keys_of_densenets() -> None:
 
     network, other = (untrained("densenet121", 10, "mine") for _ in range(2))
     old = {
-        key.replace("norm1.", "norm.1.").replace("norm2.", "norm.2.").replace("conv1.", "conv.1.").replace("conv2.", "conv.2.")
-        if "denselayer" in key else key: value
-        for key, value in network.state_dict().items()
-    }  # fmt: skip
+        re.sub(r"(denselayer\d+\.)(norm|conv)(\d)", r"\1\2.\3", key): value for key, value in network.state_dict().items()
+    }
+    assert "features.denseblock1.denselayer1.norm.1.weight" in old
     fill("mine", other, old, "here")
     assert all(torch.equal(a, b) for a, b in zip(network.state_dict().values(), other.state_dict().values(), strict=True))
 

@@ -65,7 +65,7 @@ def given(arch: str | None, classes: str | None, **rest: Any) -> dict[str, Any]:
 
 
 def under_own_name(models: list[str], arch: str | None, classes: str | None) -> "list[str]":
-    """Names for `zoo run` where the only model is a bare file that the options describe: the file's name without its ending."""
+    """The models to run; a bare file that the options describe goes by its own name without the ending."""
     from zoo._registry import registry
     from zoo.errors import InputError
 

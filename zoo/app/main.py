@@ -70,7 +70,8 @@ def before_any_command(
 
 
 for group in (
-    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, reporting,
+    housekeeping,
 ):  # fmt: skip
     group.register(app)
 

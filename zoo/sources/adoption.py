@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from PIL import Image
@@ -121,7 +121,7 @@ def _prepared(transform: AnyTransform, name: str) -> Preprocessing:
     if isinstance(transform, Transform):
         return Pipeline(transform)
     if hasattr(transform, "pixels") and hasattr(transform, "fingerprint"):
-        return transform
+        return cast(Preprocessing, transform)
     if not callable(transform):
         raise InputError(
             f"{name}: transform: expected a zoo.cards.Transform or a function of an image, found {type(transform).__name__}"

@@ -5,8 +5,8 @@
 - a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card beside it, `NAME.md` for `NAME.safetensors`, or of
   which architecture and classes are told (`zoo card new`, `zoo.register`).
 
-The card's architecture is one of ours, of timm's or of torchvision's. Torch's own files are read as tensors only; a pickle that holds
-anything else is refused.
+The card's architecture is one of ours, of timm's or of torchvision's. Torch's own files are read as tensors only; a pickle
+that holds anything else is refused.
 """
 
 import dataclasses

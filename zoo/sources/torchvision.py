@@ -1,4 +1,4 @@
-"""torchvision: `torchvision:NAME[.WEIGHTS]`, cards from its registry of weights, which holds transform, classes and accuracy."""
+"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry, which holds transform, classes and accuracy."""
 
 import re
 from collections import OrderedDict
@@ -87,8 +87,8 @@ class Torchvision(Source):
         promised = _PROMISED.search(path.name)
         if promised and not digest.startswith(promised[1]):
             raise CorruptFile(
-                f"{card.name}: {path} has the sha256 {digest}, but its name promises {promised[1]}...; it was damaged on its "
-                "way or here: delete it to fetch it again"
+                f"{card.name}: {path} has the sha256 {digest}, but its name promises {promised[1]}...; it was damaged on "
+                "its way or here: delete it to fetch it again"
             )
         fill(card.name, model, checkpoints.read(path, card.name), str(path))
         return assemble(request, network(request, model), digest, classes)
