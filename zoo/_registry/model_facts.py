@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zoo.model import Model
 
 SCHEMA = 1
-_LIBRARIES = ("torch", "torchvision", "timm", "open_clip_torch", "transformers", "model-zoo-diversity")
+_LIBRARIES = ("torch", "torchvision", "timm", "open_clip_torch", "transformers", "onnxruntime", "model-zoo-diversity")
 
 
 @dataclass(frozen=True)

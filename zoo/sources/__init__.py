@@ -21,6 +21,7 @@ SOURCES: dict[str, About] = {
     "torchvision": About("torchvision", "torchvision", _CONFIGURED),
     "packaged": About(needs=_CONFIGURED),
     "local": About("file"),
+    "onnx": About("onnx", "onnx", _CONFIGURED),
     "recipe": About(),
     "ensemble": About(),
     "fitted": About(),

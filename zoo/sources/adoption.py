@@ -28,11 +28,17 @@ class Answers(nn.Module):
     """Any module or function from a batch of inputs to numbers [N, K], as a network that gives logits."""
 
     def __init__(
-        self, classifier: Callable[[Tensor], Any], name: str, kind: Gives = "logits", link: Link = "softmax"
+        self,
+        classifier: Callable[[Tensor], Any],
+        name: str,
+        kind: Gives = "logits",
+        link: Link = "softmax",
+        outputs: int = 0,
     ) -> None:
         super().__init__()
         self.classifier = classifier
         self.name, self.kind, self.link = name, kind, link
+        self.out_features = outputs  # where it is known
 
     def forward(self, batch: Tensor) -> Tensor:
         said = self.classifier(batch)
