@@ -1,4 +1,4 @@
-"""Class overlap: how far a classifier's own classes already tell a dataset's classes apart (Kornblith et al. 2021, section F).
+"""Class overlap: how far a classifier's own classes already tell a dataset's classes apart (Kornblith et al. 2021, F).
 
 Each class the model predicts (a source class) stands for one class of the dataset (a target class). The mapping that makes
 most predictions right is found from the matching matrix M [S, T], M[s, t] = the number of examples of target t that are

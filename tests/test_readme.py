@@ -20,7 +20,8 @@ COMMANDS = [
 ]
 STANDS_FOR = {
     "NAMES": "resnet8-softmax resnet8-cosine", "'resnet8-*'": "resnet8-cosine",
-    "A": "resnet8-softmax", "B": "resnet8-cosine", "SPEC": "digits:test", "FILES": "made/one.npz", "FOLDER": "made", "FILE": "plan.yaml",
+    "A": "resnet8-softmax", "B": "resnet8-cosine", "SPEC": "digits:test", "FILES": "made/one.npz", "FOLDER": "made",
+    "FILE": "plan.yaml",
     "my-ensemble": "our-ensemble",  # the ten lines of Python have made one of that name
 }  # fmt: skip
 LONG = ("train", "concat", "compress", "demo")  # have tests of their own; here they are run by `make test-all`

@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,32 +13,16 @@ from zoo._registry.names import near
 from zoo._running.images import Images, decoded
 from zoo._running.preprocessing import Preprocessing
 from zoo._storage import files
-from zoo.cards import Card
+from zoo.cards import Card, Link
 from zoo.datasets import Framing
 from zoo.errors import InputError, UnknownName
-
-
-class Network(nn.Module):
-    """A body from pixels [N, C, H, W] to embeddings [N, D], and a head from these to logits [N, K].
-
-    The embedding is the input of the final layer, so `head(body(x))` is all there is. `head` is None for a bare encoder.
-    `blocks` are modules inside the body whose outputs are its hidden layers, by name, in order of computation.
-    """
-
-    def __init__(self, body: nn.Module, head: nn.Module | None, blocks: Mapping[str, nn.Module]) -> None:
-        super().__init__()
-        self.body = body
-        self.head = head
-        self.blocks = dict(blocks)  # a plain dict: these modules are registered in the body already
-
-    def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Embeddings [N, D] and logits [N, K]."""
-        embeddings = self.body(batch)
-        return embeddings, None if self.head is None else self.head(embeddings)
+from zoo.network import Network as Network
+from zoo.network import state_hash as state_hash
+from zoo.sources.adoption import AnyTransform, Gives, adopt
 
 
 class Model:
-    """A network with its card, its transform and its class names; made by `zoo.load`.
+    """A network with its card, its transform and its class names; made by `zoo.load`, or by `Model.of` from one's own.
 
     `transform` turns a image into the network's input and is part of the model: the two are never apart. Images come
     in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
@@ -66,6 +50,38 @@ class Model:
         self.classes = tuple(classes)  # () for a bare encoder
         self._weights_hash = weights_hash
 
+    @classmethod
+    def of(
+        cls,
+        classifier: "nn.Module | Callable[[Tensor], Any]",
+        transform: AnyTransform,
+        classes: str | Sequence[str] | None,
+        *,
+        name: str,
+        final_layer: str | None = None,
+        kind: Gives = "logits",
+        link: Link = "softmax",
+    ) -> "Model":
+        """A model of one's own: any network, or any function from a batch of inputs to numbers [N, K].
+
+        `transform` is a `zoo.cards.Transform`, or a function from an image to a tensor such as torchvision's; `classes` the
+        names of the columns, a label set's name (`imagenet-1k`), or None for an encoder. The network is copied. Embeddings
+        are what goes into its last linear layer, or into `final_layer`; where something after that layer changes the
+        answer, as in any function, there are none. `kind` says what the numbers are.
+
+        >>> import numpy as np
+        >>> def brightness(batch):
+        ...     light = batch.mean((1, 2, 3))
+        ...     return torch.stack([1 - light, light], 1)
+        >>> def shrink(image):
+        ...     return np.moveaxis(np.array(image.resize((8, 8))), 2, 0) / 255
+        >>> model = Model.of(brightness, shrink, ["dark", "light"], name="brightness", kind="probabilities")
+        >>> model.predict(torch.full((1, 3, 20, 20), 255, dtype=torch.uint8)).exp()
+        tensor([[0., 1.]])
+        """
+        card, network, prepared, names, digest = adopt(classifier, transform, classes, name, final_layer, kind, link)
+        return cls(card, network, prepared, names, digest)
+
     def __repr__(self) -> str:
         head = f"{len(self.classes)} classes" if self.classes else "no head"
         return f"<Model {self.card.name}: {head}, {self.num_parameters / 1e6:.1f} M parameters, on {self.device}>"
@@ -84,7 +100,13 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        return next(itertools.chain(self.network.parameters(), self.network.buffers())).device
+        own = itertools.chain(self.network.parameters(), self.network.buffers())
+        return next(own, torch.empty(0)).device  # a function of one's own has neither
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it has embeddings; a network that cannot be taken apart has none."""
+        return self.network.embeds
 
     @property
     def num_parameters(self) -> int:
@@ -150,6 +172,10 @@ class Model:
         `images` is one or many of: PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W]
         or [N, 3, H, W]; they may be a generator.
         """
+        if not self.embeds:
+            raise InputError(
+                f"{self.name}: has no embeddings: it is not known which of its layers is the last; name it, or use predict"
+            )
         return self._map(images, batch_size, lambda batch: {"embeddings": self.forward(batch)[0]})["embeddings"]
 
     def predict(self, images: Images, batch_size: int = 64) -> Tensor:
@@ -195,18 +221,6 @@ class Model:
             if name not in blocks:
                 raise UnknownName(f"{self.name}: no layer {name!r}{near(name, blocks)}; layers: {', '.join(blocks)}")
         return blocks if names is None else {name: blocks[name] for name in names}
-
-
-def state_hash(network: nn.Module) -> str:
-    """A hash of every parameter and buffer, by name, dtype, shape and value."""
-
-    def parts() -> Iterator[bytes | str]:
-        for name, values in network.state_dict().items():
-            yield f"{name} {values.dtype} {list(values.shape)}"
-            if values.device.type != "meta":
-                yield values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-    return files.digest(parts())
 
 
 def _keep(found: dict[str, Tensor], name: str) -> Callable[..., None]:

@@ -1,17 +1,21 @@
 """`zoo.collect`: outputs of a model that lives in one's own code, PyTorch's or scikit-learn's, over one's own data."""
 
+import itertools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
 import torch
 
 from zoo._importing.importing import import_outputs
+from zoo._running.images import decoded
 from zoo.cards import Link
 from zoo.errors import InputError, ZooWarning
+from zoo.model import Model
 from zoo.outputs import Kind, Outputs
 
+_BATCH = 64
 _INPUTS = ("image", "images", "pixel_values", "input", "inputs", "x")
 _LABELS = ("label", "labels", "target", "targets", "y")
 _IDS = ("id", "ids", "image_id", "filename", "path")
@@ -20,7 +24,7 @@ _IDS = ("id", "ids", "image_id", "filename", "path")
 def collect(
     model: Any,
     data: Any,
-    name: str,
+    name: str | None = None,
     labels: Any = None,
     ids: Any = None,
     classes: Sequence[str] | None = None,
@@ -28,7 +32,8 @@ def collect(
     link: Link = "softmax",
     dataset: str | None = None,
 ) -> Outputs:
-    """What a model says about data: a `torch.nn.Module` over a `DataLoader`, or a fitted classifier over its features.
+    """What a model says about data: a `torch.nn.Module` or a function over a `DataLoader`, a fitted classifier over its
+    features, or a `zoo.Model` over images, whose name and classes it has already.
 
     A loader's batches are `(inputs, labels)`, `(inputs, labels, ids)`, mappings with such keys, or inputs alone. The
     network gives logits [N, K], or what `kind` says; it is run in evaluation mode, where its weights are, and left as it
@@ -40,17 +45,53 @@ def collect(
     >>> outputs.kind, outputs.classes, outputs.accuracy
     ('probabilities', ('cat', 'dog'), 1.0)
     """
-    if isinstance(model, torch.nn.Module):
+    if isinstance(model, Model):
+        arrays, name, link = _of_model(model, data), name or model.name, model.card.link
+    elif isinstance(model, torch.nn.Module):
         arrays = _of_network(model, data, kind)
     elif hasattr(model, "predict"):
         arrays = _of_classifier(model, data)
+    elif callable(model):
+        arrays = _of_network(_Function(model), data, kind)
     else:
-        raise InputError(f"{name}: expected a torch.nn.Module or a fitted classifier, found {type(model).__name__}")
+        raise InputError(
+            f"{name}: expected a torch.nn.Module, a function or a fitted classifier, found {type(model).__name__}"
+        )
+    if name is None:
+        raise InputError("name: the model has none of its own; say what to call it")
     kind = next(one for one in get_args(Kind) if one in arrays)
     classes = arrays.pop("classes", None) if classes is None else classes
     given = {"labels": labels, "ids": ids}
     arrays |= {key: np.asarray(value) for key, value in given.items() if value is not None}
     return import_outputs(arrays, name=name, kind=kind, classes=classes, link=link, data=dataset)[name]
+
+
+def _of_model(model: Model, images: Any) -> dict[str, Any]:
+    """One pass over the images for embeddings and logits, as far as the model has them."""
+    parts: dict[str, list[np.ndarray]] = {}
+    queue = decoded(images)
+    while group := list(itertools.islice(queue, _BATCH)):
+        batch = torch.stack([model.transform.pixels(image) for image in group]).to(model.device)
+        embeddings, logits = model.forward(batch)
+        found = {"embeddings": embeddings if model.embeds else None, "logits": logits}
+        for key, values in found.items():
+            if values is not None:
+                parts.setdefault(key, []).append(values.float().cpu().numpy())
+    if not parts:
+        raise InputError(f"{model.name}: expected at least one image, found none")
+    classes = {"classes": list(model.classes)} if model.classes else {}
+    return {key: np.concatenate(blocks) for key, blocks in parts.items()} | classes
+
+
+class _Function(torch.nn.Module):
+    """A function of one's own, of tensors or of what NumPy makes of them, as a network."""
+
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.function(batch))
 
 
 def _of_classifier(model: Any, data: Any) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from zoo.errors import InputError
 
 # What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
 # `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
-# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what Guo et al. divide.
+# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what
+# Guo et al. divide.
 Reading = Literal["logits", "distribution"]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zoo.model import Model
 
 SCHEMA = 1
-_LIBRARIES = ("torch", "timm", "open_clip_torch", "transformers", "model-zoo-diversity")
+_LIBRARIES = ("torch", "torchvision", "timm", "open_clip_torch", "transformers", "onnxruntime", "model-zoo-diversity")
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Facts:
     classes: tuple[str, ...]  # none for a bare encoder
     link: Link
     card: str  # text
+    embeds: bool = True
 
 
 def of_model(model: "Model", weights: bool = True) -> Facts:
@@ -46,8 +47,9 @@ def of_model(model: "Model", weights: bool = True) -> Facts:
     mark = "" if weights else "random:"
     card = card_text(model.card)
     return Facts(
-        model.card.name, mark + model.weights_hash, model.transform.fingerprint, model.classes, model.card.link, card
-    )
+        model.card.name, mark + model.weights_hash, model.transform.fingerprint, model.classes, model.card.link, card,
+        model.embeds,
+    )  # fmt: skip
 
 
 def recall(card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:

@@ -7,7 +7,9 @@ others means. Names that differ only by case would be one file on some systems, 
 """
 
 import builtins
+import dataclasses
 import fnmatch
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,10 +20,12 @@ from zoo import cards, settings, sources
 from zoo._registry import card_index, membership, names, recipes, trained
 from zoo._registry.card_index import shipped_folder as shipped_folder
 from zoo._registry.names import check_own, check_safe, near
+from zoo._storage import files
 from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.sources.base import Availability, furthest, head_file
 from zoo.sources.lookup import source as source_of
+from zoo.sources.told import Told
 
 if TYPE_CHECKING:
     import torch
@@ -98,9 +102,11 @@ def card(name: str) -> Card:
     return own
 
 
-def register(entry: Card | str | Path) -> Card:
-    """Add a card, or the card in a file, for this process; `<home>/cards` is the place for one that is to stay.
+def register(entry: Card | str | Path, name: str | None = None, keep: bool = False, **told: Any) -> Card:
+    """Add a card, the card in a file, or with a `name` of its own any other model, for this process; with `keep`, for good.
 
+    `told` is what a bare file does not say: `register("file:weights.pth", "mine", architecture="resnet18",
+    classes=["cat", "dog"])`; `zoo.sources.told.Told` lists it. A card that is kept is `<home>/cards/NAME.md`, to be edited.
     A name that is taken, in whatever case, or that means a recipe, is an error.
 
     >>> from dataclasses import replace
@@ -113,7 +119,12 @@ def register(entry: Card | str | Path) -> Card:
     ...
     zoo.errors.InputError: a model named 'clip-vit-b32' is registered already; give 'clip-vit-b32' another name
     """
-    new = entry if isinstance(entry, Card) else cards.read(Path(entry))
+    if name is not None:
+        new = described(entry, name, Told(**told))
+    elif told:
+        raise InputError(f"register: {', '.join(told)} describe a model to be named; say its name too")
+    else:
+        new = entry if isinstance(entry, Card) else cards.read(Path(entry))
     taken = {name.lower(): name for name in [*known_models(), *_sweeps()]}
     for member in new.expand():
         check_safe(member.name)
@@ -121,8 +132,38 @@ def register(entry: Card | str | Path) -> Card:
             other = taken[member.name.lower()]
             raise InputError(f"a model named {other!r} is registered already; give {member.name!r} another name")
         check_own(member.name)
-    _registered.update({member.name: member for member in new.expand()})
+    if keep:
+        new = _kept(new)
+    else:
+        _registered.update({member.name: member for member in new.expand()})
     return new
+
+
+def described(entry: Card | str | Path, name: str, told: Told) -> Card:
+    """The card of any model under another name, with what is told of it."""
+    check_own(name)
+    if isinstance(entry, Card):
+        found = entry
+    else:
+        prefix, colon, id = str(entry).partition(":")
+        library = sources.of_prefix(prefix) if colon and id and told.given else None
+        if library is None and told.given:
+            raise InputError(f"{entry}: {', '.join(told.given)} can be told of file:PATH and onnx:PATH only")
+        found = source_of(library).describe_told(id, str(entry), told) if library else card(str(entry))
+    if found.source in ("recipe", "own") or found.sweep:
+        raise InputError(f"{found.name}: cannot go by another name; `zoo train RECIPE --as {name}` trains one that does")
+    body = found.body or f"# {name}\n\n{found.architecture} from {found.id}."
+    return dataclasses.replace(found, name=name, title=name, body=re.sub(r"\A# .*", f"# {name}", body), path=None)
+
+
+def _kept(new: Card) -> Card:
+    path = files.make_folder(settings.home() / "cards") / f"{new.name}.md"
+    if path.exists():
+        raise InputError(f"{path}: is there already; edit it, or remove it first")
+    text = cards.write(new)
+    cards.parse(text, str(path))
+    files.write(path, text.encode())
+    return dataclasses.replace(new, path=path)
 
 
 def load(

@@ -53,8 +53,8 @@ def run(
     Outputs that were imported under a name are taken for it; `resolver.py` has the order, and `NAME@run` means the model.
     What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
     loaded. `transform` says how much of an image a model sees: `evaluation`, what its card says, or `transfer`, the
-    shortest side at the network's input (Kornblith et al. 2021, A.2); by default as the dataset asks. `device` defaults to every
-    accelerator here, `workers` (processes that decode images) to what the machine and the work call for. `shard_rows`
+    shortest side at the network's input (Kornblith et al. 2021, A.2); by default as the dataset asks. `device` defaults to
+    every accelerator here, `workers` (processes that decode images) to what the machine and the work call for. `shard_rows`
     outputs at a time are written; a killed run loses at most the shards under way.
 
     >>> import tempfile
@@ -229,7 +229,7 @@ def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options,
         weights=facts.weights,
         transform=layout.framed(facts.transform, options.transform or dataset.framing),
         precision=options.precision,
-        embeddings=kind == "embeddings" or (options.embeddings if embeddings is None else embeddings),
+        embeddings=kind == "embeddings" or (facts.embeds and (options.embeddings if embeddings is None else embeddings)),
         fingerprint=dataset.fingerprint,
         examples=len(dataset),
         shard_rows=options.shard_rows,

@@ -3,7 +3,7 @@
 import pickle
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,20 @@ def unwrap(value: Any, where: str) -> dict[str, Tensor]:
     if not isinstance(value, dict) or not value or not all(isinstance(item, Tensor) for item in value.values()):
         raise InputError(f"{where}: expected a state dictionary of tensors, found {type(value).__name__}")
     return {str(key).removeprefix("module."): item for key, item in value.items()}
+
+
+def without_prefix(state: dict[str, Tensor], keys: Collection[str]) -> dict[str, Tensor]:
+    """A state dictionary whose keys are those of a network, where it was saved inside others: `model.module.fc.weight`.
+
+    >>> list(without_prefix({"model.fc.weight": torch.zeros(1)}, ["fc.weight"]))
+    ['fc.weight']
+    """
+    own = {key.partition(".")[0] for key in keys}
+    while len(outer := {key.partition(".")[0] for key in state}) == 1 and not outer & own:
+        if not all("." in key for key in state):
+            break
+        state = {key.partition(".")[2]: values for key, values in state.items()}
+    return state
 
 
 def _read_torch(path: Path, name: str) -> Any:

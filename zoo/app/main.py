@@ -13,6 +13,7 @@ from typer.core import TyperGroup, TyperOption
 from zoo.app import (
     catalogue,
     comparing,
+    describing,
     ensembling,
     features,
     heads,
@@ -107,7 +108,8 @@ def before_any_command(
 
 
 for group in (
-    catalogue, training, heads, running, comparing, pairs, ensembling, probing, features, reporting, housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, reporting,
+    housekeeping,
 ):  # fmt: skip
     group.register(app)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo.app.describing import ArchOption, ClassesOption, under_own_name
 from zoo.app.printing import JsonOption, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def register(app: typer.Typer) -> None:
 def run(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
+    arch: ArchOption = None,
+    classes: ClassesOption = None,
     random: Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")] = False,
     batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
@@ -43,11 +46,13 @@ def run(
     What is stored already is not computed again; a run that was stopped goes on where it left off.
 
     [dim]zoo run efficientnet-lite0 'resnet50-*' --data folder:photos[/dim]
+
+    [dim]zoo run file:mine.pth --arch resnet18 --classes classes.txt --data folder:photos[/dim]
     """
     from zoo._running.runner import run as run_models
 
     runs = run_models(
-        names,
+        under_own_name(names, arch, classes),
         data=data,
         weights=not random,
         batch_size=batch_size,

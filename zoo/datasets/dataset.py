@@ -13,7 +13,8 @@ from zoo.errors import InputError
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
 # How much of an image a network sees. `evaluation`: as its card says, for ResNet-50 the shortest side at 256 and the middle
-# 224 x 224 of it (Kornblith et al. 2021, A.1). `transfer`: the shortest side at the network's own input, cut only where longer (A.2).
+# 224 x 224 of it (Kornblith et al. 2021, A.1). `transfer`: the shortest side at the network's own input, cut only where
+# longer (A.2).
 Framing = Literal["evaluation", "transfer"]
 
 

@@ -18,12 +18,15 @@ SOURCES: dict[str, About] = {
     "timm": About("timm", "timm", _CONFIGURED),
     "open_clip": About("open_clip", "open_clip", _CONFIGURED),
     "transformers": About("hf", "transformers", _CONFIGURED),
+    "torchvision": About("torchvision", "torchvision", _CONFIGURED),
     "packaged": About(needs=_CONFIGURED),
     "local": About("file"),
+    "onnx": About("onnx", "onnx", _CONFIGURED),
     "recipe": About(),
     "ensemble": About(),
     "fitted": About(),
     "reference": About(),
+    "own": About(),
 }
 
 

@@ -113,6 +113,7 @@ def fit(name: str, network: nn.Module, state: dict[str, torch.Tensor], where: st
     """Load a state dictionary, every key and every shape of it, or say which do not fit."""
     own = network.state_dict()
     missing, extra = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+    missing = [key for key in missing if not key.endswith("num_batches_tracked")]  # old checkpoints lack these
     if missing or extra:
         raise InputError(
             f"{name}: {where} does not fit the network: {len(missing)} keys missing, {len(extra)} not expected, "

@@ -71,7 +71,8 @@ def average(card: Card, models: Sequence[Model]) -> Model:
     body = EnsembleBody([model.body for model in models], transform if isinstance(transform, Packed) and not same else None)
     head = EnsembleHead(models, card.members, [model.num_features for model in models])
     blocks = {f"{model.name}/{name}": block for model in models for name, block in model.network.blocks.items()}
-    network = Network(body, head, blocks).eval().requires_grad_(False)
+    embeds = all(model.embeds for model in models)
+    network = Network(body, head, blocks, embeds).eval().requires_grad_(False)
     digest = files.digest(
         part
         for model, member in zip(models, card.members, strict=True)

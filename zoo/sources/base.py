@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from zoo import settings
 from zoo._registry import hub
 from zoo.cards import Card
-from zoo.errors import UnknownName
+from zoo.errors import InputError, UnknownName
+from zoo.sources.told import Told
 
 if TYPE_CHECKING:
     from zoo.model import Model
@@ -27,6 +28,12 @@ class Source:
     def describe(self, id: str, name: str) -> Card:
         """The card of the ad-hoc name `PREFIX:id`."""
         raise UnknownName(f"unknown model {name!r}: this source has no names of its own")
+
+    def describe_told(self, id: str, name: str, told: Told) -> Card:
+        """The same with what the user says about it, for sources whose files do not say all."""
+        if told.given:
+            raise InputError(f"{name}: its source says by itself what it is; leave out {', '.join(told.given)}")
+        return self.describe(id, name)
 
     def parts(self, card: Card) -> Sequence[str]:
         """The names of other models that this one is made of; they are loaded first."""

@@ -2,10 +2,11 @@
 
 - a folder in the form of transformers or of timm on the hub (`config.json` and `model.safetensors`);
 - a folder with `card.md` and `model.safetensors` (or `model.pth`);
-- a `.safetensors`, `.pth`, `.pt` or `.bin` file with a card beside it, `NAME.md` for `NAME.safetensors`.
+- a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card beside it, `NAME.md` for `NAME.safetensors`, or of
+  which architecture and classes are told (`zoo card new`, `zoo.register`).
 
-The card's architecture is one of ours or any of timm's. Torch's own files are read as tensors only; a pickle that holds
-anything else is refused.
+The card's architecture is one of ours, of timm's or of torchvision's. Torch's own files are read as tensors only; a pickle
+that holds anything else is refused.
 """
 
 import dataclasses
@@ -15,43 +16,63 @@ from typing import TYPE_CHECKING, Any
 
 from zoo import cards
 from zoo._registry import weights
+from zoo._registry.names import near
 from zoo._storage import files
 from zoo._storage.foreign_files import reading
-from zoo.cards import Card
-from zoo.errors import InputError
+from zoo.cards import Card, Training
+from zoo.errors import InputError, UnknownName
 from zoo.objectives.names import small_family
-from zoo.sources import timm, transformers
+from zoo.sources import tags, timm, torchvision, transformers
 from zoo.sources.base import Source
+from zoo.sources.told import Told
 
 if TYPE_CHECKING:
     from zoo.model import Model
     from zoo.sources.assembly import Request
 
 _FILES = ("model.safetensors", "model.pth", "pytorch_model.bin")
-_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
+_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")  # the last of `checkpoint.pth.tar`
 
 
 class Local(Source):
     def describe(self, id: str, name: str) -> Card:
         """The card of `file:PATH`; its `id` is the file of the weights, or the folder for transformers."""
-        path = Path(id).expanduser()
-        if not id or "\0" in id or not path.exists():
-            raise InputError(f"{name}: there is no such file or folder; expected a checkpoint")
+        path = _existing(id, name)
         if path.is_dir() and (path / "config.json").is_file() and not (path / "card.md").is_file():
             return _from_configuration(path, name)
-        file = _weights_file(path, name) if path.is_dir() else path
-        if file.suffix not in _SUFFIXES:
-            raise InputError(
-                f"{name}: expected a file that ends in {', '.join(_SUFFIXES)}, found {file.suffix or 'no ending'}"
-            )
+        file = _weights_file(path, name)
         beside = path / "card.md" if path.is_dir() else path.with_suffix(".md")
         if not beside.is_file():
             raise InputError(
-                f"{name}: nothing says what network it is; write a card for it at {beside} (see CONTRIBUTING.md)"
+                f"{name}: nothing says what network it is; say it with `zoo card new {name} --arch resnet18 --classes "
+                f"classes.txt --as my-model`, or write a card for it at {beside} (see CONTRIBUTING.md)"
             )
         card = cards.parse(cards.read_text(beside), str(beside))
-        card = dataclasses.replace(card, name=name, source="local", id=str(file), path=beside)
+        card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=beside)
         return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
+
+    def describe_told(self, id: str, name: str, told: Told) -> Card:
+        """The card of a bare state dictionary of an architecture that timm or torchvision has: whichever one it fits."""
+        if not told.given:
+            return self.describe(id, name)
+        file = _weights_file(_existing(id, name), name)
+        told.require(name, "architecture", "classes")
+        labels, details = told.labels(name)
+        library, usual = _library_of(file, told, labels, details, name)
+        architecture = told.architecture or ""
+        return Card(
+            name=name,
+            source="local",
+            id=str(file.absolute()),
+            family=tags.family(architecture),
+            architecture=architecture,
+            labels=labels,
+            link="softmax",
+            head="trained",
+            training=Training("unknown", "unknown", "unknown"),
+            transform=told.over(usual),
+            details={"library": library} | details,
+        )
 
     def files(self, card: Card) -> Sequence[Path]:
         return (Path(card.id or "").expanduser(),)
@@ -69,16 +90,53 @@ class Local(Source):
                 size = card.input_size or (3, 224, 224)
                 network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
             else:
-                network = timm.untrained(card.architecture, len(classes), card.name)
+                library = _LIBRARIES[card.details.get("library", "timm")]
+                network = library.untrained(card.architecture, len(classes), card.name)
         digest = None
         if request.weights:
             path = Path(card.id or "")
             digest = weights.verify(card, path)
-            fit(card.name, network, checkpoints.read(path, card.name), str(path))
-        return assemble(request, network if ours else timm.network(request, network), digest, classes)
+            state = checkpoints.without_prefix(checkpoints.read(path, card.name), network.state_dict())
+            (fit if ours else library.fill)(card.name, network, state, str(path))
+        return assemble(request, network if ours else library.network(request, network), digest, classes)
 
 
 SOURCE = Local()
+_LIBRARIES: dict[str, Any] = {"timm": timm, "torchvision": torchvision}
+
+
+def _existing(id: str, name: str) -> Path:
+    path = Path(id).expanduser()
+    if not id or "\0" in id or not path.exists():
+        raise InputError(f"{name}: there is no such file or folder; expected a checkpoint")
+    return path
+
+
+def _library_of(file: Path, told: Told, labels: str, details: dict[str, Any], name: str) -> tuple[str, cards.Transform]:
+    """The library whose network of that architecture the file fits, and the architecture's usual transform there.
+
+    Both have a `resnet18` with the same keys, but an `efficientnet_b0` with others.
+    """
+    from zoo._storage import checkpoints
+    from zoo.labels import classes as classes_of
+
+    architecture, count = told.architecture or "", len(details.get("classes") or classes_of(labels))
+    known = [library for library in _LIBRARIES if architecture in _LIBRARIES[library].architectures()]
+    if not known:
+        every = sorted({one for library in _LIBRARIES.values() for one in library.architectures()})
+        raise UnknownName(
+            f"{name}: neither timm nor torchvision has an architecture {architecture!r}{near(architecture, every)}"
+        )
+    state, errors = checkpoints.read(file, name), []
+    for library in known:
+        network = _LIBRARIES[library].untrained(architecture, count, name)
+        try:
+            _LIBRARIES[library].fill(name, network, checkpoints.without_prefix(state, network.state_dict()), str(file))
+        except InputError as error:
+            errors.append(str(error) + (f" (of {library})" if len(known) > 1 else ""))
+        else:
+            return library, _LIBRARIES[library].usual_transform(architecture, name)
+    raise InputError("; ".join(errors))
 
 
 def _usual_transform(card: Card) -> cards.Transform:
@@ -89,10 +147,13 @@ def _usual_transform(card: Card) -> cards.Transform:
     return recipe(card.architecture, card.objective, canonical_dataset(card.dataset)).transform
 
 
-def _weights_file(folder: Path, name: str) -> Path:
-    file = next((folder / file for file in _FILES if (folder / file).is_file()), None)
+def _weights_file(path: Path, name: str) -> Path:
+    """The file itself, or the one in a folder."""
+    file = next((path / file for file in _FILES if (path / file).is_file()), None) if path.is_dir() else path
     if file is None:
         raise InputError(f"{name}: the folder has none of {', '.join(_FILES)}")
+    if file.suffix not in _SUFFIXES:
+        raise InputError(f"{name}: expected a file that ends in {', '.join(_SUFFIXES)}, found {file.suffix or 'no ending'}")
     return file
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.errors import ZooError
+from zoo.errors import InputError, ZooError
 
 
 class ConvolutionHead(nn.Module):
@@ -62,6 +62,41 @@ def split(model: nn.Module, final_layers: Sequence[str], example: Tensor, name: 
     return ConvolutionHead(layer) if isinstance(layer, nn.Conv2d) else layer
 
 
+def split_last(model: nn.Module, outputs: int, example: Tensor) -> nn.Module | None:
+    """The head of a classifier that nothing is known about: the last linear layer of so many outputs that it calls.
+
+    None, and the network as it was, where it has no such layer or where what follows changes the answer.
+    """
+    called: list[str] = []
+
+    def look(path: str) -> Any:
+        return lambda module, arguments: called.append(path)
+
+    layers = {path: layer for path, layer in model.named_modules() if path and _outputs(layer) == outputs}
+    hooks = [layer.register_forward_pre_hook(look(path)) for path, layer in layers.items()]
+    model.eval()
+    try:
+        with torch.inference_mode():
+            expected = model(example)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not called or called.count(called[-1]) > 1:
+        return None
+    head = split(model, called[-1:], example, "")
+    if expected.device.type == "meta" or agree(model, head, example, expected):
+        return head
+    model.set_submodule(called[-1], layers[called[-1]])
+    return None
+
+
+def _outputs(layer: nn.Module) -> int | None:
+    """The outputs of a layer that could be a final one."""
+    if isinstance(layer, nn.Linear):
+        return layer.out_features
+    return layer.out_channels if isinstance(layer, nn.Conv2d) and set(layer.kernel_size) == {1} else None
+
+
 def _split_several(model: nn.Module, paths: Sequence[str], example: Tensor, name: str) -> nn.Module:
     inputs: dict[str, Tensor] = {}
 
@@ -87,16 +122,17 @@ def _split_several(model: nn.Module, paths: Sequence[str], example: Tensor, name
         place = _Place(sum(widths[:number]), sum(widths[number + 1 :]), len(used))
         model.set_submodule(path, nn.Identity() if shared else place)
     head = MeanHead([layers[path] for path in used], None if shared else widths).eval()
-    if expected.device.type != "meta" and not _agree(model, head, example, expected):
+    if expected.device.type != "meta" and not agree(model, head, example, expected):
         raise ZooError(f"{name}: its {len(used)} final layers are combined in a way that is not known here")
     return head
 
 
-def _agree(model: nn.Module, head: nn.Module, example: Tensor, expected: Tensor) -> bool:
+def agree(model: nn.Module, head: nn.Module, example: Tensor, expected: Tensor) -> bool:
     """Whether body and head together give what the whole network gave."""
     try:
         with torch.inference_mode():
-            found = head(model(example))
-    except RuntimeError:  # shapes that do not go together
+            embeddings = model(example)
+            found = head(embeddings)
+    except (RuntimeError, IndexError, InputError):  # shapes that do not go together
         return False
-    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+    return embeddings.ndim == 2 and found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)

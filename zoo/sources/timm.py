@@ -12,6 +12,8 @@ from zoo.sources import tags
 from zoo.sources.base import FromHub
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from zoo.model import Model, Network
     from zoo.sources.assembly import Request
 
@@ -110,6 +112,26 @@ def _origin(config: Any) -> str:
     if config.hf_hub_id:
         return f"https://huggingface.co/{config.hf_hub_id}"
     return config.url or "nowhere: none are published"
+
+
+def architectures() -> list[str]:
+    """All that timm can build."""
+    import timm
+
+    names: list[str] = timm.list_models()
+    return names
+
+
+def usual_transform(architecture: str, name: str) -> Transform:
+    """That of the architecture's default weights."""
+    return transform(_config(architecture, name))
+
+
+def fill(name: str, model: Any, state: "dict[str, Tensor]", where: str) -> None:
+    """Load a state dictionary of timm's own."""
+    from zoo.sources.assembly import fit
+
+    fit(name, model, state, where)
 
 
 def untrained(architecture: str, num_classes: int, name: str) -> Any:
