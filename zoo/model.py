@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from zoo._registry.names import near
 from zoo._running.images import Images, decoded
 from zoo._running.preprocessing import Preprocessing
-from zoo._storage import files
 from zoo.cards import Card, Link
 from zoo.datasets import Framing
 from zoo.errors import InputError, UnknownName

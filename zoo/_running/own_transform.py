@@ -15,6 +15,7 @@ from torch import Tensor
 
 from zoo._running.images import to_rgb
 from zoo._storage import files
+from zoo.datasets import Framing
 from zoo.errors import InputError
 
 _SIZES = ((64, 48), (301, 400), (512, 512), (17, 90))
@@ -62,3 +63,10 @@ class OwnTransform:
 
     def normalise(self, batch: Tensor) -> Tensor:
         return batch
+
+    def framed(self, framing: Framing) -> "OwnTransform":
+        if framing != "evaluation":
+            raise InputError(
+                f"{self.name}: its transform is a function of its own, which cannot show images as for {framing}"
+            )
+        return self
