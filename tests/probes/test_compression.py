@@ -143,3 +143,16 @@ def test_bad_input(change: dict, message: str) -> None:
 def test_redundancy_names_a_bad_row() -> None:
     with pytest.raises(InputError, match="x: row 1 has NaN"):
         redundancy(np.array([[0.0], [np.nan]]))
+
+
+def test_variance_takes_what_varies_most_first():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    scales = {"a": [1.0, 5.0, 0.0], "b": [3.0, 0.5]}
+    features = {name: rng.normal(size=(90, len(scale))) * scale for name, scale in scales.items()}
+    options = {"test": (features, y), "multiples": 2, "target": 0.5, "strengths": [1.0]}
+    order = compress(features, y, order="variance", **options).order
+    every = np.concatenate([features["a"], features["b"]], 1)
+    assert order["index"].tolist() == np.argsort(-every.var(0), kind="stable").tolist() == [1, 3, 0, 4, 2]
+    np.testing.assert_allclose(order["variance"], every.var(0)[order["index"]])
+    assert order["index"].tolist() != compress(features, y, **options).order["index"].tolist()

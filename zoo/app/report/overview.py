@@ -18,7 +18,7 @@ def overview(runs: Runs) -> tuple[list[Section], list[dict[str, Any]]]:
     """Sections on the models and on calibration, and the models' rows as data."""
     rows = [_row(outputs) for outputs in runs.values()]
     rows.sort(key=lambda row: -row["accuracy"])
-    percent = frozenset({"accuracy", "ECE before", "ECE after"})
+    percent = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
     sections = [
         Section(
             "models",
@@ -58,6 +58,7 @@ def _row(outputs: Outputs) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": outputs.name,
         "accuracy": outputs.accuracy,
+        "top-5": outputs.top5,
         "family": card.family if card else None,
         "trained on": card.dataset if card else None,
         "objective": card.objective if card else None,
