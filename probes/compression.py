@@ -63,10 +63,11 @@ def compress(
     """Rank the dimensions of the models' concatenated features by `redundancy` and probe at multiples of `multiples`.
 
     `features` maps a model's name to its embeddings [N, D] of the examples labelled `y` [N]; each dimension is standardised.
-    The least redundant come first, or with `order="most-redundant"` the most, or with `order="variance"` those that vary most
-    before they are standardised; constant dimensions, which tell nothing, come last in every order. The last step has all dimensions, a multiple or not. `test` is (features by name, labels) to score on;
-    without it a fifth of each class is held out, which neither the ranking nor the probe sees. `seed` splits off the rows
-    that the probe chooses its strength on; it takes further options of `LinearProbe`.
+    The least redundant come first, or with `order="most-redundant"` the most, or with `order="variance"` those that vary
+    most before they are standardised; constant dimensions, which tell nothing, come last in every order. The last step has
+    all dimensions, a multiple or not. `test` is (features by name, labels) to score on; without it a fifth of each class is
+    held out, which neither the ranking nor the probe sees. `seed` splits off the rows that the probe chooses its strength
+    on; it takes further options of `LinearProbe`.
 
     >>> y = np.arange(40) % 2
     >>> a = np.stack([y, y, np.zeros(40)], 1) + 0.1 * np.random.default_rng(0).normal(size=(40, 3))

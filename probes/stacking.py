@@ -28,9 +28,10 @@ def stack(
 
     `features` maps a model's name to its embeddings [N, D] of the examples labelled `y` [N], or [N, K] of zeros and ones if
     `multilabel`. Every dimension is standardised on the rows the probe sees, alone and in pairs alike, so that no model
-    outweighs another by its scale; without `standardised` features stay as the models give them. `test` is (features by name, labels) to score on; without it a fifth of each class is
-    held out (a fifth of all rows if `multilabel`). `probe` is any estimator with `fit` and `score`, copied for each
-    fit; by default a `LinearProbe`, or where examples have several labels a `MultilabelProbe`, with `probe_options`.
+    outweighs another by its scale; without `standardised` features stay as they are. `test` is (features by name, labels)
+    to score on; without it a fifth of each class is held out (a fifth of all rows if `multilabel`). `probe` is any
+    estimator with `fit` and `score`, copied for each fit; by default a `LinearProbe`, or where examples have several labels
+    a `MultilabelProbe`, with `probe_options`.
 
     Returns a frame, the models alone first: `first`, `second` (None for a model alone), `dimensions`, `metric`, `score`, and
     `gain`, what the pair scores above the better of its two (NaN for a model alone).

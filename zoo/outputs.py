@@ -194,7 +194,7 @@ class Outputs:
         return float((self.predictions() == self.require_labels()).mean())
 
     def correct(self, k: int = 1) -> np.ndarray:
-        """[N] whether the true class is among the `k` first; of equal values the earlier class is first, as in `predictions`.
+        """[N] whether the true class is among the `k` first; of equal ones the earlier class is first, as in `predictions`.
 
         >>> three = Outputs.from_arrays("a", logits=[[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], labels=[1, 2])
         >>> three.correct().tolist(), three.correct(2).tolist(), three.top_k_accuracy(2)

@@ -111,7 +111,7 @@ def test_never_reached_and_plain_data() -> None:
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["dimensions"] is None
     assert plain["frame"] == [{"dimensions": 64, "accuracy": result.frame.accuracy[0]}]
-    assert sorted(plain["order"]) == ["dimension", "index", "model", "redundancy"]
+    assert sorted(plain["order"]) == ["dimension", "index", "model", "redundancy", "variance"]
 
 
 def test_fewer_rows_than_dimensions_three_models_and_tensors() -> None:
@@ -130,7 +130,7 @@ def test_fewer_rows_than_dimensions_three_models_and_tensors() -> None:
         ({"multiples": 0}, "multiples: expected a whole number of dimensions from 1, found 0"),
         ({"multiples": 2.5}, "multiples: expected a whole number of dimensions from 1, found 2.5"),
         ({"target": 76}, "target: expected an accuracy from 0 to 1, found 76"),
-        ({"order": "random"}, "order: expected one of least-redundant, most-redundant, found 'random'"),
+        ({"order": "random"}, "order: expected one of least-redundant, most-redundant, variance, found 'random'"),
         ({"features": {"a": UPPER}}, "two or more models"),
         ({"features": {"a": UPPER, "b": LOWER[1:]}}, "features of 'b': expected 800 rows"),
     ],

@@ -52,8 +52,8 @@ def list_models(
     _print_rows(rows)
     here = sum(row["weights"] in HERE for row in rows)
     note(
-        f"{len(rows)} models, {here} with weights on this machine; accuracy m: measured on these weights, l: their library's, "
-        "p: the paper's"
+        f"{len(rows)} models, {here} with weights on this machine; accuracy m: measured on these weights, "
+        "l: their library's, p: the paper's"
     )
 
 
