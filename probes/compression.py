@@ -16,8 +16,10 @@ from ._inputs import finite
 from .concatenation import CHUNK, Shared, gather, moments, standardise
 from .linear import LinearProbe
 
-Order = Literal["least-redundant", "most-redundant"]
-ORDERS: tuple[Order, ...] = ("least-redundant", "most-redundant")
+# The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first, which can be read as the
+# covariance with the others, least first, or as a dimension's own, its variance, greatest first.
+Order = Literal["least-redundant", "most-redundant", "variance"]
+ORDERS: tuple[Order, ...] = ("least-redundant", "most-redundant", "variance")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Compression:
     """The accuracy of a linear probe on ever more of the ranked dimensions.
 
     `frame`: `dimensions`, `accuracy`. `order`: one row per dimension, the first to be taken first: its `index` in the
-    concatenation, its `model`, its `dimension` there, and its `redundancy`.
+    concatenation, its `model`, its `dimension` there, its `redundancy` and its `variance`.
     """
 
     frame: pd.DataFrame
@@ -61,10 +63,11 @@ def compress(
     """Rank the dimensions of the models' concatenated features by `redundancy` and probe at multiples of `multiples`.
 
     `features` maps a model's name to its embeddings [N, D] of the examples labelled `y` [N]; each dimension is standardised.
-    The least redundant come first, or with `order="most-redundant"` the most; constant dimensions, which tell nothing, come
-    last either way. The last step has all dimensions, a multiple or not. `test` is (features by name, labels) to score on;
-    without it a fifth of each class is held out, which neither the ranking nor the probe sees. `seed` splits off the rows
-    that the probe chooses its strength on; it takes further options of `LinearProbe`.
+    The least redundant come first, or with `order="most-redundant"` the most, or with `order="variance"` those that vary
+    most before they are standardised; constant dimensions, which tell nothing, come last in every order. The last step has
+    all dimensions, a multiple or not. `test` is (features by name, labels) to score on; without it a fifth of each class is
+    held out, which neither the ranking nor the probe sees. `seed` splits off the rows that the probe chooses its strength
+    on; it takes further options of `LinearProbe`.
 
     >>> y = np.arange(40) % 2
     >>> a = np.stack([y, y, np.zeros(40)], 1) + 0.1 * np.random.default_rng(0).normal(size=(40, 3))
@@ -125,7 +128,8 @@ def _rank(shared: Shared, order: Order) -> pd.DataFrame:
     values, constant = arrays.host(_redundancy(rows, mean, spread)), arrays.host(spread == 0)
     # Copies of a dimension are equally redundant up to the rounding of products: they tie, and ties keep the models' order.
     keys = np.round(values, 4)
-    index = np.lexsort((keys if order == "least-redundant" else -keys, constant))
+    variance = arrays.host(spread).astype(float) ** 2
+    index = np.lexsort(({"least-redundant": keys, "most-redundant": -keys, "variance": -variance}[order], constant))
     widths = {name: x.shape[1] for name, x in shared.x.items()}
     return pd.DataFrame(
         {
@@ -133,5 +137,6 @@ def _rank(shared: Shared, order: Order) -> pd.DataFrame:
             "model": np.repeat(list(widths), list(widths.values()))[index],
             "dimension": np.concatenate([np.arange(width) for width in widths.values()])[index],
             "redundancy": values[index],
+            "variance": variance[index],
         }
     )

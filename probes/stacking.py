@@ -21,15 +21,17 @@ def stack(
     test: tuple[Mapping[str, Any], Any] | None = None,
     multilabel: bool = False,
     probe: Any = None,
+    standardised: bool = True,
     **probe_options: Any,
 ) -> pd.DataFrame:
     """A probe on each model's features alone and on those of every two models side by side ([G] Fig. 7, right).
 
     `features` maps a model's name to its embeddings [N, D] of the examples labelled `y` [N], or [N, K] of zeros and ones if
     `multilabel`. Every dimension is standardised on the rows the probe sees, alone and in pairs alike, so that no model
-    outweighs another by its scale. `test` is (features by name, labels) to score on; without it a fifth of each class is
-    held out (a fifth of all rows if `multilabel`). `probe` is any estimator with `fit` and `score`, copied for each
-    fit; by default a `LinearProbe`, or where examples have several labels a `MultilabelProbe`, with `probe_options`.
+    outweighs another by its scale; without `standardised` features stay as they are. `test` is (features by name, labels)
+    to score on; without it a fifth of each class is held out (a fifth of all rows if `multilabel`). `probe` is any
+    estimator with `fit` and `score`, copied for each fit; by default a `LinearProbe`, or where examples have several labels
+    a `MultilabelProbe`, with `probe_options`.
 
     Returns a frame, the models alone first: `first`, `second` (None for a model alone), `dimensions`, `metric`, `score`, and
     `gain`, what the pair scores above the better of its two (NaN for a model alone).
@@ -41,7 +43,8 @@ def stack(
     if probe is not None and probe_options:
         raise InputError(f"probe: options are its own, found {', '.join(probe_options)} beside it; set them on the probe")
     model = _probe(multilabel, probe_options) if probe is None else probe
-    shared = gather(features, y, test, multilabel).standardised()
+    shared = gather(features, y, test, multilabel)
+    shared = shared.standardised() if standardised else shared
     table: dict[tuple[str, ...], tuple[int, float]] = {}
     for names in [*((name,) for name in features), *combinations(features, 2)]:
         fitted, held = (torch.cat([side[name] for name in names], 1) for side in (shared.x, shared.test_x))

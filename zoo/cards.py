@@ -25,6 +25,7 @@ Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 SCHEMA = 1
 LONGEST = 2**20  # bytes of a card; the longest shipped one has three thousand
 _DEEPEST = 32  # lists and mappings inside each other
+LIBRARIES = ("timm", "open_clip")  # which publish what their weights reach
 HUGGING_FACE_FIELDS = {
     "license", "license_name", "license_link", "tags", "datasets", "library_name", "pipeline_tag",
     "base_model", "language", "metrics", "thumbnail", "model-index",
@@ -170,8 +171,22 @@ class Card:
 
     @property
     def accuracy(self) -> float | None:
-        """The first reference accuracy, in percent."""
-        return next((row.accuracy for row in self.reference if row.accuracy is not None), None)
+        """In percent: measured on these weights, else their library's, else the paper's; `accuracy_by` says which."""
+        return self._scored[0]
+
+    @property
+    def accuracy_by(self) -> Literal["measured", "library", "paper"] | None:
+        """Where `accuracy` comes from."""
+        return self._scored[1]
+
+    @property
+    def _scored(self) -> tuple[float | None, Literal["measured", "library", "paper"] | None]:
+        results = self.details.get("results")  # of weights that were trained here and shipped
+        if isinstance(results, dict) and isinstance(results.get("test_accuracy"), float):
+            return round(100 * results["test_accuracy"], 4), "measured"
+        rows = [row for row in self.reference if row.accuracy is not None]
+        row = next((row for row in rows if row.paper in LIBRARIES), rows[0] if rows else None)
+        return (None, None) if row is None else (row.accuracy, "library" if row.paper in LIBRARIES else "paper")
 
     def expand(self) -> Iterator["Card"]:
         """The models this card stands for: itself, or the members of its sweep."""
@@ -201,7 +216,7 @@ class Card:
 
 
 FIELD_NAMES = {f.name for f in dataclasses.fields(Card)} | {
-    "objective", "dataset", "framework", "hyperparameters", "seed", "input_size", "accuracy",
+    "objective", "dataset", "framework", "hyperparameters", "seed", "input_size", "accuracy", "accuracy_by",
 }  # fmt: skip
 _NOT_IN_BLOCK = {"license", "title", "body", "path"}
 

@@ -194,6 +194,38 @@ class Outputs:
     def accuracy(self) -> float:
         return float((self.predictions() == self.require_labels()).mean())
 
+    def correct(self, k: int = 1) -> np.ndarray:
+        """[N] whether the true class is among the `k` first; of equal ones the earlier class is first, as in `predictions`.
+
+        >>> three = Outputs.from_arrays("a", logits=[[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], labels=[1, 2])
+        >>> three.correct().tolist(), three.correct(2).tolist(), three.top_k_accuracy(2)
+        ([False, False], [True, False], 0.5)
+        """
+        y = self.require_labels()
+        if self.kind == "embeddings" or (self.kind == "predictions" and k != 1):
+            raise self._lacking("predictions" if self.kind == "embeddings" else "logits or probabilities")
+        if not isinstance(k, int) or not 1 <= k <= len(self.classes):
+            raise InputError(f"{self.name}: k is {k!r}, expected a whole number from 1 to its {len(self.classes)} classes")
+        if k == 1:
+            return self.predictions() == y
+        found = []
+        for span, chunk in self.values.chunks(8192):
+            values = arrays.tensor(chunk, self.name)
+            label = torch.as_tensor(y[span], device=values.device)[:, None]
+            own = values.gather(1, label)
+            earlier = torch.arange(values.shape[1], device=values.device) < label
+            found.append((((values > own) | ((values == own) & earlier)).sum(1) < k).cpu())
+        return torch.cat(found).numpy()
+
+    def top_k_accuracy(self, k: int) -> float:
+        """The share of examples whose true class is among the `k` first."""
+        return float(self.correct(k).mean())
+
+    @property
+    def top5(self) -> float | None:
+        """Top-5 accuracy; None where just the first is known, or five are all the classes there are."""
+        return self.top_k_accuracy(5) if self.kind != "predictions" and len(self.classes) > 5 else None
+
     def select(self, rows: Any) -> "Outputs":
         """The outputs of some rows: a slice, indices or a mask."""
         rows = np.arange(len(self))[np.asarray(rows.cpu()) if isinstance(rows, torch.Tensor) else rows]

@@ -111,7 +111,7 @@ def test_never_reached_and_plain_data() -> None:
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["dimensions"] is None
     assert plain["frame"] == [{"dimensions": 64, "accuracy": result.frame.accuracy[0]}]
-    assert sorted(plain["order"]) == ["dimension", "index", "model", "redundancy"]
+    assert sorted(plain["order"]) == ["dimension", "index", "model", "redundancy", "variance"]
 
 
 def test_fewer_rows_than_dimensions_three_models_and_tensors() -> None:
@@ -130,7 +130,7 @@ def test_fewer_rows_than_dimensions_three_models_and_tensors() -> None:
         ({"multiples": 0}, "multiples: expected a whole number of dimensions from 1, found 0"),
         ({"multiples": 2.5}, "multiples: expected a whole number of dimensions from 1, found 2.5"),
         ({"target": 76}, "target: expected an accuracy from 0 to 1, found 76"),
-        ({"order": "random"}, "order: expected one of least-redundant, most-redundant, found 'random'"),
+        ({"order": "random"}, "order: expected one of least-redundant, most-redundant, variance, found 'random'"),
         ({"features": {"a": UPPER}}, "two or more models"),
         ({"features": {"a": UPPER, "b": LOWER[1:]}}, "features of 'b': expected 800 rows"),
     ],
@@ -143,3 +143,16 @@ def test_bad_input(change: dict, message: str) -> None:
 def test_redundancy_names_a_bad_row() -> None:
     with pytest.raises(InputError, match="x: row 1 has NaN"):
         redundancy(np.array([[0.0], [np.nan]]))
+
+
+def test_variance_takes_what_varies_most_first():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    scales = {"a": [1.0, 5.0, 0.0], "b": [3.0, 0.5]}
+    features = {name: rng.normal(size=(90, len(scale))) * scale for name, scale in scales.items()}
+    options = {"test": (features, y), "multiples": 2, "target": 0.5, "strengths": [1.0]}
+    order = compress(features, y, order="variance", **options).order
+    every = np.concatenate([features["a"], features["b"]], 1)
+    assert order["index"].tolist() == np.argsort(-every.var(0), kind="stable").tolist() == [1, 3, 0, 4, 2]
+    np.testing.assert_allclose(order["variance"], every.var(0)[order["index"]])
+    assert order["index"].tolist() != compress(features, y, **options).order["index"].tolist()

@@ -110,3 +110,15 @@ def test_a_probe_of_ones_own_is_copied() -> None:
 def test_bad_input(change: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         stack(**{"features": {"top": X[:, :32], "bottom": X[:, 32:]}, "y": Y, **change})
+
+
+def test_features_as_they_are_or_of_one_scale():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    large, small = rng.normal(size=(120, 3)) * 50, (y + 0.4 * rng.normal(size=120))[:, None] * 0.01
+    options = {"test": ({"large": large, "small": small}, y), "strengths": [1.0]}
+    raw = stack({"large": large, "small": small}, y, standardised=False, **options)
+    both = np.concatenate([large, small], 1)
+    expected = LinearProbe(strengths=[1.0]).fit(both, y).score(both, y)
+    assert raw["score"].iloc[-1] == expected
+    assert stack({"large": large, "small": small}, y, **options)["score"].iloc[-1] > expected + 0.1

@@ -80,7 +80,7 @@ def test_read_only_memory_pickling_and_cloning(data):
     calibrator = TemperatureCalibrator(link="sigmoid").fit(z, y)
     again = pickle.loads(pickle.dumps(calibrator))
     np.testing.assert_array_equal(again.predict_proba(z), calibrator.predict_proba(z))
-    assert clone(calibrator).get_params() == {"link": "sigmoid", "classes": None}
+    assert clone(calibrator).get_params() == {"link": "sigmoid", "classes": None, "reading": "logits"}
     with pytest.raises(NotFittedError):
         clone(calibrator).predict(z)
 

@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 import yaml
 
+import zoo
 from zoo.cards import (
     Card,
     EnsembleMember,
@@ -258,3 +259,17 @@ def test_fields_are_matched_on_the_card_its_training_and_its_hyperparameters() -
     assert not card.matches(objective="cosine")
     assert not card.matches(tau=0.1)
     assert card.value("no-such-thing") is None
+
+
+def test_accuracy_is_measured_or_the_librarys_or_the_papers():
+    card = zoo.card("resnet50-ra")
+    papers, library = (row.accuracy for row in card.reference if row.accuracy is not None)
+    assert (card.accuracy, card.accuracy_by) == (library, "library")
+    assert "resnet50-ra" not in zoo.list(accuracy=(papers, papers))
+    measured = dataclasses.replace(card, details={"results": {"test_accuracy": 0.801}})
+    assert (measured.accuracy, measured.accuracy_by) == (80.1, "measured")
+    alone = dataclasses.replace(card, reference=[row for row in card.reference if row.paper != "timm"])
+    assert (alone.accuracy, alone.accuracy_by) == (papers, "paper")
+    nothing = dataclasses.replace(card, reference=[])
+    assert (nothing.accuracy, nothing.accuracy_by) == (None, None)
+    assert set(zoo.list(accuracy_by="paper")) >= {"resnet50-cosine.in1k", "bit-1k"}

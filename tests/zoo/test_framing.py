@@ -17,6 +17,7 @@ from zoo._running.hidden import layers
 from zoo._running.preprocessing import Packed, Pipeline
 from zoo._running.runner import run
 from zoo.app.main import app
+from zoo.calibration import policy
 from zoo.cards import Transform
 from zoo.errors import InputError
 
@@ -113,6 +114,13 @@ def test_commands_take_it() -> None:
     sides = ("--data", "digits:train[:60]", "--test", "digits:test[:40]")
     ask("probe", *sides, "--transform", "transfer", "--kind", "knn")
     assert {run.identity.framing for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {"transfer"}
+
+
+def test_a_temperature_is_fitted_on_images_framed_alike() -> None:
+    runs = run("timm:test_vit", data="digits:test[:60]", weights=False, transform="transfer", progress=False)
+    other = policy.same_models_on(runs, "digits:calibration[:60]")["timm:test_vit"]
+    assert other.details["transform"] == runs["timm:test_vit"].details["transform"]
+    assert store.layout.framing(other.details["transform"]) == "transfer"
 
 
 def test_flowers_train_on_training_and_validation_images(tmp_path, monkeypatch) -> None:

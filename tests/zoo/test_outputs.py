@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import top_k_accuracy_score
 
 from zoo.errors import InputError, UnknownName
 from zoo.outputs import Outputs, Runs
@@ -201,3 +202,29 @@ def test_runs_are_a_mapping_in_order():
         _ = Runs([]).labels
     with pytest.raises(InputError, match="at least one"):
         Runs([]).aligned()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.booleans())
+def test_correct_in_the_first_k_is_a_stable_sort(seed, k, tied):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(40, 6)).round(0 if tied else 6)
+    y = rng.integers(0, 6, 40)
+    outputs = Outputs.from_arrays("a", logits=z, labels=y)
+    first = np.argsort(-z, axis=1, kind="stable")[:, :k]
+    assert outputs.correct(k).tolist() == [label in row for label, row in zip(y, first, strict=True)]
+    assert outputs.top_k_accuracy(1) == outputs.accuracy
+    assert outputs.top5 == outputs.top_k_accuracy(5)
+    if not tied:
+        assert outputs.top_k_accuracy(k) == pytest.approx(top_k_accuracy_score(y, z, k=k, labels=range(6)) if k < 6 else 1)
+
+
+def test_the_first_k_where_there_are_not_as_many():
+    few = Outputs.from_arrays("few", logits=np.eye(3), labels=[0, 1, 2])
+    assert few.top5 is None
+    with pytest.raises(InputError, match="few: k is 4, expected a whole number from 1 to its 3 classes"):
+        few.correct(4)
+    said = Outputs.from_arrays("said", predictions=[0, 1], labels=[0, 0], classes=[str(k) for k in range(9)])
+    assert said.correct().tolist() == [True, False]
+    assert said.top5 is None
+    with pytest.raises(InputError, match="said: only predictions are stored"):
+        said.top_k_accuracy(5)

@@ -51,7 +51,10 @@ def list_models(
         return
     _print_rows(rows)
     here = sum(row["weights"] in HERE for row in rows)
-    note(f"{len(rows)} models, {here} with weights on this machine; accuracy as its paper or library reports it")
+    note(
+        f"{len(rows)} models, {here} with weights on this machine; accuracy m: measured on these weights, "
+        "l: their library's, p: the paper's"
+    )
 
 
 def show_model(
@@ -114,6 +117,7 @@ def _row(card: "Card", weights: "Availability") -> dict[str, Any]:
         "source": card.source,
         "license": card.license,
         "accuracy": card.accuracy,
+        "accuracy_by": card.accuracy_by,
         "weights": weights,
     }
 
@@ -126,7 +130,7 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     table = [("name", "family", "trained on", "by", "weights", "acc %")]
     for row in rows:
         by = row["objective"] if row["framework"] == "supervised" else row["framework"]
-        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f}"
+        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f} {row['accuracy_by'][0]}"
         weights = row["weights"].removeprefix("to ").removesuffix(" published")
         table.append((row["name"], row["family"], row["dataset"].replace("imagenet-", "in"), by, weights, accuracy))
     widths = [max(len(line[column]) for line in table) for column in range(6)]
@@ -148,7 +152,7 @@ def _card_fields(card: "Card") -> dict[str, Any]:
     from zoo._storage import typed
 
     fields = typed.plain(card)
-    return {**fields, "accuracy": card.accuracy, "path": card.path}
+    return {**fields, "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
 
 
 def _print_summary(card: "Card", state: "Availability", record: "Record | None") -> None:

@@ -44,6 +44,12 @@ def probe(
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
     target: Annotated[float | None, typer.Option(help="compress: a score; default: what the base reaches alone.")] = None,
     multiples: Annotated[int | None, typer.Option(help="compress: dimensions per step; default: 256.")] = None,
+    order: Annotated[
+        str, typer.Option(help="compress: least-redundant, most-redundant or variance, the first taken first.")
+    ] = "least-redundant",
+    standardised: Annotated[
+        bool, typer.Option("--standardised/--raw", help="stack: dimensions of one scale, or as they are.")
+    ] = True,
     transform: TransformOption = None,
     random: RandomOption = False,
     chart: ChartOption = None,
@@ -63,8 +69,8 @@ def probe(
         "linear": lambda: _scored(sides, metric, kind="linear"),
         "knn": lambda: _scored(sides, metric, kind="knn", distance=distance),
         "concat": lambda: _concatenated(sides, metric, base, seeds),
-        "compress": lambda: _compressed(sides, metric, base, target, multiples),
-        "stack": lambda: _stacked(sides, metric),
+        "compress": lambda: _compressed(sides, metric, base, target, multiples, order),
+        "stack": lambda: _stacked(sides, metric, standardised),
     }
     shown = kinds[kind]()
     if json:
@@ -179,7 +185,9 @@ def _concatenated(sides: _Sides, metric: str, base: str | None, seeds: int) -> _
     return _Shown(list(rows.values()), {"base": base, "draws": _records(frame)}, lambda: concatenation_chart(frame), title)
 
 
-def _compressed(sides: _Sides, metric: str, base: str | None, target: float | None, multiples: int | None) -> _Shown:
+def _compressed(
+    sides: _Sides, metric: str, base: str | None, target: float | None, multiples: int | None, order: str
+) -> _Shown:
     import probes
     from probes.charts import compression_chart
 
@@ -201,6 +209,7 @@ def _compressed(sides: _Sides, metric: str, base: str | None, target: float | No
             multiples=multiples or (256 if width > 256 * STEPS // 2 else max(1, width // STEPS)),
             target=target,
             test=({name: test_features[name] for name in pair}, test_labels),
+            order=order,  # type: ignore[arg-type]  # checked there
             metric=metric,
         )
     rows = [
@@ -212,16 +221,17 @@ def _compressed(sides: _Sides, metric: str, base: str | None, target: float | No
         }
         for other, result in found.items()
     ]
-    title = f"dimensions of {base}'s features with others', least redundant first"
+    first = {"least-redundant": "least redundant", "most-redundant": "most redundant"}.get(order, "most varying")
+    title = f"dimensions of {base}'s features with others', {first} first"
     return _Shown(rows, {"base": base, "results": found}, lambda: compression_chart(found), title)
 
 
-def _stacked(sides: _Sides, metric: str) -> _Shown:
+def _stacked(sides: _Sides, metric: str, standardised: bool) -> _Shown:
     import probes
     from probes.charts import stacking_chart
 
     features, labels, test = sides.features(several=True)
-    frame = probes.stack(features, labels, test=test, multilabel=labels.ndim == 2, metric=metric)
+    frame = probes.stack(features, labels, test=test, multilabel=labels.ndim == 2, standardised=standardised, metric=metric)
     rows = [
         {
             "models": row["first"] if row["second"] is None else f"{row['first']} + {row['second']}",

@@ -186,7 +186,7 @@ def _print_runs(runs: "Runs", json: bool) -> None:
     if json:
         print_json(rows)
         return
-    print_table(rows, ["model", "dataset", "examples", "classes", "accuracy"])
+    print_table(rows, ["model", "dataset", "examples", "classes", "accuracy", "top-5"])
     for outputs in runs.values():
         if outputs.label_classes is not None:
             note(f"{outputs.name} predicts other classes than {outputs.dataset} has: probe its features")
@@ -203,6 +203,7 @@ def _row(outputs: "Outputs") -> dict[str, Any]:
         "classes": len(outputs.classes),
         "dimensions": None if outputs.features is None else outputs.features.shape[1],
         "accuracy": outputs.accuracy if scored else None,
+        "top-5": outputs.top5 if scored else None,
         "undecodable": outputs.details.get("undecodable", []),
         "path": outputs.path,
     }

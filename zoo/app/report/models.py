@@ -8,7 +8,7 @@ from zoo.app.report.document import Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
 from zoo.outputs import Outputs
 
-PERCENT = frozenset({"accuracy", "ECE before", "ECE after"})
+PERCENT = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
 
 
 def models(known: Evidence) -> Part:
@@ -35,6 +35,7 @@ def _row(outputs: Outputs) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": outputs.name,
         "accuracy": outputs.accuracy,
+        "top-5": outputs.top5,
         "no answer": None,
         "family": card.family if card else None,
         "trained on": card.dataset if card else None,
