@@ -6,7 +6,6 @@ What is done is kept in a state file (`--state`), so that a campaign that was st
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -89,9 +88,7 @@ def _bombs(folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str
     if state.tried("bomb"):
         return
     made = {sample.name: sample for sample in bombs.make(folder / "bombs")}
-    failed = bounded.attempt(
-        list(made), lambda name: fuzzing.judged(made[name], refuse=True), folder / "failures.tsv"
-    )
+    failed = bounded.attempt(list(made), lambda name: fuzzing.judged(made[name], refuse=True), folder / "failures.tsv")
     yield "bomb", len(made), failed
 
 
@@ -106,9 +103,7 @@ def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[t
         cases = fuzzing.cases(sample, options.seed, share)
         for start in range(state.tried(kind), share, CHUNK):
             chunk = cases[start : start + CHUNK]
-            failed = bounded.attempt(
-                chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv"
-            )
+            failed = bounded.attempt(chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv")
             yield kind, len(chunk), failed
 
 

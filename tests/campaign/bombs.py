@@ -130,7 +130,10 @@ def _packed(folder: Path) -> list[Sample]:
     nothing = io.BytesIO()
     np.lib.format.write_array_header_1_0(nothing, {"descr": "<f4", "fortran_order": False, "shape": (_MUCH // 8, 2)})
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed, packed.open("logits.npy", "w") as file:
+    with (
+        zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
+        packed.open("logits.npy", "w") as file,
+    ):
         file.write(nothing.getvalue())
         for _ in range(_MUCH // 2**20):
             file.write(bytes(2**20))
@@ -174,7 +177,12 @@ def _claims(folder: Path) -> list[Sample]:
     }
     for name, text in predictions.items():
         made.append(_sample(folder, name, text.encode(), lambda path: import_outputs(path, kind="predictions")))
-    for name, text in {"list": "[1]", "brackets": "[" * 100_000, "bytes": "\x00", "digits": '{"loss": ' + "9" * 9000}.items():
+    for name, text in {
+        "list": "[1]",
+        "brackets": "[" * 100_000,
+        "bytes": "\x00",
+        "digits": '{"loss": ' + "9" * 9000,
+    }.items():
         (folder / name).mkdir()
         made.append(_sample(folder / name, trained.LOG, text.encode(), lambda path: trained.log(path.parent)))
     return made

@@ -64,7 +64,6 @@ class Killed:
         different = differing(contents(home), self.expected)
         return f"other bytes than undisturbed: {different}" if different else None
 
-
     def _resumed(self, home: Path) -> None:
         _verified(home, "after the kill")
         self.scenario.act(home)
@@ -196,5 +195,3 @@ def _one_writer(home: Path, scenario: Scenario, number: int) -> int:
             print(f"{type(error).__name__}: {error}", flush=True)
             return 1
     return 0
-
-

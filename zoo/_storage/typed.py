@@ -101,7 +101,10 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
         checked = {}
         for name, value in values.items():
             if name not in convert:
-                raise _Mismatch(f"is unknown; known fields: {', '.join(sorted(convert))}", f".{name}" if isinstance(name, str) else f"[{_shown(name)}]")
+                raise _Mismatch(
+                    f"is unknown; known fields: {', '.join(sorted(convert))}",
+                    f".{name[:_LONGEST_SHOWN]}" if isinstance(name, str) else f"[{_shown(name)}]",
+                )
             try:
                 checked[name] = convert[name](value)
             except _Mismatch as bad:
@@ -159,7 +162,7 @@ def _to_dict(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _to_float(value: Any) -> float:
-    if not isinstance(value, float) and not _is_whole(value) or not math.isfinite(value):
+    if (not isinstance(value, float) and not _is_whole(value)) or not math.isfinite(value):
         raise _Mismatch(f"must be a number, found {_shown(value)}")
     return float(value)
 
