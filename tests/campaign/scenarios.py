@@ -127,11 +127,14 @@ _BY_PLACE = ("cache/", "models/", "fingerprints/")  # named by, or full of, path
 
 
 def contents(home: Path) -> dict[str, str | bytes]:
-    """Every file of a home, without what depends on the clock or on where the home is."""
+    """Every file of a home, without what depends on the clock or on where the home is, and without locks.
+
+    A lock that a dead process left is an empty file and no obstacle to anybody.
+    """
     found: dict[str, str | bytes] = {}
     for path in sorted(home.rglob("*")):
         name = str(path.relative_to(home))
-        if path.is_file() and not name.startswith(_BY_PLACE):
+        if path.is_file() and not name.startswith(_BY_PLACE) and path.name.lstrip(".") != "lock":
             found[name] = _TIMES.sub(r'"\1": 0', path.read_text()) if name.endswith(".jsonl") else path.read_bytes()
     return found
 

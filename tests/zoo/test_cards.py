@@ -1,6 +1,8 @@
 """Cards: every mistake in one is an error that names card and field; what is written is read back equal."""
 
 import dataclasses
+import datetime
+import math
 import re
 from pathlib import Path
 
@@ -94,6 +96,11 @@ def test_a_good_card_is_read() -> None:
         ("zoo.reference.0.accuracy", "70%", r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found '70%'"),
         ("zoo.reference.0.accuracy", float("nan"), r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found nan"),
         ("zoo.reference.0.results", {"top5": None}, r"field 'zoo\.reference\[0\]\.results\.top5' must be a number"),
+        ("zoo.details", {"a": [math.nan]}, r"field 'zoo\.details\.a\[0\]' must be text, a finite number, .*, found nan"),
+        ("zoo.details", {"a": datetime.date(2020, 1, 1)}, r"field 'zoo\.details\.a' .*, found datetime\.date\(2020, 1, 1\)"),
+        ("zoo.details", {"a": b"x"}, r"field 'zoo\.details\.a' must be text, a finite number, .*, found b'x'"),
+        ("zoo.training.seed", 10**400, r"field 'zoo\.training\.seed' must be a whole number, found 1000.*\.\.\.$"),
+        ("zoo.reference.0.accuracy", 10**400, r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found 1000"),
         ("zoo.reference", "none", r"field 'zoo\.reference' must be a list, found 'none'"),
         ("zoo.training", "supervised", r"field 'zoo\.training' must be a mapping, found 'supervised'"),
         ("zoo.name", 7, r"field 'zoo\.name' must be text, found 7"),
@@ -145,6 +152,36 @@ def test_a_key_given_twice_is_refused() -> None:
 def test_text_without_a_front_matter_mapping_is_refused(broken: str) -> None:
     with pytest.raises(InputError, match=r"^tiny\.md: .*front matter"):
         parse(broken, "tiny.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("9" * 5000, "Exceeds the limit"),
+        ("2020-13-01", "month must be in 1..12"),
+        ("[" * 100_000, "line 2 is nested deeper than 32 levels"),
+        ('["]", ' * 5000 + "1" + "]" * 5000, "line 2 is nested deeper than 32 levels"),
+        ("- " * 1000, "not valid YAML"),
+        ("[&a [1], *a]", r"\*a refers to another part; write its value out"),
+        ("&a [*a]", r"\*a refers to another part"),
+    ],
+    ids=range(7),
+)
+def test_values_that_no_card_has(value: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^tiny\.md: front matter is not valid YAML: .*{message}|^tiny.*{message}"):
+        parse(text(FRONT).replace("license: mit", f"license: {value}"), "tiny.md")
+
+
+def test_a_card_longer_than_any_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "tiny.md").write_text(text(FRONT) + "x" * 2**20)
+    with pytest.raises(InputError, match=r"tiny\.md: not a readable card: longer than 1048576 bytes"):
+        read(tmp_path / "tiny.md")
+
+
+def test_a_value_that_occurs_twice_is_written_twice() -> None:
+    twice = [1, 2]
+    card = dataclasses.replace(parse(text(FRONT), "tiny.md"), details={"a": twice, "b": twice})
+    assert parse(write(card), "written") == card
 
 
 def test_front_matter_makes_no_python_objects() -> None:

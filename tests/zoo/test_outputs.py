@@ -107,6 +107,14 @@ NAN, INF = float("nan"), float("inf")
         ({"embeddings": np.where(np.arange(4)[:, None] == 3, INF, Z)}, "embeddings: row 3 is not finite"),
         ({"targets": np.full((4, 3), 2)}, "zeros and ones"),
         ({"temperature": 0.0}, "temperature is 0.0"),
+        (
+            {"logits": None, "classes": None, "predictions": [0] * 4, "labels": [0, 0, 0, 2**40]},
+            "a: label 1099511627776 asks for",
+        ),
+        (
+            {"logits": None, "classes": None, "predictions": [0, 0, 2**40, 0]},
+            "a: label 1099511627776 asks for .* raise ZOO_MAX_CLASSES",
+        ),
     ],
 )
 def test_what_is_refused(change, message):

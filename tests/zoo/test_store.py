@@ -149,7 +149,13 @@ def change_manifest(path, **changes):
         (lambda m: {"identity": {**m["identity"], "precision": "float16"}}, "do not match its own digest"),
         (lambda m: {"identity": {**m["identity"], "classes": list("9876543210")}}, "do not match its own digest"),
         (lambda m: {"identity": {**m["identity"], "surprise": 1}}, "not a manifest of outputs"),
+        (
+            lambda m: {"identity": {**m["identity"], "shard_rows": 0}},
+            "not a manifest of outputs: field 'identity' 20 examples",
+        ),
+        (lambda m: {"identity": {**m["identity"], "examples": "20"}}, "field 'identity.examples' must be a whole number"),
         (lambda m: {"identity": None}, "not a manifest of outputs"),
+        (lambda m: {"undecodable": None}, "do not match its own digest"),
         (lambda m: {"schema": 99}, "upgrade the package"),
     ],
 )

@@ -231,3 +231,12 @@ def test_how_many_at_once(monkeypatch):
     assert default_jobs(1) == 1
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     assert default_jobs(8) == 1
+
+
+@pytest.mark.parametrize("text", ["[1]\n", "{\n", "\x00", "[" * 100_000, '{"loss": NaN}\n'], ids=range(5))
+def test_a_log_that_is_none_is_named(zoo_home, text):
+    folder = zoo_home / "weights" / "small"
+    folder.mkdir(parents=True)
+    (folder / trained.LOG).write_text(text)
+    with pytest.raises(ZooError, match=r"log\.jsonl, line 1: "):
+        trained.log(folder)

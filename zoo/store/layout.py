@@ -139,7 +139,8 @@ def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
         whole = whole and isinstance(value["undecodable"], list)
         named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
     except (KeyError, TypeError, AttributeError, InputError) as error:
-        raise CorruptFile(f"{path}: not a manifest of outputs: {type(error).__name__}: {error}") from error
+        reason = f"{type(error).__name__}: {error}" if not isinstance(error, InputError) else str(error)
+        raise CorruptFile(f"{path}: not a manifest of outputs: {reason.removeprefix(f'{path}: ')}") from error
     if not (whole and named):
         raise CorruptFile(f"{path}: its contents do not match its own digest")
     return identity, value
