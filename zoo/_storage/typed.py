@@ -103,11 +103,7 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
             if name not in convert:
                 raise _Mismatch(
                     f"is unknown; known fields: {', '.join(sorted(convert))}",
-<<<<<<< HEAD
-                    f".{name}" if isinstance(name, str) else f"[{_shown(name)}]",
-=======
                     f".{name[:_LONGEST_SHOWN]}" if isinstance(name, str) else f"[{_shown(name)}]",
->>>>>>> adversary
                 )
             try:
                 checked[name] = convert[name](value)
