@@ -50,6 +50,7 @@ class Setup:
         progress: bool = False,
     ) -> None:
         self.objective = find_objective(objective)
+        seed = arrays.seed(seed)
         everything = library(given, labels, kind, device)
         if kind == "predictions" and self.objective.name not in ("accuracy", "balanced-accuracy"):
             raise InputError(f"objective: votes have an accuracy or a balanced-accuracy, not {self.objective.name}")
@@ -144,7 +145,7 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
     # By hand, since scikit-learn's refuses classes of one example and fewer test examples than classes. In order of class,
     # shuffled within each, every (1 / test_fraction)-th example goes to the test: each class gives its share up to one
     # example. Where counting starts is drawn, so that no class is favoured.
-    rng = np.random.default_rng(arrays.seed(seed))
+    rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     chosen = np.diff(np.floor(np.arange(len(y) + 1) * test_fraction + rng.random())) > 0
