@@ -128,20 +128,9 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
         raise InputError(f"test_fraction: expected 0 (no test split) up to but not 1, found {test_fraction}")
     if test_fraction == 0:
         return np.arange(len(y)), np.arange(0)
-<<<<<<< HEAD
     try:
         chosen = stratified_rows(y, test_fraction, seed)
     except InputError as error:
-=======
-    # By hand, since scikit-learn's refuses classes of one example and fewer test examples than classes. In order of class,
-    # shuffled within each, every (1 / test_fraction)-th example goes to the test: each class gives its share up to one
-    # example. Where counting starts is drawn, so that no class is favoured.
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    chosen = np.diff(np.floor(np.arange(len(y) + 1) * test_fraction + rng.random())) > 0
-    if chosen.all() or not chosen.any():
->>>>>>> page
         raise InputError(
             f"test_fraction: {len(y)} examples cannot be divided {1 - test_fraction:g} to {test_fraction:g}; "
             "pass test_fraction=0 to search on all of them"
