@@ -49,12 +49,12 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     every = known_models()
     for field in fields:
         _check_field(field, every)
-    return sorted(
-        name
-        for name, card in every.items()
-        if (pattern is None or matches(name, pattern))
-        and all(_has(card.value(field), wanted) for field, wanted in fields.items())
-    )
+    return sorted(name for name, card in every.items() if (pattern is None or matches(name, pattern)) and fits(card, fields))
+
+
+def fits(card: Card, fields: Mapping[str, Any]) -> bool:
+    """Whether a card has the values asked for, as `list` asks for them."""
+    return all(_has(card.value(field), wanted) for field, wanted in fields.items())
 
 
 def matches(name: str, pattern: str) -> bool:
