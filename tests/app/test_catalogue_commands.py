@@ -149,7 +149,7 @@ def test_imported_names_are_known(tmp_path: Path) -> None:
     """What was imported is listed and shown, with or without a description, and loads no torch."""
     rng = np.random.default_rng(0)
     for name in ("plain", "told"):
-        np.savez(tmp_path / f"{name}.npz", logits=rng.normal(size=(30, 3)), labels=rng.integers(0, 3, 30))
+        np.savez(tmp_path / f"{name}.npz", logits=rng.normal(size=(30, 3)), labels=np.arange(30) % 3)
     (tmp_path / "models.csv").write_text("model,family,framework\ntold,convnext,supervised\n")
     for words in (["plain.npz"], ["told.npz", "--meta", str(tmp_path / "models.csv")]):
         result = command("import", str(tmp_path / words[0]), *words[1:], "--kind", "logits", "--data", "my-set")
