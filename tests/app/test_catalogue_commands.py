@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zoo
@@ -142,6 +143,28 @@ def test_show_one_of_the_users_cards(zoo_home: Path) -> None:
     (zoo_home / "cards" / "mine.md").write_text(cards.write(card))
     assert "A note of my own." in command("show", "mine").stdout
     assert "mine" in command("list", "mine").stdout
+
+
+def test_imported_names_are_known(tmp_path: Path) -> None:
+    """What was imported is listed and shown, with or without a description, and loads no torch."""
+    rng = np.random.default_rng(0)
+    for name in ("plain", "told"):
+        np.savez(tmp_path / f"{name}.npz", logits=rng.normal(size=(30, 3)), labels=np.arange(30) % 3)
+    (tmp_path / "models.csv").write_text("model,family,framework\ntold,convnext,supervised\n")
+    for words in (["plain.npz"], ["told.npz", "--meta", str(tmp_path / "models.csv")]):
+        result = command("import", str(tmp_path / words[0]), *words[1:], "--kind", "logits", "--data", "my-set")
+        assert result.returncode == 0, result.stderr
+    listed = {row["name"]: row for row in json.loads(command("list", "--json").stdout)}
+    assert (listed["plain"]["weights"], listed["plain"]["family"]) == ("outputs only", "unknown")
+    assert (listed["told"]["weights"], listed["told"]["family"]) == ("outputs only", "convnext")
+    assert [row["name"] for row in json.loads(command("list", "-f", "family=convnext", "--json").stdout)][-1] == "told"
+    assert json.loads(command("list", "plai*", "--json").stdout)[0]["name"] == "plain"
+    for name in ("plain", "told"):
+        assert "logits of 30 examples, 3 classes, on my-set" in command("show", name).stdout
+        assert json.loads(command("show", name, "--json").stdout)["outputs"][0]["dataset"] == "my-set"
+    assert "convnext" in command("show", "told").stdout
+    unknown = command("show", "plian")
+    assert unknown.returncode == 2
 
 
 def test_list_takes_less_than_half_a_second() -> None:

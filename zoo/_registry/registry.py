@@ -25,12 +25,12 @@ from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.sources.base import Availability, furthest, head_file
 from zoo.sources.lookup import source as source_of
-from zoo.sources.told import Told
 
 if TYPE_CHECKING:
     import torch
 
     from zoo.model import Model
+    from zoo.sources.told import Told
 
 _registered: dict[str, Card] = {}
 _told: set[str] = set()  # what was said once in this process
@@ -49,12 +49,12 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     every = known_models()
     for field in fields:
         _check_field(field, every)
-    return sorted(
-        name
-        for name, card in every.items()
-        if (pattern is None or matches(name, pattern))
-        and all(_has(card.value(field), wanted) for field, wanted in fields.items())
-    )
+    return sorted(name for name, card in every.items() if (pattern is None or matches(name, pattern)) and fits(card, fields))
+
+
+def fits(card: Card, fields: Mapping[str, Any]) -> bool:
+    """Whether a card has the values asked for, as `list` asks for them."""
+    return all(_has(card.value(field), wanted) for field, wanted in fields.items())
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -119,6 +119,8 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
     ...
     zoo.errors.InputError: a model named 'clip-vit-b32' is registered already; give 'clip-vit-b32' another name
     """
+    from zoo.sources.told import Told
+
     if name is not None:
         new = described(entry, name, Told(**told))
     elif told:
@@ -139,7 +141,7 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
     return new
 
 
-def described(entry: Card | str | Path, name: str, told: Told) -> Card:
+def described(entry: Card | str | Path, name: str, told: "Told") -> Card:
     """The card of any model under another name, with what is told of it."""
     check_own(name)
     if isinstance(entry, Card):

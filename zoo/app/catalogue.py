@@ -2,19 +2,22 @@
 
 import shutil
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo._storage.text import as_text
 from zoo.app.printing import JsonOption, cell, note, print_json
 
 if TYPE_CHECKING:
+    from zoo._registry.stored_names import Stored
     from zoo._registry.trained import Record
     from zoo.cards import Card, Reference
-    from zoo.sources.base import Availability
 
 PANEL = "Find models"
 HERE = ("shipped", "here")  # weights that are on this machine
+OUTPUTS_ONLY = "outputs only"
 _NARROWEST = 6
 
 
@@ -32,7 +35,7 @@ def list_models(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List models: those shipped and your own.
+    """List models: those shipped and your own, and names that only outputs were imported for.
 
     [dim]zoo list 'clip-*'[/dim]
 
@@ -40,9 +43,11 @@ def list_models(
     """
     from zoo._registry import registry
 
-    names = registry.list(pattern, **dict(_condition(text) for text in field or ()))
+    fields = dict(_condition(text) for text in field or ())
+    names = registry.list(pattern, **fields)
     known = registry.known_models()
     rows = [_row(known[name], registry.available(known[name])) for name in names]
+    rows += _outputs_only(known, pattern, fields)
     if json:
         print_json(rows)
         return
@@ -70,18 +75,68 @@ def show_model(
     """
     from zoo import cards
     from zoo._registry import registry, trained
+    from zoo._registry.stored_names import stored_names
+    from zoo.errors import UnknownName
 
-    found = registry.card(name)
-    state = registry.available(found)
+    every = stored_names()
+    outputs = every.get(name, [])
+    try:
+        found = registry.card(name)
+        outputs = every.get(found.name, outputs)
+        state: str = registry.available(found)
+    except UnknownName:
+        own = next((one.card for one in outputs if one.card is not None), None)
+        if not outputs or (own is None and card):
+            raise
+        if own is None:
+            _show_outputs(name, outputs, json)
+            return
+        found, state = own, OUTPUTS_ONLY
     file = trained.path(found.name) if ":" not in found.name else None
     record = trained.describe(file) if file and file.exists() else None
     if json:
-        print_json({**_card_fields(found), "weights": state, "trained_here": _trained_fields(record)})
+        about = {"weights": state, "trained_here": _trained_fields(record), "outputs": _output_rows(outputs)}
+        print_json({**_card_fields(found), **about})
     elif card:
         shipped = found.path is not None and not found.sweep and found.name == found.path.stem
         print(found.path.read_text(encoding="utf-8") if shipped and found.path else cards.write(found), end="")
     else:
-        _print_summary(found, state, record)
+        _print_summary(found, state, record, outputs)
+
+
+def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of names that there are outputs of and no model: imported, or made by a program of one's own."""
+    from zoo._registry import registry
+    from zoo._registry.stored_names import stored_names
+
+    rows = []
+    for name, outputs in stored_names().items():
+        card = next((one.card for one in outputs if one.card is not None), None)
+        wanted = pattern is None or registry.matches(name, pattern)
+        if ":" in name or name in known or not wanted or (fields and (card is None or not registry.fits(card, fields))):
+            continue
+        unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")
+        about = _row(card, OUTPUTS_ONLY) if card else unknown | {"source": "import", "accuracy": None}
+        rows.append(about | {"name": name, "weights": OUTPUTS_ONLY})
+    return rows
+
+
+def _show_outputs(name: str, outputs: "Sequence[Stored]", json: bool) -> None:
+    """All there is to show of a name that has outputs and no card."""
+    if json:
+        print_json({"name": name, "weights": OUTPUTS_ONLY, "outputs": _output_rows(outputs)})
+        return
+    print(f"{as_text(name)}: {OUTPUTS_ONLY}, imported without a description (`zoo import --meta` adds one)\n")
+    for one in outputs:
+        print(_filled(as_text(_told(one)), f"  {'outputs':<13}"))
+
+
+def _output_rows(outputs: "Sequence[Stored]") -> list[dict[str, Any]]:
+    return [{key: value for key, value in vars(one).items() if key not in ("name", "card", "text")} for one in outputs]
+
+
+def _told(outputs: "Stored") -> str:
+    return f"{outputs.kind} of {outputs.examples} examples, {outputs.classes} classes, on {outputs.dataset}"
 
 
 def _condition(text: str) -> tuple[str, Any]:
@@ -107,7 +162,7 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _row(card: "Card", weights: "Availability") -> dict[str, Any]:
+def _row(card: "Card", weights: str) -> dict[str, Any]:
     return {
         "name": card.name,
         "family": card.family,
@@ -155,7 +210,7 @@ def _card_fields(card: "Card") -> dict[str, Any]:
     return {**fields, "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
 
 
-def _print_summary(card: "Card", state: "Availability", record: "Record | None") -> None:
+def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "Sequence[Stored]") -> None:
     """Facts, one per line, then the published figures and those reached here, then the card's own words."""
     print(f"{card.name}: {card.title or card.name}\n")
     for label, value in _facts(card, state).items():
@@ -167,6 +222,8 @@ def _print_summary(card: "Card", state: "Availability", record: "Record | None")
         figures = ", ".join(f"{name.replace('_', ' ')} {cell(value)}" for name, value in record.results.items())
         made = f"`{record.command}`, epoch {record.epoch} after {record.steps} steps on {record.data}: {figures}"
         print(_filled(made, f"  {'trained here':<13}"))
+    for one in outputs:
+        print(_filled(as_text(_told(one)), f"  {'outputs':<13}"))
     print("\n" + "\n\n".join(_paragraphs(card.body)))
 
 
@@ -211,7 +268,7 @@ def _filled(text: str, start: str) -> str:
     )  # fmt: skip
 
 
-def _facts(card: "Card", state: "Availability") -> dict[str, str]:
+def _facts(card: "Card", state: str) -> dict[str, str]:
     training = card.training
     settings = ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items())
     size = " x ".join(map(str, card.input_size[1:])) if card.input_size else ""

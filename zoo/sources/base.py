@@ -12,11 +12,11 @@ from zoo import settings
 from zoo._registry import hub
 from zoo.cards import Card
 from zoo.errors import InputError, UnknownName
-from zoo.sources.told import Told
 
 if TYPE_CHECKING:
     from zoo.model import Model
     from zoo.sources.assembly import Request
+    from zoo.sources.told import Told
 
 Availability = Literal["shipped", "here", "to download", "to train", "never published"]
 _ORDER: tuple[Availability, ...] = get_args(Availability)
@@ -29,7 +29,7 @@ class Source:
         """The card of the ad-hoc name `PREFIX:id`."""
         raise UnknownName(f"unknown model {name!r}: this source has no names of its own")
 
-    def describe_told(self, id: str, name: str, told: Told) -> Card:
+    def describe_told(self, id: str, name: str, told: "Told") -> Card:
         """The same with what the user says about it, for sources whose files do not say all."""
         if told.given:
             raise InputError(f"{name}: its source says by itself what it is; leave out {', '.join(told.given)}")

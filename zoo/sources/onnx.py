@@ -31,8 +31,7 @@ class Onnx(Source):
         if not beside.is_file():
             raise InputError(
                 f"{name}: nothing says its classes and its transform; say it with `zoo card new {name} --classes "
-                f"classes.txt --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --as my-model`, or write a "
-                f"card for it at {beside}"
+                f"classes.txt --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --as my-model`, or write a card at {beside}"
             )
         card = cards.parse(cards.read_text(beside), str(beside))
         return dataclasses.replace(card, name=name, source="onnx", id=str(path.absolute()), path=beside)
