@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,12 +16,13 @@ from zoo._numbers.alignment import check_unique
 from zoo.errors import InputError
 
 
-class GreedyEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[misc]
     """The weighted mean of the classifiers that greedy search picks on examples they were not fitted on (Caruana 2004).
 
     Parameters
     ----------
-    estimators : the library, a list of (name, classifier with `predict_proba`).
+    estimators : the library, a list of (name, classifier with `predict_proba`); `set_params(linear__C=2)` and a grid over
+        `linear__C` reach inside, and `set_params(linear=other)` puts another in its place.
     steps, replace, objective, bags : of the search, as in `ensembles.greedy`.
     holdout : share of the examples, stratified by class, that the search sees and the classifiers do not.
     refit : whether the classifiers that were picked are then fitted again, on all the examples.
@@ -60,6 +62,16 @@ class GreedyEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.holdout = holdout
         self.refit = refit
         self.seed = seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Its own parameters, and with `deep` the estimators by name and theirs as `NAME__PARAMETER`."""
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> "GreedyEnsembleClassifier":
+        """Set any of what `get_params` names."""
+        self._set_params("estimators", **params)
+        return self
 
     def fit(self, X: Any, y: Any) -> "GreedyEnsembleClassifier":
         """Fit the library on one part of the examples, search on the other, and refit what was picked on all."""

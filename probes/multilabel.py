@@ -34,6 +34,9 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
     lower validation loss, then the stronger). A target of -1 (VOC's difficult objects) is ignored: that example has no part
     in that class's loss, its choice of strength, or its score.
 
+    In scikit-learn it clones, searches and stands in pipelines like any estimator. It is not one of its classifiers: `y` is
+    [N, K] of 0, 1 and -1, which no other target can stand for, so `check_estimator` needs targets of that kind.
+
     Parameters
     ----------
     strengths: as in `LinearProbe`. validation: the share of rows held out, or a pair (x, y).
@@ -64,11 +67,21 @@ class MultilabelProbe(BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.seed = seed
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.target_tags.two_d_labels = tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
     def fit(self, x: Any, y: Any) -> "MultilabelProbe":
         """Fit on features x [N, D] and labels y [N, K] of 0 and 1, or -1 for what is ignored."""
+        if y is None:
+            raise InputError("MultilabelProbe requires y to be passed, but the target y is None")
         strengths = check_strengths(self.strengths)
         self._metric()
         rows = features(self, x, fitting=True)
+        if len(rows) == 1:
+            raise InputError("x: n_samples = 1, expected rows with and rows without each class")
         labels = self._targets(y, rows, "y")
         if isinstance(self.validation, tuple | list):
             held = features(self, self.validation[0]).to(rows)

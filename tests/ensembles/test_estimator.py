@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -63,6 +65,20 @@ def test_names_of_classes_and_a_class_one_part_lacks():
     model = ensembles.GreedyEnsembleClassifier(LIBRARY[1:], refit=False).fit(X, y)
     assert model.predict_proba(X).shape == (41, 3)
     assert set(model.predict(X)) <= {"cat", "dog", "eel"}
+
+
+def test_nested_parameters(digits):
+    X, y, *_ = digits
+    model = ensembles.GreedyEnsembleClassifier([("lr", LogisticRegression(max_iter=500)), ("tree", LIBRARY[3][1])], steps=2)
+    assert model.get_params()["lr__C"] == 1.0
+    assert "lr__C" not in model.get_params(deep=False)
+    search = GridSearchCV(model, {"lr__C": [1e-6, 1e-3], "steps": [1, 2]}, cv=2).fit(X[:300] / 16, y[:300])
+    assert search.best_params_["lr__C"] == 1e-3
+    other = clone(model).set_params(lr__C=3, tree=GaussianNB(), steps=4)
+    assert (dict(other.estimators)["lr"].C, type(dict(other.estimators)["tree"]), other.steps) == (3, GaussianNB, 4)
+    assert dict(model.estimators)["lr"].C == 1.0
+    with pytest.raises(ValueError, match="Invalid parameter 'svm'"):
+        model.set_params(svm__C=1)
 
 
 def test_what_is_refused(digits):

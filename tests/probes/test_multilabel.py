@@ -8,10 +8,46 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probes.multilabel import MultilabelProbe
 from probes.ranking import auc, average_precision, mean_auc, voc_map
 from zoo.errors import InputError, ZooWarning
+
+
+class OfAnyTarget(MultilabelProbe):
+    """The probe with the targets of scikit-learn's checks made into ones that it takes: above the median or not."""
+
+    def fit(self, x, y):
+        return super().fit(x, self._above(y))
+
+    def score(self, x, y):
+        return super().score(x, self._above(y))
+
+    def _above(self, y):
+        if y is None:
+            return None
+        y = np.real(y).reshape(len(y), -1)
+        if len(y) > 1 and np.ptp(y) == 0:
+            y = np.arange(len(y))[:, None] % 2
+        above = y > np.median(y, 0)
+        return (above if above.any() else y == np.median(y, 0)).astype(int)
+
+
+@parametrize_with_checks([OfAnyTarget()])
+def test_scikit_learns_contract(estimator, check) -> None:
+    check(estimator)
+
+
+def test_in_a_pipeline_and_a_search() -> None:
+    x = np.random.default_rng(0).normal(size=(120, 4))
+    y = (x[:, :2] > 0).astype(int)
+    model = make_pipeline(StandardScaler(), MultilabelProbe(strengths=[1e4], validation=0))
+    search = GridSearchCV(model, {"multilabelprobe__strengths": [[1e-3], [1e5]]}, cv=3).fit(x, y)
+    assert search.best_score_ > 0.95
 
 
 def test_voc_map_against_a_table_by_hand() -> None:

@@ -17,6 +17,9 @@ from zoo.errors import InputError
 class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Divides logits by the temperature that minimises the NLL; one column of `X` for each class.
 
+    In scikit-learn it clones, searches and stands at the end of a pipeline whose last transformation gives logits. It does
+    not take any `X`: those of `check_estimator`'s checks fail whose `X` has another number of columns than `y` has classes.
+
     Parameters
     ----------
     link : "softmax" or "sigmoid", how logits become probabilities.
