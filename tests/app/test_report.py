@@ -188,6 +188,20 @@ def test_a_page_that_cannot_be_written_is_printed(tmp_path, monkeypatch):
         assert not result.stdout
 
 
+def test_models_without_a_difference_have_no_undefined_number():
+    labels = np.arange(60) % 3
+    runs = Runs(Outputs.from_arrays(name, logits=9 * np.eye(3)[labels], labels=labels) for name in ("class", "owner", "p"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)  # a temperature at its bound
+        document = compose(Material(runs))
+    shown = to_html(document).split('<script type="application/json"', 1)[0] + to_markdown(document)
+    assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
+    assert document.findings[0].number == "100.0%"
+    (owned,) = (table for section in document.sections for table in section.tables if table.id == "owned")
+    assert owned.rows[0]["class"] == "0"  # models that are called like columns hide none
+    assert owned.rows[0]["accuracy of class"] == 1.0
+
+
 def test_one_model_is_refused():
     with pytest.raises(InputError, match="at least two"):
         compose(Material(made_runs(models=1)))

@@ -61,9 +61,10 @@ def _finding(comparison: diversity.Comparison, known: Evidence) -> Finding:
     if comparison.theta is None:
         sentence += f"the pair that differs most on {known.others}."
     else:
+        gain, low, high = (100 * x for x in (comparison.gain_over_best, *comparison.interval("gain_over_best")))
         sentence += (
-            f"the best pair on {known.others}; together they reach {comparison.ensemble_accuracy:.1%}, "
-            f"{100 * comparison.gain_over_best:+.1f} points over the better one."
+            f"the best pair on {known.others}; together they reach {comparison.ensemble_accuracy:.1%}, {gain:+.1f} points "
+            f"against the better one (95% interval {low:+.1f} to {high:+.1f})."
         )
     return Finding(f"{comparison.inconsistency:.1%}", sentence)
 
