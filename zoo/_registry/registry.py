@@ -122,7 +122,7 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
     from zoo.sources.told import Told
 
     if name is not None:
-        new = described(entry, name, Told(**told))
+        new = described(entry, name, Told.of(told))
     elif told:
         raise InputError(f"register: {', '.join(told)} describe a model to be named; say its name too")
     else:

@@ -1,10 +1,11 @@
 """What only the user can say about a bare file: a state dictionary or a graph that names no classes and no transform."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from zoo import labels
+from zoo._registry.names import label_set, near
 from zoo.cards import Transform
 from zoo.errors import InputError
 
@@ -20,6 +21,23 @@ class Told:
     std: Sequence[float] | None = None
     kind: Literal["logits", "probabilities"] | None = None  # what it gives
     embedding: str | None = None  # what the embeddings are called inside
+
+    def __post_init__(self) -> None:
+        if self.kind not in (None, "logits", "probabilities"):
+            raise InputError(f"kind {self.kind!r}: expected logits or probabilities")
+        if self.size is not None and self.size < 1:
+            raise InputError(f"size {self.size}: expected a number of pixels")
+        if self.classes is not None and not len(self.classes):
+            raise InputError("classes: expected at least one name, found none")
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Told":
+        """What keyword arguments say."""
+        known = [one.name for one in fields(cls)]
+        for key in told:
+            if key not in known:
+                raise InputError(f"{key!r} cannot be told of a model{near(key, known)}; expected {', '.join(known)}")
+        return cls(**told)
 
     @property
     def given(self) -> list[str]:
@@ -45,12 +63,12 @@ class Told:
 
     def labels(self, name: str) -> tuple[str, dict[str, Any]]:
         """The label set and the details of a card whose classes are the ones told."""
-        if isinstance(self.classes, str):
-            labels.classes(self.classes)  # known, or an error
-            return self.classes, {}
-        own = [str(one) for one in self.classes or ()]
         from zoo._numbers.alignment import check_unique
 
+        if isinstance(self.classes, str):
+            labels.classes(self.classes)  # known, or an error
+            return label_set(self.classes), {}
+        own = [str(one) for one in self.classes or ()]
         check_unique(own, f"{name}: classes")
         return "own", {"classes": own}
 
