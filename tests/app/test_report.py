@@ -397,6 +397,7 @@ def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):
     shown = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody th")]
     assert sorted(shown) == sorted(as_text(name) for name in ODD)
     owned = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#owned tbody th")]
+    assert not any("\u202e" in text.text for text in browser.find_elements(By.CSS_SELECTOR, "svg text"))
     assert sorted(owned) == sorted(as_text(name) for name in ODD)
     under = [name.text for name in browser.find_elements(By.CSS_SELECTOR, ".images b")]
     assert len(under) == len(browser.find_elements(By.CSS_SELECTOR, "main img, main b, main script")) / 2 > 5
@@ -407,7 +408,7 @@ def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):
     browser.find_element(By.CSS_SELECTOR, "#inconsistency [data-save=csv]").click()
     saved = tmp_path / "inconsistency.csv"
     WebDriverWait(browser, 10).until(lambda _: saved.exists())
-    matrix = pd.DataFrame(document.numbers["inconsistency"]).loc[ODD, ODD].round(4)
+    matrix = pd.DataFrame(document.numbers["inconsistency"]).rename(index=as_text, columns=as_text).round(4)
     cells = matrix.rename_axis("first").reset_index().melt("first", var_name="second").sort_values(["first", "second"])
     expected = pd.read_csv(io.BytesIO(csv_bytes(cells)))
     found = pd.read_csv(saved).sort_values(["first", "second"])

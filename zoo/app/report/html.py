@@ -147,12 +147,21 @@ def _spec(figure: Figure) -> dict[str, Any]:
 
     The address of the schema is left out, and the colours, which the page gives.
     """
-    spec = figure.chart.to_dict()
+    spec: dict[str, Any] = _as_text(figure.chart.to_dict())
     spec.pop("$schema", None)
     spec.pop("config", None)
     if not {"facet", "vconcat"} & set(spec):
         spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     return spec
+
+
+def _as_text(value: Any) -> Any:
+    """`value` with every text in it as it may be shown: one that reverses the reading direction would do so to its title."""
+    if isinstance(value, dict):
+        return {key: _as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    return as_text(value) if isinstance(value, str) else value
 
 
 def _embedded(value: Any) -> str:

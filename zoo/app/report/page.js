@@ -17,7 +17,7 @@
       background: "transparent",
       font: "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
       title: { color: ink, subtitleColor: soft, limit: room - 20 },
-      axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150 },
+      axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150, titleLimit: 240 },
       legend: {
         labelColor: soft, titleColor: ink, labelLimit: 220, symbolBaseFillColor: soft, symbolBaseStrokeColor: soft,
         ...(room < NARROW ? below : {}),
