@@ -105,6 +105,17 @@ def test_killed_between_training_and_the_last_file(zoo_home, monkeypatch):
     assert (zoo_home / "weights" / "again" / "model.safetensors").read_bytes() == expected
 
 
+def test_killed_before_the_checkpoint_of_a_finished_model_is_removed(zoo_home):
+    made = quick()
+    left = made.folder / "checkpoint.safetensors"
+    left.write_bytes(b"left behind")
+    with files.lock(made.folder / "lock"):  # somebody trains it anew
+        assert not quick().fresh
+        assert left.exists()
+    assert not quick().fresh
+    assert sorted(path.name for path in made.folder.iterdir()) == ["log.jsonl", "model.safetensors"]
+
+
 def test_killed_while_a_model_is_replaced(zoo_home, monkeypatch):
     """Until the last moment of `restart` the old model is whole, description and weights, and found by every call."""
     old = quick()

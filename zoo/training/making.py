@@ -70,6 +70,7 @@ def make(
     """Train what is planned, or find it made; `teach` gives the probabilities of the teacher that a recipe names."""
     train_set = datasets.load(made.data)
     if not restart and (found := _finished(made, train_set, place)):
+        _clear(trained.path(made.name, place).parent)
         return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
     with _turn(files.make_folder(trained.path(made.name, place).parent), made.name) as waited:
         if waited and (found := _finished(made, train_set, place)):
@@ -136,11 +137,19 @@ def _measure(network: Network, made: Plan, train_set: Dataset, processes: Proces
 
 
 def _store(network: Network, made: Record, place: Path) -> None:
-    """Write the model, then remove the checkpoint: killed in between, the next run writes the same file again."""
+    """Write the model, then remove the checkpoint: killed in between, the next call removes it."""
     path = trained.path(made.card.name, place)
     state = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     files.write(path, trained.encode(made, state))
     (path.parent / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the checkpoint of a finished model, unless somebody trains it anew: its process was killed before it could."""
+    if (folder / CHECKPOINT).exists():
+        with contextlib.suppress(OSError, ZooError), files.lock(folder / "lock") as first:
+            if first:
+                (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _finished(made: Plan, train_set: Dataset, place: Path) -> Record | None:
