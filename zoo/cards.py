@@ -88,7 +88,7 @@ class Reference:
     @property
     def place(self) -> str:
         """Where it stands, in words."""
-        return self.table if self.table.startswith(("Fig.", "Section")) else f"table {self.table}"
+        return self.table if self.table.startswith(("Fig.", "Section")) else f"Table {self.table}"
 
 
 @dataclass(frozen=True)
