@@ -214,7 +214,15 @@ class Path:
         if taken is not None and not (replaceable and overwrite):
             hint = ", or pass overwrite=True" if replaceable else ""
             raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
-        members = [EnsembleMember(one.name, self.weights[one.name], one.temperature or 1.0) for one in outputs]
+        members = [
+            EnsembleMember(
+                one.name,
+                self.weights[one.name],
+                one.temperature or 1.0,
+                one.details.get("calibration", {}).get("reading", "logits"),
+            )
+            for one in outputs
+        ]
         card = Card(
             name=name,
             source="ensemble",

@@ -19,6 +19,10 @@ from zoo.objectives.names import Framework as Framework
 from zoo.sources import SOURCES
 
 Link = Literal["softmax", "sigmoid"]
+# What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
+# `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
+# probability distribution" (paper 000, Table C.3) can be read either way; `logits`, the default, is what Guo et al. divide.
+Reading = Literal["logits", "distribution"]
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 
@@ -90,7 +94,7 @@ class Reference:
     @property
     def place(self) -> str:
         """Where it stands, in words."""
-        return self.table if self.table.startswith(("Fig.", "Section")) else f"table {self.table}"
+        return self.table if self.table.startswith(("Fig.", "Section")) else f"Table {self.table}"
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,12 @@ class SweepMember:
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """One model of an ensemble, with the temperature its logits are divided by and its share of the mean."""
+    """One model of an ensemble, with its share of the mean, its temperature and what that divides."""
 
     name: str
     weight: float
     temperature: float = 1.0
+    reading: Reading = "logits"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,9 @@ def test_list_by_fields() -> None:
     rows = json.loads(command("list", "--field", "accuracy=74..78", "--field", "source=timm", "--json").stdout)
     assert rows
     assert all(74 <= row["accuracy"] <= 78 and row["source"] == "timm" for row in rows)
+    assert {row["accuracy_by"] for row in rows} == {"library"}
+    shown = command("list", "resnet50-ra").stdout
+    assert f"{zoo.card('resnet50-ra').accuracy:.2f} l" in shown
     rows = json.loads(command("list", "-f", "tau=0.05", "--json").stdout)
     assert "resnet50-cosine.in1k" in [row["name"] for row in rows]
     rows = json.loads(command("list", "-f", "input_size=[3, 299, 299]", "--json").stdout)

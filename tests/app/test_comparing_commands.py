@@ -119,8 +119,11 @@ class TestCalibrate:
         kept = store.open_runs("mine-a", "cifar10:test")["mine-a"]
         assert kept.temperature is None
         assert store.read_fits(kept.path)["cifar10:train"]["temperature"] == found[0]["temperature"]
-        assert found[0]["nll_after"] <= found[0]["nll_before"]
+        expected = calibrate(store.open_runs("mine-a", "cifar10:test"), "cifar10:train").to_frame().iloc[0]
+        assert found[0]["nll_after"] == pytest.approx(expected["nll_after"]) != found[0]["fit"]["nll_after"]
+        assert (found[0]["rows"], found[0]["fitted_on"]) == (400, "400 rows of cifar10:train")
         assert found[0]["population"] == "all 400 examples; temperatures fitted on 400 rows of cifar10:train"
+        assert found[0]["fit"]["nll_after"] <= found[0]["fit"]["nll_before"]
 
 
 class TestFaults:

@@ -75,6 +75,9 @@ def test_concatenation_and_stacking(tmp_path: Path) -> None:
     assert max(map(len, table.splitlines())) <= 80
     pairs = json.loads(result(RESNET, VIT, *SPLITS, "--kind", "stack", "--json").stdout)["results"]
     assert [(row["first"], row["second"]) for row in pairs] == [(RESNET, None), (VIT, None), (RESNET, VIT)]
+    raw = json.loads(result(RESNET, VIT, *SPLITS, "--kind", "stack", "--raw", "--json").stdout)["results"]
+    expected = probes.stack(features, labels, test, standardised=False)
+    assert [row["score"] for row in raw] == pytest.approx(expected["score"].tolist())
 
 
 def test_compression_aims_at_what_the_base_reaches(tmp_path: Path) -> None:
@@ -89,6 +92,9 @@ def test_compression_aims_at_what_the_base_reaches(tmp_path: Path) -> None:
     assert "data" in json.loads(chart.read_text())["layer"][0] or "datasets" in json.loads(chart.read_text())
     table = result(VIT, RESNET, *SPLITS, "--kind", "compress", "--multiples", "80", "--target", "0.1").stdout
     assert " 80 " in table
+    options = ("--kind", "compress", "--multiples", "160", "--target", "0.1", "--order", "variance", "--json")
+    order = json.loads(result(VIT, RESNET, *SPLITS, *options).stdout)["results"][RESNET]["order"]
+    assert order["variance"] == sorted(order["variance"], reverse=True)
 
 
 def test_a_dataset_without_a_split_is_split() -> None:

@@ -59,6 +59,22 @@ def test_the_model_predicts_the_weighted_mean_and_embeds_side_by_side():
     assert_allclose(softmax(model.predict(images).numpy()), expected, atol=1e-5)
 
 
+def test_a_sigmoids_temperature_divides_in_the_model_what_it_divided_in_the_search():
+    names = NAMES[:2]
+    runs = runs_of(Z[:2], LABELS, names, [zoo.card(name) for name in names])
+    sigmoid = dataclasses.replace(runs[names[1]], link="sigmoid")
+    calibrated = zoo.calibrate([runs[names[0]], sigmoid], 0.5, reading="distribution")
+    made = ensembles.greedy(calibrated, base=names[1], steps=1).to_model("as-distribution")
+    member = next(one for one in made.members if "sigmoid" in one.name)
+    assert (member.reading, member.temperature) == ("distribution", calibrated[member.name].temperature)
+    images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
+    alone = dataclasses.replace(made, name="alone", members=[member])
+    zoo.register(alone)
+    p = torch.sigmoid(zoo.load(member.name, weights=False).predict(images).double()) ** (1 / member.temperature)
+    found = softmax(zoo.load("alone", weights=False).predict(images).numpy())
+    assert_allclose(found, (p / p.sum(1, keepdim=True)).numpy(), atol=1e-5)
+
+
 def test_an_ensemble_is_run_compared_and_searched_like_any_model():
     path_of().to_model("my-ensemble")
     runs = zoo.run(["my-ensemble", "resnet8-softmax"], data="digits:test[:60]", weights=False, progress=False)

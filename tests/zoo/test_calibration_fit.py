@@ -431,7 +431,9 @@ def test_both_readings_of_a_sigmoids_temperature_are_what_scipy_finds(reading):
     assert (fit.link, fit.reading) == ("sigmoid", reading)
     assert fit.nll_after == pytest.approx(best.fun, abs=1e-9)
     assert fit.temperature == pytest.approx(np.exp(best.x), rel=1e-3)
-    np.testing.assert_allclose(to_probabilities(z, fit.temperature, "sigmoid", reading), p_at(fit.temperature), rtol=1e-9)
+    np.testing.assert_allclose(
+        to_probabilities(z, fit.temperature, "sigmoid", reading=reading), p_at(fit.temperature), rtol=1e-9
+    )
     other = fit_temperature(z, y, "sigmoid", reading="distribution" if reading == "logits" else "logits")
     assert other.temperature != pytest.approx(fit.temperature, rel=0.05)
     assert other.nll_before == pytest.approx(fit.nll_before)

@@ -2,26 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 
 from zoo._numbers import arrays
 from zoo._numbers.arrays import Array
-from zoo.cards import Link
+from zoo.cards import Link, Reading
 from zoo.errors import InputError
-
-# What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
-# `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
-# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what
-# Guo et al. divide.
-Reading = Literal["logits", "distribution"]
 
 
 def to_probabilities(
     logits: Array,
     temperature: float = 1.0,
     link: Link = "softmax",
+    *,
     reading: Reading = "logits",
     name: str = "logits",
     ids: Sequence[Any] | None = None,

@@ -23,8 +23,11 @@ def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(arrays.seed(seed))
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
+    start = rng.random()
+    if np.floor(len(y) * share + start) == len(y):  # it would take every row
+        start = 0.0
     chosen = np.zeros(len(y), bool)
-    chosen[order] = np.diff(np.floor(np.arange(len(y) + 1) * share + rng.random())) > 0
+    chosen[order] = np.diff(np.floor(np.arange(len(y) + 1) * share + start)) > 0
     if chosen.all() or not chosen.any():
         raise InputError(f"split: a share of {share} of {len(y)} rows leaves one side empty")
     return chosen

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zoo._numbers.links import Reading as Reading
 from zoo._numbers.links import to_probabilities as to_probabilities
 from zoo._numbers.splits import stratified_rows as stratified_rows
 from zoo.calibration.fitting import TemperatureFit as TemperatureFit
@@ -14,6 +13,7 @@ from zoo.calibration.metrics import negative_log_likelihood as negative_log_like
 from zoo.calibration.metrics import reliability as reliability
 from zoo.calibration.splits import CalibratedRuns as CalibratedRuns
 from zoo.calibration.splits import calibrate as calibrate
+from zoo.cards import Reading as Reading
 
 if TYPE_CHECKING:
     from zoo.calibration.estimator import TemperatureCalibrator as TemperatureCalibrator

@@ -8,9 +8,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zoo._numbers import arrays
-from zoo._numbers.links import Reading, to_probabilities
+from zoo._numbers.links import to_probabilities
 from zoo.calibration.fitting import fit_temperature
-from zoo.cards import Link
+from zoo.cards import Link, Reading
 from zoo.errors import InputError
 
 
@@ -66,7 +66,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """[N, K] calibrated probabilities."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
-        return np.asarray(to_probabilities(X, self.temperature_, self.link, self.reading))
+        return np.asarray(to_probabilities(X, self.temperature_, self.link, reading=self.reading))
 
     def predict(self, X: Any) -> np.ndarray:
         """[N] the class of the greatest logit, the same at every temperature."""

@@ -10,11 +10,11 @@ from torch import Tensor
 from zoo._numbers import arrays
 from zoo._numbers.arrays import Array
 from zoo._numbers.columns import Column
-from zoo._numbers.links import Reading, distributed, log_sigmoid
+from zoo._numbers.links import distributed, log_sigmoid
 from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Likelihood, Point
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
 from zoo.calibration.search import HIGH, LOW, TOLERANCE, Search, minimum, plateau, vouched_for
-from zoo.cards import Link
+from zoo.cards import Link, Reading
 from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:

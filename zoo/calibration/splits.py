@@ -9,12 +9,13 @@ import torch
 
 from zoo._numbers import arrays
 from zoo._numbers.columns import Column
-from zoo._numbers.links import Reading, distributed, log_sigmoid
+from zoo._numbers.links import distributed, log_sigmoid
 from zoo._numbers.splits import stratified_rows
 from zoo._storage import files
 from zoo.calibration import policy
 from zoo.calibration.fitting import TemperatureFit, fit_temperature
 from zoo.calibration.metrics import brier_score, expected_calibration_error, negative_log_likelihood, surprise
+from zoo.cards import Reading
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
@@ -72,7 +73,7 @@ def calibrate(
     in both are an error, and so are calibration runs made with other weights, another transform or another precision.
 
     `reading` is what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the `distribution`
-    they make (`zoo._numbers.links.Reading`); such a model's outputs come back as that logarithm, with a softmax.
+    they make (`zoo.cards.Reading`); such a model's outputs come back as that logarithm, with a softmax.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)

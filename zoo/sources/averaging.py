@@ -41,7 +41,7 @@ class EnsembleHead(nn.Module):
         self.heads = nn.ModuleList(model.head for model in models if model.head is not None)
         self.links = [model.card.link for model in models]
         self.orders = [None if model.classes == classes else labels.indices(classes, model.classes) for model in models]
-        self.temperatures = [member.temperature for member in members]
+        self.temperatures = [(member.temperature, member.reading) for member in members]
         total = sum(member.weight for member in members)
         self.shares = [member.weight / total for member in members]
         self.widths = list(widths)
@@ -52,7 +52,8 @@ class EnsembleHead(nn.Module):
             logits: Tensor = self.heads[number](part)
             order = self.orders[number]
             aligned = logits if order is None else logits[:, order]
-            p = to_probabilities(aligned, self.temperatures[number], self.links[number])
+            temperature, reading = self.temperatures[number]
+            p = to_probabilities(aligned, temperature, self.links[number], reading=reading)
             parts.append(self.shares[number] * torch.as_tensor(p))
         mean = sum(parts[1:], parts[0])
         return mean.clamp_min(torch.finfo(mean.dtype).tiny).log()
@@ -76,6 +77,11 @@ def average(card: Card, models: Sequence[Model]) -> Model:
     digest = files.digest(
         part
         for model, member in zip(models, card.members, strict=True)
-        for part in (model.weights_hash, repr(member.weight), repr(member.temperature))
+        for part in (model.weights_hash, repr(member.weight), repr(member.temperature), *_other(member.reading))
     )
     return Model(card, network, transform, models[0].classes, digest)
+
+
+def _other(reading: str) -> list[str]:
+    """What the hash says of a reading: nothing of the default, so that ensembles saved before keep their hash."""
+    return [] if reading == "logits" else [reading]
