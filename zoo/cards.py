@@ -21,7 +21,8 @@ from zoo.sources import SOURCES
 Link = Literal["softmax", "sigmoid"]
 # What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
 # `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
-# probability distribution" (paper 000, Table C.3) can be read either way; `logits`, the default, is what Guo et al. divide.
+# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what
+# Guo et al. divide.
 Reading = Literal["logits", "distribution"]
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
