@@ -87,7 +87,7 @@ def test_a_good_card_is_read() -> None:
         ("zoo.reference.0.acc", 1, r"field 'zoo\.reference\[0\]\.acc' is unknown"),
         ("zoo.license", "mit", r"field 'zoo\.license' does not belong in the block"),
         ("zoo.schema", 2, r"field 'zoo\.schema' is 2, this version reads 1; upgrade"),
-        ("zoo.source", "torchvision", r"field 'zoo\.source' is 'torchvision', expected one of timm, "),
+        ("zoo.source", "keras", r"field 'zoo\.source' is 'keras', expected one of timm, "),
         ("zoo.training.framework", 3, r"field 'zoo\.training\.framework' is 3, expected one of supervised, "),
         ("zoo.training.seed", "one", r"field 'zoo\.training\.seed' must be a whole number, found 'one'"),
         ("zoo.training.seed", True, r"field 'zoo\.training\.seed' must be a whole number, found True"),

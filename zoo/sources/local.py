@@ -90,9 +90,10 @@ class Local(Source):
                 size = card.input_size or (3, 224, 224)
                 network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
             else:
-                library = _LIBRARIES.get(card.details.get("library", "timm"))
-                if library is None:
+                named = card.details.get("library", "timm")
+                if named not in _LIBRARIES:
                     raise InputError(f"{card.name}: field 'zoo.details.library': expected one of {', '.join(_LIBRARIES)}")
+                library = _LIBRARIES[named]
                 network = library.untrained(card.architecture, len(classes), card.name)
         digest = None
         if request.weights:
