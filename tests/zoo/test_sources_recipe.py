@@ -77,7 +77,9 @@ def test_weights_of_another_origin_are_refused(zoo_home: Path) -> None:
     path = trained.path("resnet8-cosine.digits")
     path.parent.mkdir(parents=True)
     save_file(zoo.load("resnet8-cosine", weights=False).network.state_dict(), path)
-    with pytest.raises(CorruptFile, match="carries no description of itself, so it is not one of ours; train the model again"):
+    with pytest.raises(
+        CorruptFile, match="carries no description of itself, so it is not one of ours; train the model again"
+    ):
         zoo.load("resnet8-cosine.digits")
 
 
