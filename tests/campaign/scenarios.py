@@ -142,4 +142,5 @@ def contents(home: Path) -> dict[str, str | bytes]:
 def differing(found: dict[str, str | bytes], expected: dict[str, str | bytes]) -> str:
     """Which files differ, in words; empty where none does."""
     names = sorted(name for name in {**found, **expected} if found.get(name) != expected.get(name))
-    return json.dumps(names) if names else ""
+    told = [f"{name}: {found.get(name)!r}, expected {expected.get(name)!r}" for name in names if name.endswith(".jsonl")]
+    return json.dumps(told + [name for name in names if not name.endswith(".jsonl")]) if names else ""

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from zoo._storage import limits
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "AVIF", "PPM", "MPO", "JPEG2000", "DIB", "TGA", "ICO")
 
@@ -81,11 +81,13 @@ def decode(data: Any, name: str) -> Image.Image:
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
-    """Whatever a decoder meets a broken image with is that image's error alone; a machine out of memory is not."""
+    """Whatever a decoder meets a broken image with is that image's error alone; want of memory ends the run."""
     try:
         yield
-    except (InputError, MemoryError):
+    except InputError:
         raise
+    except MemoryError as error:  # of the machine, or claimed by the file: nothing that a run may count as undecodable
+        raise ZooError(f"{name}: decoding it takes more memory than there is; free some, or leave the image out") from error
     except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, RuntimeError, struct.error and more
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{name}: is not an image that can be decoded: {reason}") from error

@@ -163,11 +163,14 @@ def _weights_file(path: Path, name: str) -> Path:
 def _from_configuration(folder: Path, name: str) -> Card:
     """The card that a `config.json` amounts to: timm's has `architecture`, transformers' `architectures`."""
     path = folder / "config.json"
-    with reading(path, "description of a model"):
-        config = files.parse_json(path.read_bytes(), f"{name}: {path}")
-        if isinstance(config, dict) and isinstance(config.get("architecture"), str):
-            return _from_timm(config, folder, name)
-        return transformers.read_configuration(folder, name)
+    try:
+        with reading(path, "description of a model"):
+            config = files.parse_json(path.read_bytes(), f"{name}: {path}")
+            if isinstance(config, dict) and isinstance(config.get("architecture"), str):
+                return _from_timm(config, folder, name)
+            return transformers.read_configuration(folder, name)
+    except InputError as error:  # a transform that makes no sense does not know whose it is
+        raise error if str(error).startswith(name) else InputError(f"{name}: its config.json {error}") from error
 
 
 def _from_timm(config: dict[str, Any], folder: Path, name: str) -> Card:
