@@ -174,7 +174,10 @@ def _classes_that_occur(members: Sequence[_Member]) -> list[str] | None:
 
 def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None, link: Link) -> Outputs:
     parts, where = member.parts, member.where
-    width = np.shape(parts[member.kind])[1] if member.kind in ("logits", "probabilities") else None
+    shape = np.shape(parts[member.kind])
+    if member.kind in ("logits", "probabilities") and len(shape) != 2:
+        raise InputError(f"{where} {member.kind}: expected shape [N, K], found {list(shape)}")
+    width = shape[1] if member.kind in ("logits", "probabilities") else None
     of_dataset = dataset.classes if dataset is not None else ()
     classes = member.classes
     if width is None:
