@@ -72,8 +72,8 @@ def test_nested_parameters(digits):
     model = ensembles.GreedyEnsembleClassifier([("lr", LogisticRegression(max_iter=500)), ("tree", LIBRARY[3][1])], steps=2)
     assert model.get_params()["lr__C"] == 1.0
     assert "lr__C" not in model.get_params(deep=False)
-    search = GridSearchCV(model, {"lr__C": [1e-6, 1e-3], "steps": [1, 2]}, cv=2).fit(X[:300] / 16, y[:300])
-    assert search.best_params_["lr__C"] == 1e-3
+    search = GridSearchCV(model, {"lr__C": [1e-6, 1.0], "steps": [1, 2]}, cv=2).fit(X[:300] / 16, y[:300])
+    assert search.best_params_["lr__C"] == 1.0
     other = clone(model).set_params(lr__C=3, tree=GaussianNB(), steps=4)
     assert (dict(other.estimators)["lr"].C, type(dict(other.estimators)["tree"]), other.steps) == (3, GaussianNB, 4)
     assert dict(model.estimators)["lr"].C == 1.0

@@ -196,7 +196,10 @@ def test_every_source_is_one_object(name: str) -> None:
 
 def test_prefixes_belong_to_sources() -> None:
     found = {prefix: type(lookup.source(str(sources.of_prefix(prefix)))).__name__ for prefix in sources.prefixes()}
-    assert found == {"timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local"}
+    assert found == {
+        "timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local", "torchvision": "Torchvision",
+        "onnx": "Onnx",
+    }  # fmt: skip
 
 
 def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
