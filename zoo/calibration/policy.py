@@ -12,6 +12,7 @@
 5. The result says what was done: `CalibratedRuns.population`, and `Outputs.calibration` for each model.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
             embeddings=False,
             transform=framing(str(outputs.details.get("transform", ""))),
             home=home,
+            progress=sys.stderr.isatty(),  # nobody asked for this run by name: a log is not told of it, a person is
         )
     (one,) = found.values()
     return one
