@@ -2,7 +2,7 @@
 
 A recipe's full name is `arch-objective[-sSEED].dataset`. What a person types may leave the dataset out or call it
 otherwise; `full` turns it into the full name, everywhere the same way and without looking at a file. Every name of this
-form is a recipe's, so a card of one's own cannot have it.
+form is a recipe's, so a card of one's own cannot have it. `NAME@epochN` is what the model NAME was after N epochs.
 """
 
 import difflib
@@ -18,6 +18,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNORECASE)
 _DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in1k"}
 _LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # what cards call them
+_SNAPSHOT = re.compile(r"(.+)@epoch([1-9]\d{0,8})\Z")
 _ROWS = re.compile(r"\[\d*:\d*\]\Z")
 
 
@@ -90,8 +91,30 @@ def full(name: str, default_dataset: str) -> str:
     >>> full("resnet50-cosine", "digits"), full("resnet50-cosine-s0.imagenet-1k", "digits"), full("clip-vit-b32", "digits")
     ('resnet50-cosine.digits', 'resnet50-cosine.in1k', 'clip-vit-b32')
     """
+    model, epoch = split_snapshot(name)
+    if epoch is not None:
+        return snapshot(full(model, default_dataset), epoch)
     parts = None if ":" in name else parse_recipe(name)
     return name if parts is None else str(replace(parts, dataset=parts.dataset or dataset_name(default_dataset)))
+
+
+def snapshot(name: str, epoch: int) -> str:
+    """The name of what a model was after an epoch.
+
+    >>> snapshot("resnet8-cosine.digits", 4)
+    'resnet8-cosine.digits@epoch4'
+    """
+    return f"{name}@epoch{epoch}"
+
+
+def split_snapshot(name: str) -> tuple[str, int | None]:
+    """The model of a snapshot's name and the epoch; any other name as it is, and None.
+
+    >>> split_snapshot("resnet8-cosine.digits@epoch4"), split_snapshot("resnet8-cosine.digits")
+    (('resnet8-cosine.digits', 4), ('resnet8-cosine.digits', None))
+    """
+    match = _SNAPSHOT.match(name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def bare(name: str) -> str:

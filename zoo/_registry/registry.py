@@ -88,6 +88,9 @@ def card(name: str) -> Card:
     full = resolve(name)
     if ":" in full:
         return _of_library(full)
+    model, epoch = names.split_snapshot(full)
+    if epoch is not None:
+        return trained.snapshot_card(card(model), epoch)
     check_safe(full)
     parts = names.parse_recipe(full)
     if parts is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo import settings
+from zoo._registry.names import snapshot, split_snapshot
 from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError
@@ -40,8 +41,18 @@ class Record:
 
 
 def path(name: str, home: Path | None = None) -> Path:
-    """Where the weights of a model trained here are."""
-    return (home or settings.home()) / "weights" / name / "model.safetensors"
+    """Where the weights of a model trained here are, or of one of its snapshots, which lie beside them."""
+    model, epoch = split_snapshot(name)
+    file = "model.safetensors" if epoch is None else f"epoch{epoch}.safetensors"
+    return (home or settings.home()) / "weights" / model / file
+
+
+def snapshot_card(card: Card, epoch: int) -> Card:
+    """The card of what a model was after an epoch: its own, but for the name and what is said of the finished weights."""
+    title = f"{card.title}, after epoch {epoch}"
+    details = {key: value for key, value in card.details.items() if key == "classes"}
+    about = {"title": title, "body": f"# {title}", "details": details, "sha256": None, "path": None}
+    return replace(card, name=snapshot(card.name, epoch), **about)
 
 
 def names() -> list[str]:

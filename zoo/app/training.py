@@ -32,6 +32,8 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's own number.", min=1)] = None,
     save_as: Annotated[str | None, typer.Option("--as", help="Another name for the result.")] = None,
     jobs: Annotated[int, typer.Option(help="Train so many at once, with a share of the cores each.", min=1)] = 1,
+    measure_every: Annotated[int, typer.Option(help="Epochs between two points of the curves in the log.", min=0)] = 0,
+    snapshots_every: Annotated[int, typer.Option(help="Epochs between snapshots NAME@epochN.", min=0)] = 0,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, replacing what is there.")] = False,
     plan: Annotated[Path | None, typer.Option(help="File that names the models, instead of NAMES.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Say how far the plan has come, and train nothing.")] = False,
@@ -54,7 +56,7 @@ def train(
     if jobs > 1 and "RANK" in os.environ:
         raise InputError(f"--jobs {jobs}: the processes of torchrun already share one model; leave it out")
     if plan is not None:
-        if names or data or seeds or settings or epochs or save_as or restart:
+        if names or data or seeds or settings or epochs or save_as or restart or measure_every or snapshots_every:
             raise InputError(f"--plan {plan}: the plan says all of it; give only --jobs, --status and --json beside it")
         _follow(plan, jobs, status, json)
         return
@@ -66,7 +68,8 @@ def train(
         raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
     # A mistake in the last name is found before the first is trained.
     order = [training.plan(name, data, seed, epochs, save_as, **changes).name for name, seed in wanted]
-    shared = {"data": data, "epochs": epochs, "restart": restart, "save_as": save_as, **changes}
+    watched = {"measure_every": measure_every, "snapshots_every": snapshots_every}
+    shared = {"data": data, "epochs": epochs, "restart": restart, "save_as": save_as, **watched, **changes}
     made = _train([{"name": name, "seed": seed, **shared} for name, seed in wanted], jobs)
     if _speaks():
         _print(sorted(made, key=lambda model: order.index(model.name)), json)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zoo import settings
 from zoo._registry import card_index, recipes, trained
-from zoo._registry.names import parse_recipe
+from zoo._registry.names import parse_recipe, split_snapshot
 from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, MissingWeights
@@ -38,7 +38,9 @@ class Recipe(Source):
 
             build(card.name)
             return
-        command = f"zoo train {card.name}" if parts else f"zoo train ARCHITECTURE-OBJECTIVE --data SPEC --as {card.name}"
+        model, epoch = split_snapshot(card.name)
+        told = model if parse_recipe(model) else f"ARCHITECTURE-OBJECTIVE --data SPEC --as {model}"
+        command = f"zoo train {told}" + (f" --snapshots-every {epoch}" if epoch else "")
         raise MissingWeights(
             f"{card.name}: there are no trained weights at {trained.path(card.name)}; make them with `{command}`, "
             "or pass weights=False for random ones"

@@ -14,7 +14,7 @@ from zoo.store.layout import CALIBRATION, MANIFEST, SCHEMA
 
 State = Literal["ok", "unfinished", "corrupt"]
 _SEALED = (  # beside the outputs: weights, heads, checkpoints, and what is remembered of models, datasets and cards
-    "weights/*/model.safetensors", "weights/*/head.safetensors", "weights/*/checkpoint.safetensors",
+    "weights/*/*.safetensors",
     "heads/*.safetensors", "datasets/*.safetensors", "models/*.json", "fingerprints/*.json", "cache/*.json", "hashes.json",
 )  # fmt: skip
 

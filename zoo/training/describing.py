@@ -8,7 +8,6 @@ from zoo._registry.trained import Record
 from zoo.cards import Card
 from zoo.datasets import Dataset
 from zoo.errors import UnknownName
-from zoo.training.fitting import Fit
 from zoo.training.planning import Plan
 
 
@@ -22,15 +21,15 @@ def describe(made: Plan, train_set: Dataset) -> Card:
     return dataclasses.replace(card, name=made.name, labels=label_set, details=details)
 
 
-def record(made: Plan, train_set: Dataset, done: Fit, results: dict[str, float]) -> Record:
+def record(made: Plan, train_set: Dataset, card: Card, epoch: int, steps: int, results: dict[str, float]) -> Record:
     """How a model was made, to be kept with its weights."""
     return Record(
-        card=dataclasses.replace(describe(made, train_set), path=None),
+        card=dataclasses.replace(card, path=None),
         data=made.data,
         fingerprint=train_set.fingerprint,
         command=made.command,
-        epoch=done.epoch,
-        steps=done.steps,
+        epoch=epoch,
+        steps=steps,
         results=results,
     )
 

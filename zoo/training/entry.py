@@ -25,6 +25,8 @@ def train(
     restart: bool = False,
     save_as: str | None = None,
     checkpoint_every: float = 30.0,
+    measure_every: int = 0,
+    snapshots_every: int = 0,
     **hyperparameters: Any,
 ) -> Trained:
     """Make the model of a recipe, an architecture with an objective (Kornblith et al. 2021, A.1), or find it made.
@@ -33,6 +35,10 @@ def train(
     any setting of the recipe may be given by name. A name is one recipe, so a model with other settings needs a name of
     its own, `save_as`. The model is stored in `<home>/weights/NAME`, where `zoo.load(NAME)` finds it. A finished model is
     left alone and an interrupted one goes on where it stopped, unless `restart`.
+
+    Every `measure_every` epochs the log gets `train_*` and `test_*` figures of the weights that would be the result (the
+    paper's Appendix E.4 has one every 8). Every `snapshots_every` epochs these weights are kept as a model of their own,
+    `zoo.load("NAME@epoch12")`.
 
     >>> made = train("resnet8-cosine", data="digits", seed=1)  # doctest: +SKIP
     >>> made.name, made.card.hyperparameters["tau"]  # doctest: +SKIP
@@ -46,7 +52,10 @@ def train(
     def teach(teacher: str, train_set: Dataset) -> Tensor:
         return probabilities(teacher, train_set, place, progress)
 
-    return make(made, place, progress, restart, checkpoint_every, teach)
+    for option, every in {"measure_every": measure_every, "snapshots_every": snapshots_every}.items():
+        if not isinstance(every, int) or every < 0:
+            raise InputError(f"{option} is {every!r}, expected a number of epochs, or 0 for never")
+    return make(made, place, progress, restart, checkpoint_every, teach, measure_every, snapshots_every)
 
 
 def probabilities(name: str, train_set: Dataset, home: Path, progress: bool = True) -> Tensor:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,12 @@ CHECKPOINT, LOG = "checkpoint.safetensors", "log.jsonl"
 SHARE = 0.05  # of the time may go into writing checkpoints
 
 
+class Watch(Protocol):
+    """Called after each epoch with the network that would be the result; what it returns is written into the log."""
+
+    def __call__(self, network: Network, epoch: int, step: int, last: bool) -> Mapping[str, float]: ...
+
+
 @dataclass(frozen=True)
 class Fit:
     """What became of a training run."""
@@ -62,6 +68,7 @@ def fit(
     resume: bool = True,
     checkpoint_every: float = 30.0,
     workers: int | None = None,
+    watch: Watch | None = None,
 ) -> Fit:
     """Train `network` in place on labelled images; it ends with the weights of the last epoch, or of the best one.
 
@@ -71,11 +78,11 @@ def fit(
     processes) and a run that finds its own state goes on from it (unless told not to `resume`), to the same weights as if
     it had never stopped; `log.jsonl` gets a line an epoch. `about` tells this run from others in plain values: a state with
     other values, another recipe or other data is refused. `soft_targets` [N, K] are learnt in place of the labels: a
-    teacher's probabilities for each image.
+    teacher's probabilities for each image. `watch` looks at the network on the way, and changes nothing in it.
     """
     _check(network, train_set, soft_targets)
     with torch.random.fork_rng(devices=[]):
-        run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers)
+        run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers, watch)
         if resume:
             run.resume()
         with Bar(title, run.total, progress and run.processes.main, run.step) as bar:
@@ -128,8 +135,9 @@ class _Run:
         about: dict[str, Any],
         checkpoint_every: float,
         workers: int | None,
+        watch: Watch | None,
     ) -> None:
-        self.recipe, self.folder, self.checkpoint_every = recipe, folder, checkpoint_every
+        self.recipe, self.folder, self.checkpoint_every, self.watch = recipe, folder, checkpoint_every, watch
         self.processes = Processes(recipe)
         self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
         learnt, kept_back = loading.split_holdout(train_set, recipe)
@@ -218,6 +226,8 @@ class _Run:
         if self.holdout is not None:
             found = evaluate(self._result(), self.holdout, self.processes)
             entry |= {f"holdout_{name}": value for name, value in found.items()}
+        if self.watch is not None:
+            entry |= self.watch(self._result(), epoch, self.step, last=self.step == self.total)
         entry |= {"seconds": round(self.seconds, 3), "images_per_second": round(float(tally.seen) / self.seconds, 1)}
         self.log.append(entry)
         if self.holdout is not None and self._is_best(entry):

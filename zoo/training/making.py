@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +14,21 @@ from torch import Tensor
 
 from zoo import architectures, datasets, settings
 from zoo._registry import trained
+from zoo._registry.names import snapshot
 from zoo._registry.trained import Record
 from zoo._running.engines.loading import killed_worker_told
 from zoo._storage import files, typed
 from zoo.cards import Card
 from zoo.datasets import Dataset
-from zoo.errors import InputError, ZooError, ZooWarning
+from zoo.errors import InputError, ZooError
 from zoo.model import Network
-from zoo.training.augmentation import ImageAugmentation
 from zoo.training.describing import describe, record
-from zoo.training.evaluation import evaluate
 from zoo.training.fitting import CHECKPOINT, fit
-from zoo.training.loading import ImageBatches
 from zoo.training.planning import Plan, plan
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_of
 from zoo.training.recipes import differences
-
-MOST_MEASURED = 50_000  # training images on which the finished network's class separation is measured
+from zoo.training.watching import Examination, Watching
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,13 @@ def make(
     restart: bool = False,
     checkpoint_every: float = 30.0,
     teach: Callable[[str, Dataset], Tensor] | None = None,
+    measure_every: int = 0,
+    snapshots_every: int = 0,
 ) -> Trained:
     """Train what is planned, or find it made; `teach` gives the probabilities of the teacher that a recipe names."""
     train_set = datasets.load(made.data)
     if not restart and (found := _finished(made, train_set, place)):
+        _check_snapshots(made, place, snapshots_every)
         _clear(trained.path(made.name, place).parent)
         return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
     with _turn(files.make_folder(trained.path(made.name, place).parent), made.name) as waited:
@@ -77,7 +76,8 @@ def make(
             return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
         named = made.recipe.teacher
         targets = teach(named, train_set) if named and teach else None
-        return _make(made, train_set, place, progress, restart, checkpoint_every, targets)
+        every = {"measure_every": measure_every, "snapshots_every": snapshots_every}
+        return _make(made, train_set, place, progress, restart, checkpoint_every, targets, every)
 
 
 def build(name: str) -> None:
@@ -100,6 +100,7 @@ def _make(
     restart: bool,
     checkpoint_every: float,
     soft_targets: Tensor | None,
+    every: dict[str, int],
 ) -> Trained:
     folder = trained.path(made.name, place).parent
     with torch.random.fork_rng(devices=[]):
@@ -107,41 +108,38 @@ def _make(
         size, classes = made.recipe.transform.size, len(train_set.classes)
         network = architectures.build(made.architecture, classes, made.objective, made.hyperparameters, size)
     about = {"architecture": made.architecture, "objective": made.objective, "hyperparameters": made.hyperparameters}
+    processes = Processes(made.recipe)
+    examine = Examination(made, train_set, processes)
+    card = describe(made, train_set)
+
+    def keep(network: Network, epoch: int, step: int, found: dict[str, float]) -> None:
+        _store(network, record(made, train_set, trained.snapshot_card(card, epoch), epoch, step, found), place)
+
     done = fit(
         network, train_set, made.recipe, soft_targets=soft_targets, folder=folder, about=about, title=made.name,
-        progress=progress, resume=not restart, checkpoint_every=checkpoint_every,
+        progress=progress, resume=not restart, checkpoint_every=checkpoint_every, watch=Watching(examine, keep, **every),
     )  # fmt: skip
-    processes = Processes(made.recipe)
-    results = _measure(network, made, train_set, processes)
+    results = examine(network)
     if processes.main:
-        _store(network, record(made, train_set, done, results), place)
+        _store(network, record(made, train_set, card, done.epoch, done.steps, results), place)
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # killed before this, the next call removes it
     processes.wait()
     return Trained(made.name, trained.describe(trained.path(made.name, place)), folder, fresh=True)
 
 
-def _measure(network: Network, made: Plan, train_set: Dataset, processes: Processes) -> dict[str, float]:
-    """What the finished network does on the images as prediction sees them."""
-    prepare = ImageAugmentation(made.recipe.plain())
-    step = -(-len(train_set) // MOST_MEASURED)
-    found = evaluate(network, ImageBatches(train_set.select(slice(None, None, step)), prepare), processes)
-    results = {f"train_{name}": value for name, value in found.items()}
-    try:
-        test_set = datasets.load(made.test) if made.test else None
-    except ZooError as error:
-        warnings.warn(f"{made.name}: trained, but not tested: {error}", ZooWarning, stacklevel=2)
-        test_set = None
-    if test_set is not None:
-        found = evaluate(network, ImageBatches(test_set, prepare), processes)
-        results |= {f"test_{name}": value for name, value in found.items()}
-    return {name: round(value, 6) for name, value in results.items()}
-
-
 def _store(network: Network, made: Record, place: Path) -> None:
-    """Write the model, then remove the checkpoint: killed in between, the next call removes it."""
-    path = trained.path(made.card.name, place)
     state = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
-    files.write(path, trained.encode(made, state))
-    (path.parent / CHECKPOINT).unlink(missing_ok=True)
+    files.write(trained.path(made.card.name, place), trained.encode(made, state))
+
+
+def _check_snapshots(made: Plan, place: Path, every: int) -> None:
+    """An error where a finished model has not the snapshots that are asked for: they cannot be had afterwards."""
+    for epoch in range(every, made.recipe.epochs + 1, every) if every else ():
+        if not trained.path(snapshot(made.name, epoch), place).exists():
+            raise InputError(
+                f"{made.name}: is there already, without a snapshot of epoch {epoch}; train it again (--restart), or leave "
+                "out the snapshots"
+            )
 
 
 def _clear(folder: Path) -> None:
