@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import zoo
 from zoo._registry import card_index
 from zoo.app.main import app
-from zoo.errors import InputError
+from zoo.errors import CorruptFile, InputError
 from zoo.training import campaign, train
 from zoo.training.shipping import ship
 
@@ -94,6 +94,43 @@ def test_a_shipped_model_answers_as_its_card_says(tmp_path: Path, zoo_home: Path
     assert runs["resnet8-softmax"].accuracy == card.details["results"]["test_accuracy"]
     assert abs(card.details["results"]["test_accuracy"] - trained.results["test_accuracy"]) <= 0.01
     assert campaign.read(written(tmp_path, "models: [resnet8-softmax]"))[0].state == "shipped"
+
+
+def test_a_shipped_head_finds_its_base_and_answers_as_its_card_says(
+    tmp_path: Path, zoo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("resnet8-softmax", data="digits", progress=False)
+    assert command("head", "resnet8-softmax", "--data", "digits-rotated", "--as", "turned.digits-rotated").exit_code == 0
+    box = tmp_path / "box"
+    ship("resnet8-softmax", box)
+    card = ship("turned.digits-rotated", box)
+    assert card.details["command"] == ("zoo head resnet8-softmax.digits --data digits-rotated --as turned.digits-rotated")
+    monkeypatch.setattr(card_index, "shipped_folder", lambda: box)
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "elsewhere"))
+    assert zoo.availability("turned.digits-rotated") == "shipped"
+    model = zoo.load("turned.digits-rotated")
+    assert model.card == zoo.card("turned.digits-rotated")
+    test = zoo.datasets.load("digits-rotated:test")
+    accuracy = (model.predict(list(test)).argmax(1).numpy() == test.labels).mean()
+    assert accuracy == pytest.approx(card.details["results"]["test_accuracy"])
+    with pytest.raises(InputError, match="comes with the package"):
+        zoo.heads.save_linear(model)
+    file = box / "turned.digits-rotated.head.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(CorruptFile, match="install the package again"):
+        zoo.load("turned.digits-rotated")
+
+
+def test_another_seed_of_a_shipped_model_does_not_claim_its_scores(
+    tmp_path: Path, zoo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("resnet8-softmax", data="digits", progress=False)
+    ship("resnet8-softmax", tmp_path / "box")
+    monkeypatch.setattr(card_index, "shipped_folder", lambda: tmp_path / "box")
+    other = zoo.card("resnet8-softmax-s7")
+    assert (other.sha256, other.details, other.seed) == (None, {}, 7)
+    assert other.hyperparameters == zoo.card("resnet8-softmax").hyperparameters
+    assert "Right on" not in other.body
 
 
 def test_only_what_was_trained_here_is_shipped(tmp_path: Path, zoo_home: Path) -> None:

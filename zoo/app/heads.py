@@ -51,6 +51,9 @@ def head(
         outputs = runner.run(model, data=train_set)[model.name]
         called = save_as or f"{name.removesuffix('.' + model.card.dataset)}-linear.{train_set.name}"
         fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, strength, called)
+        options = ["" if side is None else f" --side {side}", "" if strength == 1.0 else f" --strength {strength:g}"]
+        command = f"zoo head {model.name} --data {data}{''.join(options)} --as {called}"
+        fitted.card = dataclasses.replace(fitted.card, details=fitted.card.details | {"data": spec, "command": command})
         path = save_linear(fitted)
         note(f"{fitted.name}: saved ({path})")
         made.append({"model": fitted.name, "base": model.name, "features": model.num_features, "images": len(train_set)})

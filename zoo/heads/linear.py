@@ -16,9 +16,9 @@ from zoo._registry.names import check_own
 from zoo._running.preprocessing import Pipeline
 from zoo._storage import files, tensorfile
 from zoo.cards import Card
-from zoo.errors import InputError, MissingWeights
+from zoo.errors import CorruptFile, InputError, MissingWeights
 from zoo.model import Model, Network
-from zoo.sources.base import head_file
+from zoo.sources.base import head_file, own_head, shipped_head
 
 
 def fit_linear(
@@ -86,8 +86,10 @@ def save_linear(model: Model) -> Path:
     if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
         raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
     check_own(model.name)
+    if shipped_head(model.card).exists():
+        raise InputError(f"{model.name}: a head of this name comes with the package; choose another name")
     tensors = {"weight": model.head.weight.cpu().numpy(), "bias": model.head.bias.cpu().numpy()}
-    path = head_file(model.card)
+    path = own_head(model.card)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
     published = card_index.shipped().get(model.name)
@@ -121,6 +123,11 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
             f"{card.name}: no linear head was published, and none is in {path}; fit one on embeddings of labelled images "
             "with zoo.heads.fit_linear, then keep it with zoo.heads.save_linear"
         )
+    digest = files.sha256(path)
+    if path == shipped_head(card) and digest != card.sha256:
+        raise CorruptFile(
+            f"{card.name}: {path} has the sha256 {digest}, its card says {card.sha256 or 'none'}; install the package again"
+        )
     tensors, note = tensorfile.read_sealed(path)
     kept = note.get("classes")
     weight, bias = (torch.from_numpy(np.array(tensors[key])) for key in ("weight", "bias"))
@@ -129,7 +136,7 @@ def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tup
             f"{card.name}: the head in {path} has shape {list(weight.shape)} and {len(kept or ())} classes, expected "
             f"[{len(classes)}, {width}] and the classes of {card.labels}; fit it again"
         )
-    return _linear(weight, bias), files.sha256(path)
+    return _linear(weight, bias), digest
 
 
 def solve(x: np.ndarray, y: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from zoo import settings
-from zoo._registry import hub
+from zoo._registry import card_index, hub
 from zoo.cards import Card
 from zoo.errors import InputError, UnknownName
 
@@ -76,7 +76,18 @@ class FromHub(Source):
 
 
 def head_file(card: Card) -> Path:
-    """Where the linear head of a card is kept once it was fitted here."""
+    """The linear head of a card: the one that comes with the package, else where one fitted here is kept."""
+    shipped = shipped_head(card)
+    return shipped if shipped.exists() else own_head(card)
+
+
+def shipped_head(card: Card) -> Path:
+    """Where a head that comes with the package would be."""
+    return card_index.shipped_folder() / f"{card.name}.head.safetensors"
+
+
+def own_head(card: Card) -> Path:
+    """Where a head that was fitted here is kept."""
     return settings.home() / "weights" / card.name / "head.safetensors"
 
 

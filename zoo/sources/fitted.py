@@ -1,11 +1,11 @@
-"""Linear heads fitted here on the embeddings of another model; `zoo.heads.save_linear` writes their cards."""
+"""Linear heads on the embeddings of another model: in the box beside their card, or fitted here by `zoo head`."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.cards import Card
-from zoo.sources.base import Availability, Source, head_file
+from zoo.sources.base import Availability, Source, head_file, own_head, shipped_head
 
 if TYPE_CHECKING:
     from zoo.model import Model
@@ -20,7 +20,9 @@ class Fitted(Source):
         return (head_file(card),)
 
     def present(self, card: Card) -> Availability:
-        return "here" if head_file(card).exists() else "to train"
+        if shipped_head(card).exists():
+            return "shipped"
+        return "here" if own_head(card).exists() else "to train"
 
     def load(self, request: "Request") -> "Model":
         from zoo.heads.linear import on_base
