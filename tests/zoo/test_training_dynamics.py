@@ -19,12 +19,12 @@ def watched(**arguments) -> making.Trained:
 def test_the_curves_are_those_of_the_snapshots_on_plain_images(zoo_home):
     made = watched(measure_every=3, snapshots_every=2)
     assert [epoch["epoch"] for epoch in made.log if "train_accuracy" in epoch] == [3, 4]
-    snapshot = zoo.load("watched@epoch4")
     for part, data in {"train": "digits:train[:300]", "test": "digits:test"}.items():
-        outputs = zoo.run(snapshot, data=data)["watched@epoch4"]
+        outputs = zoo.run("watched@epoch4", data=data, progress=False)["watched@epoch4"]
         assert made.log[-1][f"{part}_accuracy"] == pytest.approx(outputs.accuracy, abs=1e-6)
         separation = diversity.class_separation(np.asarray(outputs.embeddings), outputs.labels)
         assert made.log[-1][f"{part}_class_separation"] == pytest.approx(float(separation), abs=1e-4)
+    assert zoo.store.open_runs("watched@epoch4", "digits:test").keys() == {"watched@epoch4"}
     assert made.results == {key: made.log[-1][key] for key in made.results}
     # While it trains, images are shifted and the weights are not the average: other figures.
     assert made.log[-1]["class_separation"] != pytest.approx(made.log[-1]["train_class_separation"], abs=1e-3)

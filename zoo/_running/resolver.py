@@ -23,7 +23,7 @@ from zoo.datasets import Framing, canonical, framing_of
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs
-from zoo.store.finding import answers, on_dataset, one_each, stored
+from zoo.store.finding import answers, on_dataset, one_each, parted, stored
 from zoo.store.folder import RunFolder
 
 
@@ -48,7 +48,7 @@ def choose(
         elif _is_pattern(entry):
             found = [_one(name, "", spec, home, imports, optional=True) for name in _matching(entry, imports)]
         else:
-            found = [_one(*_parted(entry), spec, home, imports)]
+            found = [_one(*parted(entry), spec, home, imports)]
         for choice in found:
             chosen.setdefault(choice.model if isinstance(choice.model, str) else choice.model.name, choice)
     if not chosen:
@@ -160,7 +160,7 @@ def _known(name: str) -> UnknownName | None:
 
 
 def _names_a_model(entry: str) -> bool:
-    return bool(registry.list(entry)) if _is_pattern(entry) else _known(_parted(entry)[0]) is None
+    return bool(registry.list(entry)) if _is_pattern(entry) else _known(parted(entry)[0]) is None
 
 
 def _matching(pattern: str, imports: Sequence[RunFolder]) -> list[str]:
@@ -173,10 +173,3 @@ def _matching(pattern: str, imports: Sequence[RunFolder]) -> list[str]:
 
 def _is_pattern(entry: str) -> bool:
     return any(mark in entry for mark in "*?[")
-
-
-def _parted(entry: str) -> tuple[str, str]:
-    """A name, and which of the outputs of that name: `run`, `import`, the beginning of a digest, or nothing."""
-    name, at, which = entry.rpartition("@")
-    digest = len(which) >= 8 and all(c in "0123456789abcdef" for c in which)
-    return (name, which) if at and (which in ("run", "import") or digest) else (entry, "")

@@ -60,7 +60,7 @@ def open_runs(
         raise InputError(
             f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)}); name one of them"
         )
-    optional = {run.identity.name for run in picked} - {name.partition("@")[0] for name in wanted}
+    optional = {run.identity.name for run in picked} - {parted(name)[0] for name in wanted}
     return Runs(fitting(list(_opened(one_each(picked), check, optional)), optional))
 
 
@@ -74,12 +74,23 @@ def _opened(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterator[
             warnings.warn(f"{error}; left out", ZooWarning, stacklevel=3)
 
 
+def parted(entry: str) -> tuple[str, str]:
+    """A name, and which of the outputs of that name: `run`, `import`, the beginning of a digest, or nothing.
+
+    >>> parted("resnet18@import"), parted("resnet18@0123abcd"), parted("resnet8-cosine.digits@epoch4")
+    (('resnet18', 'import'), ('resnet18', '0123abcd'), ('resnet8-cosine.digits@epoch4', ''))
+    """
+    name, at, which = entry.rpartition("@")
+    digest = len(which) >= 8 and all(c in "0123456789abcdef" for c in which)
+    return (name, which) if at and (which in ("run", "import") or digest) else (entry, "")
+
+
 def answers(run: RunFolder, pattern: str) -> bool:
-    name, at, digest = pattern.partition("@")
-    if digest in ("import", "run"):
-        return run.identity.name == name and (run.identity.fingerprint == IMPORTED) == (digest == "import")
-    if at and digest:
-        return run.identity.name == name and run.identity.digest().startswith(digest)
+    name, which = parted(pattern)
+    if which in ("import", "run"):
+        return run.identity.name == name and (run.identity.fingerprint == IMPORTED) == (which == "import")
+    if which:
+        return run.identity.name == name and run.identity.digest().startswith(which)
     known = run.identity.name
     return known in (pattern, full(pattern, settings.default_dataset())) or fnmatch.fnmatchcase(known, pattern)
 
