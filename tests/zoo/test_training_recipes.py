@@ -233,9 +233,9 @@ def test_short_recipes_for_every_small_kind_on_cifar10():
         made = published(architecture, "softmax", "cifar10")
         assert (made.optimiser, made.learning_rate, made.weight_decay) == ("adamw", 2e-3, 0.05)
         assert published(architecture, "cosine", "digits").optimiser == "adamw"
-    for architecture in ("resnet8x2", "resnet20", "wrn-10-2", "mobilenet-mini", "densenet-mini"):
+    for architecture in ("resnet7", "resnet20", "wrn-10-2", "mobilenet-mini", "densenet-mini"):
         assert published(architecture, "softmax", "cifar10").optimiser == "sgd"
     minis = [name for name in SMALL_ARCHITECTURES if name.endswith("-mini")]
     assert all(12 <= published(name, "softmax", "cifar10").epochs <= 30 for name in minis)
-    assert (published("resnet8x2", "simclr", "cifar10").shift, published("resnet8x2", "rotation", "cifar10").shift) == (0, 2)
-    assert published("resnet8x2", "softmax", "cifar10-half") == published("resnet8x2", "softmax", "cifar10")
+    assert (published("resnet7", "simclr", "cifar10").shift, published("resnet7", "rotation", "cifar10").shift) == (0, 2)
+    assert published("resnet7", "softmax", "cifar10-half") == published("resnet7", "softmax", "cifar10")

@@ -83,7 +83,7 @@ def ship(
 ) -> None:
     """Put models trained here into a folder of cards: weights in float16, and what they score.
 
-    [dim]zoo ship resnet8x2-cosine.cifar10 --into model_cards[/dim]
+    [dim]zoo ship resnet7-cosine.cifar10 --into model_cards[/dim]
     """
     from zoo.training.shipping import ship as ship_model
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from zoo._registry.names import near
 from zoo.architectures import compact, tokens
+from zoo.architectures.pooled import PooledResNet
 from zoo.architectures.small import AllConvolutional, CifarResNet, WideResNet
 from zoo.errors import UnknownName
 from zoo.model import Network
@@ -18,7 +19,8 @@ from zoo.sources import blocks
 # The small networks by name, made for square images of a side; Wide ResNets are made by the numbers in their name.
 _BUILDERS: dict[str, Callable[[int], Any]] = {
     "resnet8": lambda side: CifarResNet(1),
-    "resnet8x2": lambda side: CifarResNet(1, width=32, halved=True),
+    "resnet7": lambda side: PooledResNet(),
+    "resnet7x2": lambda side: PooledResNet((128, 256, 256)),
     "resnet20": lambda side: CifarResNet(3),
     "all-cnn-c": lambda side: AllConvolutional(),
     "vit-mini": tokens.vision_transformer,

@@ -28,7 +28,8 @@ FRAMEWORKS: dict[str, Framework] = {
 # Networks for 32 x 32 images by name, and their family; any other WRN-depth-factor is one too.
 FAMILIES: dict[str, str] = {
     "resnet8": "resnet",
-    "resnet8x2": "resnet",
+    "resnet7": "resnet",
+    "resnet7x2": "resnet",
     "resnet20": "resnet",
     "all-cnn-c": "all-cnn",
     "wrn-16-8": "wrn",

@@ -4,10 +4,10 @@ A plan is YAML, read from top to bottom:
 
     data: cifar10                      # of every model whose name or line has no other
     models:
-    - resnet8x2-softmax                # a recipe by its name
-    - {name: resnet8x2-cosine, seeds: 3}
-    - {name: resnet8x2-softmax, set: {mixup: 0.2}, as: r8x2-mixup.cifar10}
-    - resnet8x2-softmax.fashion-mnist
+    - resnet7-softmax                # a recipe by its name
+    - {name: resnet7-cosine, seeds: 3}
+    - {name: resnet7-softmax, set: {mixup: 0.2}, as: r7-mixup.cifar10}
+    - resnet7-softmax.fashion-mnist
 """
 
 from collections.abc import Mapping
