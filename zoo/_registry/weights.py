@@ -4,6 +4,7 @@ So weights which change, on the hub or on the disk, are noticed.
 """
 
 import re
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 
 SCHEMA = 1
+TURNS = 1000  # a hundredth of a second each, to wait for other processes
 
 
 def verify(card: Card, path: Path) -> str:
@@ -74,14 +76,16 @@ def _recorded(register: Path) -> dict[str, Any]:
 
 
 def _record(register: Path, key: str, value: str) -> None:
-    """Add an entry. Another process may add one at the same moment, so it is looked whether ours is still there."""
+    """Add an entry. Processes that add one at the same moment take turns; where locks do not work, the last one wins."""
     try:
         files.make_folder(register.parent)
-        for _ in range(5):
-            hashes = _recorded(register)
-            if hashes.get(key) == value:
-                return
-            files.write_json(register, {"schema": SCHEMA, "hashes": hashes | {key: value}})
+        for _ in range(TURNS):
+            with files.lock(register.with_suffix(".lock")) as first:
+                if first:
+                    files.write_json(register, {"schema": SCHEMA, "hashes": _recorded(register) | {key: value}})
+                    return
+            time.sleep(0.01)
+        raise ZooError(f"{register}: other processes are writing to it all the time")
     except InputError:
         raise
     except ZooError as error:
