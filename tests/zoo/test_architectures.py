@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from zoo.architectures import build
 from zoo.architectures.small import AllConvolutional, WideResNet
@@ -117,3 +118,25 @@ def test_unknown_architectures_offer_near_ones():
         build("eficientnet_b0", 10)
     with pytest.raises(InputError, match="tau is -1"):
         build("resnet8", 10, "cosine", {"tau": -1})
+
+
+def test_the_stem_of_resnet7_decorrelates_natural_images() -> None:
+    from sklearn.datasets import load_sample_images
+
+    from zoo.architectures.pooled import Decorrelation
+
+    stem = Decorrelation()
+    transform = stem.squares[:, :, 0, 0]
+    torch.testing.assert_close(transform @ transform.T, torch.eye(12))
+    photos = [torch.tensor(image).permute(2, 0, 1)[:, :416] / 255 for image in load_sample_images().images]
+    squares = torch.cat([functional.pixel_unshuffle(photo[None], 2).movedim(1, 0).flatten(1) for photo in photos], 1)
+    off_diagonal = ~torch.eye(12, dtype=torch.bool)
+    raw, turned = torch.corrcoef(squares)[off_diagonal].abs(), torch.corrcoef(transform @ squares)[off_diagonal].abs()
+    assert raw.mean() > 0.7
+    assert turned.mean() < 0.15
+    out = stem.train()(torch.stack([photo[:, :128, :128] for photo in photos]))
+    positive, negative = out.split(12, 1)
+    assert not (positive * negative).any()  # one of the two signs, and nothing is lost
+    spread = (positive - negative).var((0, 2, 3), correction=0)
+    assert (spread <= 1 + 1e-4).all()
+    assert spread[:3].min() > 0.9  # brightness and colours themselves are far above the noise
