@@ -84,11 +84,16 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
 
 def shipped(name: str, spec: str | None) -> Outputs | None:
     """The outputs of a model on a dataset that come with the package, if there are any."""
-    for path in sorted(card_index.shipped_folder().glob("*.outputs.safetensors")):
-        runs = _opened(path)
-        if name in runs.names and runs[name].dataset == spec:
-            return runs[name]
-    return None
+    return next((runs[name] for runs in _shipped() if name in runs.names and runs[name].dataset == spec), None)
+
+
+def study(spec: str) -> Runs:
+    """All outputs on a dataset that come with the package; none where there are none."""
+    return Runs(outputs for runs in _shipped() for outputs in runs.values() if outputs.dataset == spec)
+
+
+def _shipped() -> list[Runs]:
+    return [_opened(path) for path in sorted(card_index.shipped_folder().glob("*.outputs.safetensors"))]
 
 
 def is_bundle(path: Path) -> bool:
