@@ -1,4 +1,4 @@
-"""`zoo demo`: both papers in miniature, on networks trained here, from nothing to a report."""
+"""`zoo demo`: a study of the CIFAR-10 zoo in the box; then both papers in miniature, on networks trained here."""
 
 import math
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import zoo
-from zoo import datasets, training
+from zoo import bundle, datasets, training
 from zoo._registry import registry
 from zoo._registry.names import parse_recipe
 from zoo._registry.registry import availability
@@ -15,12 +15,24 @@ from zoo._running.runner import resolve
 from zoo.app.printing import note
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
-from zoo.app.report.material import Material, feature_material
+from zoo.app.report.material import Material, feature_material, images_of
 from zoo.errors import InputError
 from zoo.objectives.names import OBJECTIVES
 
+STUDY = "cifar10:test"
 SEEDS = (0, 1)
 OTHERS = ("resnet20-softmax", "all-cnn-c-softmax", "mobilenetv3_small_050-softmax")
+
+
+def study() -> Document | None:
+    """The report on the networks that come with the package, from outputs that come along: nothing is trained or run."""
+    runs = bundle.study(STUDY)
+    if len(runs) < 2:
+        return None
+    with stage(f"The zoo in the box: {len(runs)} networks on the {len(runs.ids):,} images of {STUDY}"):
+        document = compose(Material(runs, images=images_of(STUDY)))
+        _tell(document)
+    return document
 
 
 def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
@@ -46,8 +58,7 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
             features = feature_material(names, spec, transfer, progress=watched)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
         document = compose(Material(runs, images=datasets.load(spec), features=features))
-        for finding in document.findings:
-            note(f"  {finding.number} {finding.sentence}")
+        _tell(document)
     note(f"done in {time.monotonic() - began:.0f} s")
     return document
 
@@ -80,6 +91,11 @@ def _make(names: Sequence[str], spec: str) -> list[str]:
         accuracy, passed = new.results.get("test_accuracy", math.nan), time.monotonic() - began
         note(f"  {number:2d} of {len(missing)}  {new.name}: {accuracy:.1%} of the test images  ({passed:.0f} s)")
     return made
+
+
+def _tell(document: Document) -> None:
+    for finding in document.findings:
+        note(f"  {finding.number} {finding.sentence}")
 
 
 @contextmanager

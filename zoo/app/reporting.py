@@ -69,15 +69,19 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Report to write.")] = Path("report.html"),
     json: Annotated[bool, typer.Option("--json", help="Print every number as JSON as well as writing the page.")] = False,
 ) -> None:
-    """Train small models with nine objectives, compare and combine them, and write a report. Takes minutes.
+    """Report on the zoo in the box (study.html), then train small models with nine objectives, compare and combine them,
+    and report on those. Takes minutes.
 
     [dim]zoo demo[/dim]
 
     [dim]zoo demo --data cifar10 --models 'resnet20-*,all-cnn-c-*'[/dim]
     """
-    from zoo.app.demonstration import demonstrate
+    from zoo.app.demonstration import demonstrate, study
 
     chosen = _format(output)
+    found = None if models else study()
+    if found is not None:
+        _write(found, output.with_name(f"study{output.suffix}"), chosen)
     document = demonstrate(data, models.split(",") if models else None)
     try:
         _write(document, output, chosen)

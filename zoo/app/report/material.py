@@ -35,15 +35,15 @@ def of_models(names: Sequence[str] | None, data: str | None, transfer: str | Non
     runs = zoo.run(list(names), data=data) if names else open_runs(None, data)
     spec = next(iter(runs.values())).dataset
     if transfer is None:
-        return Material(runs, images=_images(spec))
+        return Material(runs, images=images_of(spec))
     if spec is None or not names:
         raise InputError("--transfer: features are probed of models that are named, on a dataset that is known")
-    return Material(runs, images=_images(spec), features=feature_material(runs.names, spec, transfer))
+    return Material(runs, images=images_of(spec), features=feature_material(runs.names, spec, transfer))
 
 
 def of_files(path: Path, kind: Kind | None, data: str | None) -> Material:
     """A user's own predictions."""
-    return Material(zoo.import_outputs(path, kind=kind, data=data), images=_images(data))
+    return Material(zoo.import_outputs(path, kind=kind, data=data), images=images_of(data))
 
 
 def feature_material(names: Sequence[str], spec: str, transfer: str, progress: bool = True) -> FeatureMaterial:
@@ -57,7 +57,7 @@ def feature_material(names: Sequence[str], spec: str, transfer: str, progress: b
     return FeatureMaterial(*runs)
 
 
-def _images(spec: str | None) -> datasets.Dataset | None:
+def images_of(spec: str | None) -> datasets.Dataset | None:
     """The dataset to show images of, or None where its images are not on this machine."""
     if spec is None:
         return None
