@@ -29,7 +29,7 @@ def study() -> Document | None:
     runs = bundle.study(STUDY)
     if len(runs) < 2:
         return None
-    with stage(f"The zoo in the box: {len(runs)} networks on the {len(runs.ids):,} images of {STUDY}"):
+    with stage(f"The zoo in the box: {len(runs)} networks on {STUDY}"):
         document = compose(Material(runs, images=images_of(STUDY)))
         _tell(document)
     return document
