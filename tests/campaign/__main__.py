@@ -7,6 +7,7 @@ What is done is kept in a state file (`--state`), so that a campaign that was st
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=200_000, help="fuzzed files, over all kinds")
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="kinds whose name begins so: kill, random, writers, disk, fuzz, bomb")
+    parser.add_argument("--only", default="", help="kinds that begin so: kill, random, writers, disk, ray, fuzz, bomb")
     parser.add_argument("--state", type=Path, default=None)
     options = parser.parse_args()
     path = options.state or Path(tempfile.gettempdir()) / f"zoo-campaign-{options.seed}.jsonl"
@@ -59,7 +60,7 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
         yield from _bombs(folder, state)
     if wanted("fuzz"):
         yield from _fuzz(options, folder, state)
-    if any(wanted(kind) for kind in ("kill", "random", "writers", "disk")):
+    if any(wanted(kind) for kind in ("kill", "random", "writers", "disk", "ray")):
         scenarios.warm_up()
         ready = [killing.Killed(one, folder / f"scenario-{number}") for number, one in enumerate(scenarios.SCENARIOS)]
         points = {one.scenario.name: one.points() for one in ready}
@@ -75,6 +76,8 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
                     yield name, 1, _named(f"{options.writers} at once", killing.many_writers(one, options.writers))
         if wanted("disk"):
             yield from _disk(ready, folder, state)
+        if wanted("ray") and not state.tried("ray node killed"):
+            yield "ray node killed", 1, _named("one of two", _ray(folder / "ray"))
         if wanted("random"):
             rest = max(0, options.kills - sum(map(len, points.values())))
             for one in ready:
@@ -105,6 +108,14 @@ def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[t
             chunk = cases[start : start + CHUNK]
             failed = bounded.attempt(chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv")
             yield kind, len(chunk), failed
+
+
+def _ray(folder: Path) -> str | None:
+    """In a process of its own; Ray's own remarks are left aside."""
+    folder.mkdir()
+    script = Path(__file__).with_name("ray_nodes.py")
+    done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, timeout=900)
+    return done.stdout.strip() or (f"ended with {done.returncode}: {done.stderr[-300:]}" if done.returncode else None)
 
 
 def _disk(ready: list[killing.Killed], folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
