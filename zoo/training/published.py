@@ -116,10 +116,10 @@ def _imagenet(architecture: str, epochs: int) -> Recipe:
 
 
 def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
+    if architecture in SHORT_EPOCHS:
+        return _short(architecture, dataset)
     rates = CIFAR100_RATES if dataset == "cifar100" else CIFAR10_RATES
     rate, product = next((rates[part] for part in parts if part in rates), rates["softmax"])
-    if architecture in SHORT_EPOCHS:
-        return _short(architecture, rate - rates["softmax"][0], product - rates["softmax"][1], dataset)
     return Recipe(
         transform=_transform(_side(architecture, 32), dataset),
         epochs=CIFAR_EPOCHS.get(architecture, 200),
@@ -132,18 +132,20 @@ def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
     )
 
 
-def _short(architecture: str, rate: float, product: float, dataset: str) -> Recipe:
-    """Ours: 0.2 and 5e-4 for softmax; the other objectives differ from it by the paper's factors, given as their log10.
+def _short(architecture: str, dataset: str) -> Recipe:
+    """Ours: one setting for all objectives, so that nothing but the loss differs between two networks.
 
-    A network that sees each image so few times is short of learning rather than of data: shifts are less than the usual 4.
+    In trials of 250 steps cosine softmax, sigmoid and squared error did as well at this rate as at lower and higher ones.
+    The paper's own rates for cosine softmax and logit normalisation, found for far longer trainings, are too low here. A
+    network that sees each image so few times is short of learning rather than of data: shifts are less than the usual 4.
     """
-    learning_rate, epochs = 0.2 * 10**rate, SHORT_EPOCHS[architecture]
+    epochs = SHORT_EPOCHS[architecture]
     return Recipe(
         transform=_transform(32, dataset),
         epochs=epochs,
         batch_size=128,
-        learning_rate=float(f"{learning_rate:.4g}"),
-        weight_decay=float(f"{0.2 * 5e-4 * 10**product / learning_rate:.4g}"),
+        learning_rate=0.2,
+        weight_decay=5e-4,
         warmup_epochs=epochs / 6,
         schedule="linear",
         shift=3,
