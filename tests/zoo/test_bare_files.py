@@ -1,6 +1,7 @@
 """A state dictionary and nothing else, as training scripts leave them: named once with `zoo card new` or `zoo.register`."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import timm
 import torch
 import torchvision
+import typer
 from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
@@ -85,7 +87,61 @@ def test_run_at_once(folder: Path) -> None:
     assert (row["model"], row["classes"]) == ("mine", 3)
     assert zoo.run("mine", data="digits:test[:4]", progress=False)["mine"].logits.shape == (4, 3)
     result = CliRunner().invoke(app, ["run", "resnet8-cosine", "--arch", "resnet18"])
-    assert "describe one bare file" in str(result.exception)
+    assert "describe bare files, and no model is one" in str(result.exception)
+
+
+@pytest.fixture
+def two_checkpoints(folder: Path) -> list[str]:
+    """As two runs of a training script leave them, both called best.pth, and a folder of images of its classes."""
+    rng = np.random.default_rng(0)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        Path(f"run{seed}").mkdir()
+        torch.save(timm.create_model("test_resnet", num_classes=3).state_dict(), f"run{seed}/best.pth")
+    for split in ("train", "test"):
+        for name in ("cat", "dog", "horse"):
+            Path("images", split, name).mkdir(parents=True)
+            for number in range(6):
+                Image.fromarray(rng.integers(0, 256, (24, 24, 3), np.uint8)).save(
+                    Path("images", split, name, f"{number}.png")
+                )
+    return ["file:run1/best.pth", "file:run2/best.pth"]
+
+
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # of models that know nothing
+def test_commands_on_bare_files(two_checkpoints: list[str]) -> None:
+    told = ("--arch", "test_resnet", "--classes", "classes.txt")
+    data = ("--data", "folder:images:test")
+    for words in (
+        ("compare", *two_checkpoints, *data, "--resamples", "10"),
+        ("ensemble", *two_checkpoints, "--base", two_checkpoints[1], *data, "--uncalibrated"),
+        ("pairs", *two_checkpoints, *data),
+    ):
+        registry._registered.clear()  # as another process begins
+        printed = command(*words, *told, "--json")
+        assert "run1-best" in printed, words
+        assert "run2-best" in printed, words
+    registry._registered.clear()
+    assert json.loads(command("show", two_checkpoints[0], *told, "--json"))["architecture"] == "test_resnet"
+    registry._registered.clear()
+    assert zoo.run("run2-best", data=data[1], progress=False).names == ["run2-best"]  # stored, so that the name is enough
+
+
+def test_every_command_that_takes_models_takes_bare_files() -> None:
+    def options(*words: str) -> set[str]:
+        return set(re.findall(r"--[a-z]+", command(*words, "--help")))
+
+    takes = {name for name in typer.main.get_group(app).commands if {"--arch", "--classes"} <= options(name)}
+    assert takes == {
+        "show", "run", "export", "compare", "calibrate", "pairs", "shift", "ensemble", "probe", "similarity", "separation",
+        "report", "head",
+    }  # fmt: skip
+
+
+def test_a_name_that_is_taken(folder: Path) -> None:
+    torch.save(timm.create_model("test_resnet", num_classes=3).state_dict(), "densenet121.pth")
+    shown = command("show", "file:densenet121.pth", "--arch", "test_resnet", "--classes", "classes.txt", "--json")
+    assert json.loads(shown)["name"] == f"{folder.name}-densenet121"
 
 
 def test_any_model_by_a_name_of_ones_own(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo._storage.text import as_text
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, cell, note, print_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _NARROWEST = 6
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("list", rich_help_panel=PANEL)(list_models)
-    app.command("show", rich_help_panel=PANEL)(show_model)
+    app.command("show", rich_help_panel=PANEL)(takes_bare_files(show_model))
 
 
 def list_models(

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
@@ -12,7 +13,7 @@ from zoo.app.printing import JsonOption, note, print_json
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("ensemble", rich_help_panel=PANEL)(ensemble)
+    app.command("ensemble", rich_help_panel=PANEL)(takes_bare_files(ensemble))
 
 
 def ensemble(

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.describing import ArchOption, ClassesOption, under_own_name
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, note, print_json, print_table
 
 if TYPE_CHECKING:
     from zoo.outputs import Outputs, Runs
 
 PANEL = "Make outputs"
+FEW = 3  # models that are said one by one
 TransformOption = Annotated[
     str | None,
     typer.Option(help="evaluation: as a model's card says; transfer: shortest side to its input; default: the dataset's."),
@@ -20,17 +21,15 @@ TransformOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("run", rich_help_panel=PANEL)(run)
+    app.command("run", rich_help_panel=PANEL)(takes_bare_files(run))
     app.command("import", rich_help_panel=PANEL)(import_)
-    app.command("export", rich_help_panel=PANEL)(export)
+    app.command("export", rich_help_panel=PANEL)(takes_bare_files(export))
     app.command("verify", rich_help_panel=PANEL)(verify)
 
 
 def run(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
-    arch: ArchOption = None,
-    classes: ClassesOption = None,
     random: Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")] = False,
     batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
@@ -52,7 +51,7 @@ def run(
     from zoo._running.runner import run as run_models
 
     runs = run_models(
-        under_own_name(names, arch, classes),
+        names,
         data=data,
         weights=not random,
         batch_size=batch_size,
@@ -186,11 +185,16 @@ def _print_runs(runs: "Runs", json: bool) -> None:
     if json:
         print_json(rows)
         return
-    print_table(rows, ["model", "dataset", "examples", "classes", "accuracy", "top-5"])
+    always = ["model", "dataset", "examples", "classes"]
+    print_table(rows, always + [key for key in ("accuracy", "top-5") if any(row[key] is not None for row in rows)])
     for outputs in runs.values():
         if outputs.label_classes is not None:
             note(f"{outputs.name} predicts other classes than {outputs.dataset} has: probe its features")
-        note(f"stored in {outputs.path}")
+    places = [outputs.path for outputs in runs.values() if outputs.path is not None]
+    if len(places) > FEW:
+        note(f"stored in {len(places)} folders of {' and '.join(sorted({str(place.parent) for place in places}))}")
+    for place in places if len(places) <= FEW else ():
+        note(f"stored in {place}")
 
 
 def _row(outputs: "Outputs") -> dict[str, Any]:
