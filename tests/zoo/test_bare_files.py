@@ -1,5 +1,6 @@
 """A state dictionary and nothing else, as training scripts leave them: named once with `zoo card new` or `zoo.register`."""
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -53,6 +54,55 @@ def test_a_newcomers_checkpoint(folder: Path) -> None:
     assert zoo.load("my-model").classes == ("cat", "dog", "horse")
     assert "my-model" in command("list", "my-*")
     assert json.loads(command("run", "my-model", "--data", "digits:test[:4]", "--json"))[0]["model"] == "my-model"
+
+
+def test_as_timms_training_script_leaves_it(folder: Path) -> None:
+    network = timm.create_model("test_resnet", num_classes=3)
+    options = argparse.Namespace(model="test_resnet", output=Path("out"), lr=0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    average = timm.utils.ModelEmaV3(network)
+    for values in average.parameters():
+        values.data += 1  # so that the two are told apart
+    saver = timm.utils.CheckpointSaver(network, optimizer, options, average, checkpoint_dir=".", recovery_dir=".")
+    saver.save_checkpoint(3, metric=np.float64(70.5))
+    command("card", "new", "file:model_best.pth.tar", "--arch", "test_resnet", "--classes", "classes.txt", "--as", "mine")
+    found, expected = answers(average.module, "mine")
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_as_torchvisions_training_script_leaves_it(folder: Path) -> None:
+    """`references/classification/train.py` with --model-ema."""
+    network = TORCHVISION(num_classes=3)
+    average = torch.optim.swa_utils.AveragedModel(network, use_buffers=True)
+    for values in average.parameters():
+        values.data *= 0.9
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    saved = {
+        "model": torch.nn.DataParallel(network).module.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1).state_dict(),
+        "epoch": 3,
+        "args": argparse.Namespace(model="mobilenet_v3_small", data_path="/data", amp=False),
+        "model_ema": average.state_dict(),
+    }
+    torch.save(saved, "model_3.pth")
+    zoo.register("file:model_3.pth", "mine", architecture="mobilenet_v3_small", classes=["cat", "dog", "horse"])
+    found, expected = answers(average.module, "mine")
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_as_lightning_leaves_it(folder: Path) -> None:
+    network = timm.create_model("test_resnet", num_classes=3)
+    saved = {
+        "epoch": 3, "global_step": 100, "pytorch-lightning_version": "2.5.0", "loops": {"fit_loop": {"state_dict": {}}},
+        "state_dict": {f"model.{key}": value for key, value in network.state_dict().items()},
+        "callbacks": {"ModelCheckpoint{'monitor': 'val'}": {"best_model_score": torch.tensor(0.5), "dirpath": "/runs"}},
+        "hyper_parameters": {"lr": 0.1},
+    }  # fmt: skip
+    torch.save(saved, "epoch=3.ckpt")
+    zoo.register("file:epoch=3.ckpt", "mine", architecture="test_resnet", classes=["cat", "dog", "horse"])
+    found, expected = answers(network, "mine")
+    assert torch.allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("prefix", ["", "model.", "module.", "_orig_mod.", "model.module.", "net.backbone."])
