@@ -149,7 +149,7 @@ class Outputs:
     def embeddings(self) -> Array:
         """[N, D]."""
         if self.features is None:
-            raise InputError(f"{self.name}: no embeddings are stored; run the model with embeddings=True")
+            raise InputError(f"{self.name}: no embeddings are stored; `zoo run` makes them, `zoo import` takes them")
         return self.features.array()
 
     def probabilities(self, rows: Any = slice(None)) -> Array:

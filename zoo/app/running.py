@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.bare_files import takes_bare_files
-from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.printing import JsonOption, note, print_json, print_table, size
 
 if TYPE_CHECKING:
     from zoo.outputs import Outputs, Runs
@@ -148,8 +148,8 @@ def export(
         return
     moved = max(model["largest_change"] for model in about["models"])
     note(
-        f"wrote {output}: {len(runs)} models, embeddings of {len(kept)}, {output.stat().st_size / 2**20:.1f} MB; "
-        f"predictions are unchanged, probabilities moved by at most {moved:.1g}"
+        f"wrote {output}: {len(runs)} models, embeddings of {len(kept)}, {size(output.stat().st_size)}; predictions are "
+        f"unchanged" + (f", probabilities moved by at most {moved:.1g}" if moved else "")
     )
 
 
