@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from zoo import cards, settings
-from zoo._storage import files, typed
+from zoo import cards
+from zoo._storage import files, home, typed
 from zoo.cards import Card
 from zoo.errors import ZooError, ZooWarning
 
@@ -85,7 +85,7 @@ def _save(folder: Path, states: dict[str, list[int]]) -> None:
 
 
 def _file(folder: Path) -> Path:
-    return settings.home() / "cache" / f"cards-{files.digest([str(folder.absolute())])[:12]}.json"
+    return home.folder("cache") / f"cards-{files.digest([str(folder.absolute())])[:12]}.json"
 
 
 def _reader() -> list[int]:

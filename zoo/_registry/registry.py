@@ -20,7 +20,7 @@ from zoo import cards, settings, sources
 from zoo._registry import card_index, membership, names, recipes, trained
 from zoo._registry.card_index import shipped_folder as shipped_folder
 from zoo._registry.names import check_own, check_safe, near
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.sources.base import Availability, furthest, head_file
@@ -159,7 +159,7 @@ def described(entry: Card | str | Path, name: str, told: "Told") -> Card:
 
 
 def _kept(new: Card) -> Card:
-    path = files.make_folder(settings.home() / "cards") / f"{new.name}.md"
+    path = files.make_folder(home.folder("cards")) / f"{new.name}.md"
     if path.exists():
         raise InputError(f"{path}: is there already; edit it, or remove it first")
     text = cards.write(new)
@@ -247,7 +247,7 @@ def known_models() -> dict[str, Card]:
     """Every model that has a card or was trained here, by name, sweeps taken apart."""
     found = card_index.shipped()
     folded = {name.lower(): name for name in (*found, *_sweeps(shipped_only=True))}
-    for entry in card_index.read(settings.home() / "cards"):
+    for entry in card_index.read(home.folder("cards")):
         for member in entry.expand():
             _add_own(member, str(entry.path), found, folded)
     found |= _registered
@@ -294,7 +294,7 @@ def _warn(message: str) -> None:
 
 def _sweeps(shipped_only: bool = False) -> dict[str, Card]:
     """Cards that stand for several models, by their own name; shipped ones before the user's."""
-    folders = [settings.home() / "cards", card_index.shipped_folder()][1 if shipped_only else 0 :]
+    folders = [home.folder("cards"), card_index.shipped_folder()][1 if shipped_only else 0 :]
     return {entry.name: entry for folder in folders for entry in card_index.read(folder) if entry.sweep}
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import settings
 from zoo._storage import files, typed
+from zoo._storage import home as home_layout
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError
 
@@ -41,12 +41,12 @@ class Record:
 
 def path(name: str, home: Path | None = None) -> Path:
     """Where the weights of a model trained here are."""
-    return (home or settings.home()) / "weights" / name / "model.safetensors"
+    return home_layout.folder("weights", home) / name / "model.safetensors"
 
 
 def names() -> list[str]:
     """The models trained here."""
-    return sorted(file.parent.name for file in (settings.home() / "weights").glob("*/model.safetensors"))
+    return sorted(file.parent.name for file in home_layout.folder("weights").glob("*/model.safetensors"))
 
 
 def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:

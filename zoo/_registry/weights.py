@@ -8,8 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from zoo import settings
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 
@@ -53,7 +52,7 @@ def recorded(card: Card) -> dict[str, str]:
 
 
 def _register() -> Path:
-    return settings.home() / "hashes.json"
+    return home.hashes()
 
 
 def _key(card: Card) -> str:

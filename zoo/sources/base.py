@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from zoo import settings
 from zoo._registry import hub
+from zoo._storage import home
 from zoo.cards import Card
 from zoo.errors import InputError, UnknownName
 
@@ -77,7 +77,7 @@ class FromHub(Source):
 
 def head_file(card: Card) -> Path:
     """Where the linear head of a card is kept once it was fitted here."""
-    return settings.home() / "weights" / card.name / "head.safetensors"
+    return home.folder("weights") / card.name / "head.safetensors"
 
 
 def furthest(found: Sequence[Availability]) -> Availability:
