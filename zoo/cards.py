@@ -39,7 +39,7 @@ HUGGING_FACE_FIELDS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """From a image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
+    """From an image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
 
     size: tuple[int, ...]  # channels, height, width
     resize: tuple[int, ...]  # one number: that shortest side, aspect kept; two: height and width, reached as `fit` says

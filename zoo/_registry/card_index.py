@@ -1,4 +1,4 @@
-"""The cards of a folder: read once a process, and kept between processes in the form that is quickest to read.
+"""The cards of a folder: read once per process, and kept between processes in the form that is quickest to read.
 
 Two hundred cards take YAML a tenth of a second, which `zoo list` cannot spare. `<home>/cache/cards.json` holds what was
 read, with each file's size and time of change; a card that changed is read anew, and a cache that is damaged, or of another

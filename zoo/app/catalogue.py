@@ -179,7 +179,7 @@ def _row(card: "Card", weights: str) -> dict[str, Any]:
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:
-    """One line a model, names whole; the other columns are cut to what the terminal leaves them.
+    """One line per model, names whole; the other columns are cut to what the terminal leaves them.
 
     Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
     """

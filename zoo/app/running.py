@@ -72,9 +72,9 @@ def import_(
     kind: Annotated[str | None, typer.Option(help="logits, probabilities, predictions or embeddings.")] = None,
     name: Annotated[str | None, typer.Option(help="The model's name; by default the file's.")] = None,
     data: Annotated[str | None, typer.Option(help="The dataset these are outputs on: known, or a name of your own.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one a line.")] = None,
-    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one a line.")] = None,
-    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one a line.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one per line.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one per line.")] = None,
+    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one per line.")] = None,
     link: Annotated[str, typer.Option(help="softmax or sigmoid: from logits to probabilities.")] = "softmax",
     column: Annotated[
         list[str] | None, typer.Option(metavar="MEANING=NAME", help="Columns by unusual names: labels=answer, ids=key, ...")

@@ -113,7 +113,7 @@ class WideBlock(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-factor (Zagoruyko & Komodakis 2016): (depth - 4) / 6 blocks a stage, `factor` times the usual width."""
+    """WRN-depth-factor (Zagoruyko & Komodakis 2016): (depth - 4) / 6 blocks per stage, `factor` times the usual width."""
 
     def __init__(self, depth: int, factor: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A zero-shot head: classes as sentences, scored by the cosine between a image's and a sentence's features.
+"""A zero-shot head: classes as sentences, scored by the cosine between an image's and a sentence's features.
 
 Each class is put into several templates ("a photo of a {}."), the normalised features of these sentences are averaged and
 normalised again. For ImageNet the names and the eighty templates are those CLIP was published with, as open_clip has
