@@ -47,14 +47,11 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
     """
     every = known_models()
-    for field in fields:
-        _check_field(field, every)
-    return sorted(name for name, card in every.items() if (pattern is None or matches(name, pattern)) and fits(card, fields))
-
-
-def fits(card: Card, fields: Mapping[str, Any]) -> bool:
-    """Whether a card has the values asked for, as `list` asks for them."""
-    return all(_has(card.value(field), wanted) for field, wanted in fields.items())
+    for field, wanted in fields.items():
+        _check_field(field, wanted, every)
+    return sorted(
+        name for name, card in every.items() if (pattern is None or matches(name, pattern)) and card.matches(**fields)
+    )
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -311,18 +308,12 @@ def _of_library(name: str) -> Card:
     return source_of(source).describe(id, name)
 
 
-def _check_field(field: str, every: Mapping[str, Card]) -> None:
+def _check_field(field: str, wanted: Any, every: Mapping[str, Card]) -> None:
+    ends = [end for end in wanted if isinstance(end, (int, float))] if isinstance(wanted, tuple) else []
+    if field == "accuracy" and any(0 < end <= 1 for end in ends):
+        raise InputError(f"accuracy: cards have percent, e.g. 74 to 78, found {wanted}")
     if field in FIELD_NAMES:
         return
     known = FIELD_NAMES | {key for card in every.values() for key in card.hyperparameters}
     if field not in known:
         raise InputError(f"unknown field {field!r}{near(field, known) or '; fields: ' + ', '.join(sorted(FIELD_NAMES))}")
-
-
-def _has(found: Any, wanted: Any) -> bool:
-    if isinstance(found, (int, float)) and isinstance(wanted, tuple) and len(wanted) == 2:
-        low, high = wanted
-        return (low is None or found >= low) and (high is None or found <= high)
-    if isinstance(wanted, builtins.list) and not isinstance(found, builtins.list):
-        return found in wanted
-    return bool(found == wanted)

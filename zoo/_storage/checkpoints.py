@@ -19,7 +19,7 @@ from zoo.errors import CorruptFile, InputError
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")  # averaged weights before plain ones
 _MOST_PER_BYTE = 1.1  # a checkpoint's archive is stored, not compressed
 # What training scripts save beside the weights (their options, the best score so far) and what making it can do no harm.
-_INERT = [
+_INERT: list[Any] = [
     argparse.Namespace, PosixPath, WindowsPath, np.float64(0).__reduce__()[0], np.dtype,
     *(type(np.dtype(kind)) for kind in ("f4", "f8", "i8")),
 ]  # fmt: skip

@@ -114,7 +114,7 @@ def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict
     for name, outputs in stored_names().items():
         card = next((one.card for one in outputs if one.card is not None), None)
         wanted = pattern is None or registry.matches(name, pattern)
-        if ":" in name or name in known or not wanted or (fields and (card is None or not registry.fits(card, fields))):
+        if ":" in name or name in known or not wanted or (fields and (card is None or not card.matches(**fields))):
             continue
         unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")
         about = _row(card, OUTPUTS_ONLY) if card else unknown | {"source": "import", "accuracy": None}

@@ -24,7 +24,7 @@ def ensemble(
     replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
     candidates: Annotated[list[str] | None, typer.Option(help="Add only these: names or patterns.")] = None,
     above: Annotated[float | None, typer.Option(help="Add only models at least this accurate, as a fraction.")] = None,
-    below: Annotated[float | None, typer.Option(help="Add only models less accurate than this.")] = None,
+    below: Annotated[float | None, typer.Option(help="Add only models at most this accurate.")] = None,
     objective: Annotated[
         Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="What the search improves.")
     ] = "accuracy",
