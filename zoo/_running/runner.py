@@ -16,8 +16,8 @@ from zoo._registry import model_facts, registry
 from zoo._registry.model_facts import Facts
 from zoo._running import devices, resolver
 from zoo._running.class_matching import Match, match
+from zoo._running.engines.extraction import Job
 from zoo._running.engines.forward import Precision
-from zoo._running.engines.job import Job
 from zoo._running.progress import counted
 from zoo._running.resolver import Choice
 from zoo._running.resolver import resolve as resolve
