@@ -58,7 +58,7 @@ def list_models(
     _print_rows(rows)
     here = sum(row["weights"] in HERE for row in rows)
     note(
-        f"{len(rows)} models, {here} with weights on this machine; accuracy m: measured on these weights, "
+        f"{len(rows)} model{'s' * (len(rows) != 1)}, {here} with weights on this machine; accuracy m: measured on these weights, "
         "l: their library's, p: the paper's"
     )
 
