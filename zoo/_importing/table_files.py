@@ -92,8 +92,7 @@ def _pandas(table: Any) -> "pd.DataFrame":
     for number, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):  # a categorical of pandas
             table = table.set_column(number, column.name, table.column(number).cast(column.type.value_type))
-    # column by column, each released once it is copied: a file of gigabytes is in memory once, not twice
-    return table.to_pandas(ignore_metadata=True, split_blocks=True, self_destruct=True)
+    return table.to_pandas(ignore_metadata=True)
 
 
 def _of_json(value: Any) -> "pd.DataFrame | dict[str, np.ndarray]":

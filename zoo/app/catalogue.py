@@ -58,8 +58,8 @@ def list_models(
     _print_rows(rows)
     here = sum(row["weights"] in HERE for row in rows)
     note(
-        f"{len(rows)} model{'s' * (len(rows) != 1)}, {here} with weights on this machine; accuracy m: measured on these weights, "
-        "l: their library's, p: the paper's"
+        f"{len(rows)} model{'s' * (len(rows) != 1)}, {here} with weights on this machine; accuracy m: measured on these "
+        "weights, l: their library's, p: the paper's"
     )
 
 
