@@ -107,11 +107,11 @@ def dendrogram_chart(tree: Dendrogram, width: int | None = None, labels: bool = 
     """The tree of `cluster`, leaves along the bottom, the distance at which groups join upwards."""
     leaves = list(tree.leaves)
     segments = tree.segments()
-    named = "datum.value == floor(datum.value) ? " + str(leaves) + "[datum.value] : ''"
+    named = "datum.value == floor(datum.value) ? " + json.dumps(leaves) + "[datum.value] : ''"
     axis = alt.Axis(values=list(range(len(leaves))), labelExpr=named, labelAngle=-90, grid=False) if labels else None
     x = alt.X("x:Q", title=None, axis=axis, scale=alt.Scale(domain=[-0.5, len(leaves) - 0.5], nice=False))
     return (
-        alt.Chart(segments)
+        alt.Chart(inline(segments))
         .mark_rule()
         .encode(x=x, x2="x2:Q", y=alt.Y("y:Q", title="distance"), y2="y2:Q")
         .properties(width=width or max(WIDTH, 18 * len(leaves)), height=120)

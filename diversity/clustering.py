@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Method = Literal["average", "single", "complete"]
 SYMMETRY_TOLERANCE = 1e-6
+_LEFT, _RIGHT, _UP, _DOWN = 1, 2, 4, 8  # where the lines of a cell lead; the sum of them is its place among these:
+_LINES = " ╴╶─╵┘└┴╷┐┌┬│┤├┼"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,36 @@ class Dendrogram:
             x = [(value - 5) / 10 for value in x]  # SciPy puts leaves at 5, 15, 25, ...
             lines += [(x[i], y[i], x[i + 1], y[i + 1]) for i in range(3)]
         return pandas.DataFrame(lines, columns=["x", "y", "x2", "y2"])
+
+    def to_text(self, width: int = 80) -> str:
+        """The tree for a terminal: one line per model, and the distance at which groups join runs to the right.
+
+        >>> print(cluster([[1, 0.9, 0.2], [0.9, 1, 0.3], [0.2, 0.3, 1]], names=["a", "b", "c"]).to_text(width=20))
+        c ────────────────┐
+        b ──┬─────────────┘
+        a ──┘
+          0            0.75
+        """
+        names = [name if len(name) <= width // 2 else name[: width // 2 - 1] + "…" for name in self.leaves]
+        margin = max(map(len, names)) + 1
+        last = max(width - margin - 2, 1)
+        furthest = float(self.linkage[-1, 2])
+        cells = np.zeros((len(names), last + 1), int)
+        cells[:, 0] |= _LEFT
+        ends = {leaf: (row, 0) for row, leaf in enumerate(self.order)}  # where the line of each cluster has come to
+        for number, (a, b, distance, _) in enumerate(self.linkage, len(names)):
+            column = round(last * distance / furthest) if furthest > 0 else last
+            joined = sorted(ends.pop(int(child)) for child in (a, b))
+            for row, start in joined:
+                cells[row, start:column] |= _RIGHT
+                cells[row, start + 1 : column + 1] |= _LEFT
+            (top, _), (bottom, _) = joined
+            cells[top:bottom, column] |= _DOWN
+            cells[top + 1 : bottom + 1, column] |= _UP
+            ends[number] = ((top + bottom) // 2, column)
+        drawn = ["".join(_LINES[cell] for cell in row).rstrip() for row in cells]
+        scale = "0" + f"{furthest:.3g}".rjust(last)
+        return "\n".join([*(f"{n:<{margin}}{d}" for n, d in zip(names, drawn, strict=True)), " " * margin + scale])
 
 
 def cluster(similarity: Array, names: Sequence[str] | None = None, method: Method = "average") -> Dendrogram:

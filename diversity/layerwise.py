@@ -42,7 +42,8 @@ def cka(
     """CKA between all layers of two networks, minibatch and unbiased; rows are layers of the first, columns of the second.
 
     Networks are models (by name or loaded), run on the examples of `data`; or activations that are there already, by
-    layer name, row by row of the same examples; or two `Outputs`, whose embeddings are compared. The same network twice
+    layer name, row by row of the same examples; or two `Outputs`, or the names of imported ones, whose embeddings are
+    compared. The same network twice
     gives its layers among each other. `layers` are the layers wanted, of both or by model name. Every epoch goes through
     the examples in another order, for a batch has to be a sample of them all; more epochs, less noise.
 
@@ -58,6 +59,8 @@ def cka(
     rng = np.random.default_rng(seed)
     names = "first", "second"
     same = model_a is model_b
+    if isinstance(model_a, str) and isinstance(model_b, str) and weights:
+        model_a, model_b = _imported(model_a, model_b, data) or (model_a, model_b)
     if isinstance(model_a, Outputs) and isinstance(model_b, Outputs):
         names = model_a.name, model_b.name
         # Two models may predict different classes; for their features only the examples have to be the same.
@@ -158,6 +161,17 @@ def layer_sparsity(
             meter.update(batch[model][layer])
     rows = [(model, layer, meter.nonzero_share, meter.rectified) for (model, layer), meter in meters.items()]
     return pd.DataFrame(rows, columns=["model", "layer", "nonzero", "rectified"])
+
+
+def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Outputs, Outputs] | None:
+    """What both names stand for, where that is outputs made elsewhere and not a model."""
+    from zoo._running.resolver import choose, dataset_of
+    from zoo.datasets import canonical
+
+    spec = dataset_of([first, second], None) if data is None else canonical(data) if isinstance(data, str) else data.spec
+    choices = [choose(name, spec)[0] for name in (first, second)]
+    opened = [choice.open() for choice in choices if choice.open is not None]
+    return (opened[0], opened[1]) if len(opened) == 2 else None
 
 
 def _run_models(meter: MinibatchCKA, stream: LayerStream, epochs: int, rng: np.random.Generator) -> None:

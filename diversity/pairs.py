@@ -10,6 +10,7 @@ from torch import Tensor
 
 from diversity import measures
 from diversity.bootstrap import LEVEL, RESAMPLES
+from diversity.clustering import Dendrogram, Method, cluster
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
 from zoo._numbers import arrays
@@ -52,6 +53,16 @@ class Pairwise(ErrorTable):
     def interval(self, measure: str, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> tuple[Array, Array]:
         """[M, M] lower and upper ends of a measure's interval."""
         return interval(self, measure, resamples, level, seed)
+
+    def tree(self, measure: str = "kappa", method: Method = "average") -> Dendrogram:
+        """The models grouped by how alike, or by how different, a measure says that two of them are."""
+        greater = measures.find(measure, "errors").greater
+        values = np.array(on_host(self.measure(measure)), dtype=np.float64)
+        if greater not in ("more diverse", "less diverse") or not np.allclose(values, values.T, equal_nan=True):
+            raise InputError(f"measure {measure!r} does not say how alike two models are; kappa, agreement, ... do")
+        alike = 1 - values if greater == "more diverse" else values
+        np.fill_diagonal(alike, 1)
+        return cluster(alike, self.names, method)
 
     def to_frame(self) -> "pandas.DataFrame":
         """One row per pair (first before second), one column per measure."""

@@ -9,10 +9,9 @@ import numpy as np
 
 from diversity.categories import category
 from ensembles._library import Name
-from zoo import settings
 from zoo._registry import membership, registry
 from zoo._registry.names import check_own
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
@@ -242,7 +241,7 @@ class Path:
             details=self._record(outputs[0]),
             title=title or f"Ensemble of {len(members)} models",
         )
-        target = settings.home() / "cards" / f"{name}.md"
+        target = home.folder("cards") / f"{name}.md"
         files.make_folder(target.parent)
         files.write(target, write(card).encode())
         return read(target)

@@ -12,6 +12,7 @@ from ensembles._ensemble import GrowingEnsemble, LogLoss, OwnScore, SquaredLoss,
 from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective
+from zoo import cards
 from zoo._numbers import arrays
 from zoo._numbers.splits import stratified_rows
 from zoo._running.progress import Bar
@@ -206,8 +207,7 @@ def _named(models: Library, one: Any) -> list[int]:
 def _matches(models: Library, model: int, fields: Mapping[str, Any], accuracy: float) -> bool:
     for key, wanted in fields.items():
         if key == "accuracy":
-            low, high = _band(wanted)
-            if not low <= accuracy < high:
+            if not cards.has(accuracy, _band(wanted)):
                 return False
         elif key == "name":
             if not any(model in _named(models, one) for one in _listed(wanted, models)):
@@ -218,7 +218,7 @@ def _matches(models: Library, model: int, fields: Mapping[str, Any], accuracy: f
                 raise InputError(
                     f"candidates: {models.title(model)} has no card, so its {key!r} is not known; give names instead"
                 )
-            if card.value(key) not in (wanted if isinstance(wanted, (list, set, frozenset)) else [wanted]):
+            if not card.matches(**{key: wanted}):
                 return False
     return True
 

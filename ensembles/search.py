@@ -30,7 +30,7 @@ class Search(Setup):
     candidates: which models may be picked; default: all. A name, an index or a pattern (`clip-*`), or a list of them. A
         boolean mask [M]. A mapping of card fields to a value or a list of values (`{"framework": "contrastive"}`), all of
         which must hold; its key `name` takes names and patterns, and `accuracy` a band (low, high) of the accuracy on the
-        selection split, as fractions, None for no limit: `{"accuracy": (None, 0.78)}` is below 78%.
+        selection split, as fractions, None for no limit: `{"accuracy": (None, 0.78)}` is up to 78%.
     test_fraction: share of the examples, stratified and seeded, kept from the search for the report; 0 searches on all.
         split: rows (search, test) of one's own instead.
     seed: of the split, of random subsets and bags, and of bootstrap intervals.

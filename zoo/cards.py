@@ -39,7 +39,7 @@ HUGGING_FACE_FIELDS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """From a image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
+    """From an image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
 
     size: tuple[int, ...]  # channels, height, width
     resize: tuple[int, ...]  # one number: that shortest side, aspect kept; two: height and width, reached as `fit` says
@@ -211,14 +211,31 @@ class Card:
             )  # fmt: skip
 
     def matches(self, **fields: Any) -> bool:
-        """Whether each named field has the value asked for; a name not on the card is looked for in its hyper-parameters."""
-        return all(self.value(key) == wanted for key, wanted in fields.items())
+        """Whether each named field is what is asked for (`has`); others than the card's are looked for among its
+        hyper-parameters."""
+        return all(has(self.value(key), wanted) for key, wanted in fields.items())
 
     def value(self, key: str) -> Any:
         """A field of the card or of its training, or a hyper-parameter; None where the card says nothing."""
         if key in FIELD_NAMES:
             return getattr(self, key)
         return self.hyperparameters.get(key)
+
+
+def has(found: Any, wanted: Any) -> bool:
+    """Whether a value is the one asked for, one of a list or set, or a number in a range (low, high).
+
+    Both ends of a range belong to it, and None leaves one open.
+
+    >>> has(78, (74, 78)), has(0.3, (None, 0.2)), has("sigmoid", ["cosine", "sigmoid"])
+    (True, False, True)
+    """
+    if isinstance(found, (int, float)) and isinstance(wanted, tuple) and len(wanted) == 2:
+        low, high = wanted
+        return (low is None or found >= low) and (high is None or found <= high)
+    if isinstance(wanted, (list, set, frozenset)) and not isinstance(found, list):
+        return found in wanted
+    return bool(found == wanted)
 
 
 FIELD_NAMES = {f.name for f in dataclasses.fields(Card)} | {

@@ -23,7 +23,7 @@ from zoo.sources.adoption import AnyTransform, Gives, adopt
 class Model:
     """A network with its card, its transform and its class names; made by `zoo.load`, or by `Model.of` from one's own.
 
-    `transform` turns a image into the network's input and is part of the model: the two are never apart. Images come
+    `transform` turns an image into the network's input and is part of the model: the two are never apart. Images come
     in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
 
     >>> import zoo
@@ -144,7 +144,7 @@ class Model:
         """Embeddings [N, D] and logits [N, K] (None without a head) of an already transformed batch on the model's device.
 
         A uint8 batch of `transform.pixels` is normalised here. The network runs in evaluation mode whatever mode it was
-        left in, so that a image alone and in a batch give the same answer.
+        left in, so that an image alone and in a batch give the same answer.
         """
         self.network.eval()
         with torch.inference_mode():

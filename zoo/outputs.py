@@ -97,7 +97,7 @@ class Outputs:
         if rows == 0:
             raise InputError(f"{name} {kind}: expected at least one row, found none")
         if features is not None and len(features) != rows:
-            raise InputError(f"{name} embeddings: expected {rows} rows, one an example, found {len(features)}")
+            raise InputError(f"{name} embeddings: expected {rows} rows, one per example, found {len(features)}")
         wide = kind in ("logits", "probabilities")
         if classes is None:
             seen = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
@@ -149,7 +149,7 @@ class Outputs:
     def embeddings(self) -> Array:
         """[N, D]."""
         if self.features is None:
-            raise InputError(f"{self.name}: no embeddings are stored; run the model with embeddings=True")
+            raise InputError(f"{self.name}: no embeddings are stored; `zoo run` makes them, `zoo import` takes them")
         return self.features.array()
 
     def probabilities(self, rows: Any = slice(None)) -> Array:

@@ -1,11 +1,13 @@
 """`zoo datasets`, `zoo outputs`, `zoo rm`, `zoo pairs`, `zoo shift`, on a newcomer's own predictions."""
 
+import itertools
 import json
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import cohen_kappa_score
 
 from zoo.app import main as command_line
@@ -115,6 +117,41 @@ def test_pairs_as_a_matrix_and_as_rows(zoo, stored, tmp_path):
     code, _, err = zoo("pairs", *SKILL, "--data", "old-set", "-o", tmp_path / "absent/kappa.csv")
     assert (code, "there is no folder" in err) == (2, True)
     assert zoo("pairs", *SKILL, "--data", "old-set", "-o", tmp_path / "kappa.xlsx")[0] == 2
+
+
+def test_pairs_as_a_tree(zoo, stored, tmp_path):
+    asked = ("pairs", *SKILL, "--data", "old-set", "--measure", "agreement", "--tree")
+    chart = tmp_path / "tree.json"
+    code, out, err = zoo(*asked, "--chart", chart)
+    assert code == 0, err
+    tree = out.rpartition("\n\n")[2]
+    assert max(map(len, out.splitlines())) <= 80
+    assert {line.split()[0] for line in tree.splitlines()[:-1]} == set(SKILL)
+    leaves = [line.split()[0] for line in tree.splitlines()[:-1]]
+    parts = json.loads(chart.read_text())["vconcat"]
+    assert parts[1]["encoding"]["x"]["sort"] == leaves
+    code, out, _ = zoo(*asked, "--json")
+    told = json.loads(out)
+    made = stored["old-set"]
+    apart = [np.mean(made[a] != made[b]) for a, b in itertools.combinations(SKILL, 2)]
+    assert told["leaves"] == leaves
+    assert [row[2] for row in told["linkage"]] == pytest.approx(linkage(apart, "average")[:, 2].tolist())
+    code, _, err = zoo("pairs", *SKILL, "--data", "old-set", "--measure", "dominance", "--tree")
+    assert (code, "does not say how alike" in err) == (2, True)
+    code, _, err = zoo("pairs", "weak", "--data", "old-set")
+    assert (code, "at least two models, found weak alone" in err) == (2, True)
+
+
+def test_a_matrix_wider_than_the_terminal(zoo, stored, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "46")
+    code, out, err = zoo("pairs", *SKILL, "--data", "old-set", "--measure", "agreement")
+    assert (code, "--long" in err) == (0, True)
+    made = stored["old-set"]
+    (row,) = [line.split() for line in out.splitlines() if line.split()[:1] == ["weak"]]
+    others = {name: np.mean(made[name] == made["weak"]) for name in SKILL if name != "weak"}
+    assert row[1] == max(others, key=others.get)
+    assert row[3] == min(others, key=others.get)
+    assert float(row[4]) == pytest.approx(min(others.values()), rel=1e-3)
 
 
 def test_shift(zoo, stored, tmp_path):

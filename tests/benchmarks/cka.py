@@ -3,8 +3,8 @@
     python tests/benchmarks/cka.py --peer-python /path/to/venv/bin/python
 
 The peer lives in a virtual environment of its own (pip install torch_cka setuptools); without `--peer-python` it is looked
-for in this one, and left out where it is not installed. It takes minutes a batch, so it is timed on `--peer-batches` of the
-batches and its time is extrapolated to all of them in proportion; our time is of all of them. Both get the same
+for in this one, and left out where it is not installed. It takes minutes per batch, so it is timed on `--peer-batches` of
+them and its time is extrapolated to all of them in proportion; our time is of all of them. Both get the same
 activations, made beforehand, and the largest difference of their results on those batches is printed.
 """
 

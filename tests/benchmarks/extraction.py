@@ -2,9 +2,9 @@
 
     python tests/benchmarks/extraction.py [--images 512] [--rounds 3] [--model timm:resnet18] [--sizes 500x375 256x256]
 
-Prints images a second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
+Prints images per second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
 that are in memory already), both measured in turn in one process; wanted: at least 0.90. Decoding and writing need CPU
-time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds a image show where the difference goes.
+time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds per image show where the difference goes.
 """
 
 import argparse

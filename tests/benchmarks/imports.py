@@ -2,8 +2,8 @@
 
     python tests/benchmarks/imports.py
 
-Prints processor seconds and the peak of memory of a process of its own; expected on one core of an AMD EPYC: about 8 s and
-1.3 GB for the csv, 30 s and 2.5 GB for the parquet file.
+Prints processor seconds and the peak of memory of a process of its own; expected on one core of an AMD EPYC: about 10 s and
+1.2 GB for the csv, 35 s and 2 GB for the parquet file.
 """
 
 import os

@@ -30,7 +30,7 @@ def network(architecture: str, recipe: Recipe) -> Network:
 
 
 def bare(architecture: str, recipe: Recipe, steps: int) -> float:
-    """ImageBatches a second of forward, backward and step alone."""
+    """Images per second of forward, backward and step alone."""
     net = network(architecture, recipe).train()
     descend = optimiser(net, recipe)
     images = torch.randn(recipe.batch_size, *recipe.transform.size)
@@ -44,7 +44,7 @@ def bare(architecture: str, recipe: Recipe, steps: int) -> float:
 
 
 def ours(architecture: str, recipe: Recipe, images: datasets.Dataset) -> float:
-    """ImageBatches a second of the whole loop, checkpoints included; the first decoding of the images is not the loop's."""
+    """Images per second of the whole loop, checkpoints included; the first decoding of the images is not the loop's."""
     with tempfile.TemporaryDirectory() as folder:
         done = fit(network(architecture, recipe), images, recipe, folder=Path(folder), progress=False)
     return done.steps * recipe.batch_size / done.seconds

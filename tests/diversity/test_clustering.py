@@ -60,6 +60,27 @@ def test_segments_connect_every_leaf():
     assert segments[["y", "y2"]].to_numpy().max() == pytest.approx(tree.linkage[-1, 2])
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(30, 120))
+def test_in_text_neighbours_join_at_their_distance(seed, models, width):
+    tree = diversity.cluster(similarity(seed, models))
+    *rows, scale = tree.to_text(width).splitlines()
+    assert max(map(len, [*rows, scale])) <= width
+    assert [row.split()[0] for row in rows] == list(tree.leaves)
+    margin = scale.index("0")
+    distances = squareform(cophenet(tree.linkage))
+    last = width - margin - 2
+    for row, (i, j) in zip(rows, zip(tree.order, tree.order[1:], strict=False), strict=False):
+        first_way_down = next(column for column, mark in enumerate(row[margin:]) if mark in "┐┬│┤├┼╷┌")
+        assert first_way_down == round(last * distances[i, j] / distances.max())
+
+
+def test_in_text_long_names_are_cut_and_equal_models_join_at_once():
+    rows = diversity.cluster(np.ones((3, 3)), names=["a" * 100, "b", "c"]).to_text(40).splitlines()
+    assert max(map(len, rows)) <= 40
+    assert "a" * 19 + "…" in "\n".join(rows)
+
+
 def test_groups():
     tree = diversity.cluster(similarity())
     assert set(tree.groups(1).values()) == {0}

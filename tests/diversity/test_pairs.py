@@ -7,6 +7,8 @@ from accelerator import DEVICES, Accelerator, download, upload
 from deslib.util import diversity as deslib
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.cluster.hierarchy import linkage
+from sklearn.metrics import cohen_kappa_score
 
 import diversity
 from diversity import measures, pairs
@@ -101,6 +103,25 @@ def test_frames():
     assert frame[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
     assert frame["kappa"].tolist() == [m.kappa[0, 1], m.kappa[0, 2], m.kappa[1, 2]]
     assert m.matrix("agreement").loc["a", "c"] == m.agreement[0, 2]
+
+
+def test_trees_of_measures_that_say_who_is_alike():
+    p, y = drawn()
+    m = diversity.pairwise(p, y, list("abcde"))
+    right = p == y
+    apart = {
+        "inconsistency": [np.mean(right[i] != right[j]) for i in range(5) for j in range(i + 1, 5)],
+        "agreement": [np.mean(p[i] != p[j]) for i in range(5) for j in range(i + 1, 5)],
+        "kappa": [1 - cohen_kappa_score(right[i], right[j]) for i in range(5) for j in range(i + 1, 5)],
+    }
+    for measure, distances in apart.items():
+        np.testing.assert_allclose(m.tree(measure).linkage[:, 2], linkage(distances, "average")[:, 2], err_msg=measure)
+    assert m.tree("kappa", "single").names == tuple("abcde")
+    perfect = diversity.pairwise(np.stack([y, p[0]]), y)  # of a model without errors its own kappa is undefined
+    assert perfect.tree("kappa").linkage[0, 2] == 1
+    for measure in ("dominance", "mcnemar", "accuracy_first"):
+        with pytest.raises(InputError, match=f"measure '{measure}' does not say how alike"):
+            m.tree(measure)
 
 
 @pytest.mark.parametrize(

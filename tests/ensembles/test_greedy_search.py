@@ -216,7 +216,7 @@ class TestChoices:
         alone = (PROBS.argmax(2) == LABELS).mean(1)
         if expected is None:
             low, high = candidates["accuracy"]
-            expected = {m for m in range(6) if (low or 0) <= alone[m] < (high or 2)} & set(candidates.get("name", range(6)))
+            expected = {m for m in range(6) if (low or 0) <= alone[m] <= (high or 2)} & set(candidates.get("name", range(6)))
             assert 0 < len(expected) < 6
         assert set(path.members) == expected
 

@@ -101,7 +101,7 @@ def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: p
 
 
 def test_half_of_the_products_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With T tiles a side, T (T + 1) / 2 of them are multiplied."""
+    """With T tiles per side, T (T + 1) / 2 of them are multiplied."""
     monkeypatch.setattr(_neighbours, "TILE", 400)
     monkeypatch.setattr(_neighbours, "SMALL", 0)
     x = torch.randn(1600, 6, generator=torch.Generator().manual_seed(0))

@@ -197,9 +197,33 @@ class TestFrames:
         table["Y_True"] = table["Y_True"].astype("category")
         check(zoo.import_outputs(table)["m"])
 
-    def test_polars(self):
+    def test_polars(self, tmp_path):
         polars = pytest.importorskip("polars")
-        check(zoo.import_outputs(polars.from_pandas(frame()), name="a")["a"])
+        table = polars.DataFrame({name: values.tolist() for name, values in frame().items()})
+        names = polars.Enum(NAMES.tolist())
+        lists = polars.DataFrame({"id": IDS, "label": NAMES[Y].tolist(), "probs": P.tolist()})
+        for given in (
+            table,
+            table.lazy(),
+            table.with_columns(polars.col("Y_True").cast(polars.Categorical)),
+            table.with_columns(polars.col("Y_True").cast(names)),
+        ):
+            outputs = zoo.import_outputs(given, name="a")["a"]
+            check(outputs)
+            np.testing.assert_array_equal(outputs.probabilities(), P)
+        for given in (lists, lists.with_columns(polars.col("probs").cast(polars.Array(polars.Float64, K)))):
+            check(zoo.import_outputs(given, name="a", classes=NAMES)["a"])
+        for suffix, write in (
+            ("csv", table.write_csv), ("parquet", table.write_parquet), ("feather", table.write_ipc),
+            ("jsonl", table.write_ndjson), ("json", table.write_json),
+        ):  # fmt: skip
+            write(tmp_path / f"a.{suffix}")
+            check(zoo.import_outputs(tmp_path / f"a.{suffix}")["a"])
+        short = table.with_columns(
+            polars.when(polars.col("Filename") == IDS[3]).then(None).otherwise("Y_True").alias("Y_True")
+        )
+        with pytest.raises(InputError, match="row 3 has no Y_True"):
+            zoo.import_outputs(short, name="a")
 
     def test_datasets(self):
         datasets = pytest.importorskip("datasets")

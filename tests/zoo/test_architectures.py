@@ -111,7 +111,7 @@ def test_a_transformer_and_a_mixer_tell_places_apart_and_a_mixer_mixes_them():
 
 def test_unknown_architectures_offer_near_ones():
     with pytest.raises(UnknownName, match="wrn-16-8"):
-        build("wrn-15-8", 10)  # no depth of six layers a stage
+        build("wrn-15-8", 10)  # no depth of six layers per stage
     with pytest.raises(UnknownName, match="did you mean resnet8"):
         build("resnet-8", 10)
     with pytest.raises(UnknownName, match="efficientnet_b0"):

@@ -167,7 +167,7 @@ class TestSpecs:
 class TestFolders:
     def test_classes_are_subfolders_in_order(self, tmp_path):
         save_images(tmp_path / "d", 2, classes=("zebra", "ant"))
-        (tmp_path / "d/ant/notes.txt").write_text("not a image")
+        (tmp_path / "d/ant/notes.txt").write_text("not an image")
         (tmp_path / "d/ant/deeper").mkdir()
         shutil.copy(tmp_path / "d/ant/1.png", tmp_path / "d/ant/deeper/9.PNG")
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")

@@ -1,4 +1,4 @@
-"""Cards made from the libraries' registries: each is held against what the library itself would do to a image."""
+"""Cards made from the libraries' registries: each is held against what the library itself would do to an image."""
 
 import dataclasses
 import http.server

@@ -161,7 +161,7 @@ def test_images_are_decoded_when_their_turn_comes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_at_all() -> None:
-    with pytest.raises(InputError, match="image 1: expected a image"):
+    with pytest.raises(InputError, match="image 1: expected an image"):
         list(images.decoded([np.zeros((2, 2), np.uint8), 3]))
     with pytest.raises(InputError, match="found int"):
         list(images.decoded(7))

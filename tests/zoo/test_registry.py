@@ -70,6 +70,8 @@ def test_list_by_pattern_and_fields() -> None:
     assert band == [name for name in zoo.list(source="timm") if 74 <= (zoo.card(name).accuracy or 0) <= 78]
     assert band
     assert set(zoo.list(accuracy=(None, 78))) & set(band) == set(band)
+    with pytest.raises(InputError, match="accuracy: cards have percent"):
+        zoo.list(accuracy=(0.74, 0.78))
     assert zoo.list("no-such-*") == []
     both = zoo.list("resnet50-*", objective=["cosine", "sigmoid"])
     assert both == sorted(zoo.list("resnet50-*", objective="cosine") + zoo.list("resnet50-*", objective="sigmoid"))

@@ -183,7 +183,7 @@ def test_a_damaged_manifest_is_set_aside_and_nothing_is_computed_again():
 def test_undecodable_images_are_named_and_the_others_keep_their_rows(tmp_path):
     folder = tmp_path / "data"
     save_images(folder, 4)
-    (folder / "cat/1.png").write_bytes(b"not a image")
+    (folder / "cat/1.png").write_bytes(b"not an image")
     (folder / "dog/0.png").write_bytes((folder / "dog/0.png").read_bytes()[:60])
     model = small_model(classes=("cat", "dog"))
     with pytest.warns(ZooWarning, match="2 of 8 images cannot be decoded and are left out: cat/1.png, dog/0.png"):

@@ -88,7 +88,7 @@ def test_workers_change_nothing():
 
 
 def test_random_crops_keep_their_share_of_the_image():
-    """A image whose red rises from left to right: the spread of red in the crop is the share of the width."""
+    """An image whose red rises from left to right: the spread of red in the crop is the share of the width."""
     ramp = Image.fromarray(np.tile(np.arange(200, dtype=np.uint8)[None, :, None], (200, 1, 3)))
     augment = ImageAugmentation(recipe(crop=0.5))
     widths = [float(np.ptp(augment(ramp, 0, number)[0].numpy())) / 200 for number in range(60)]

@@ -8,15 +8,15 @@ _SPELLINGS = {
     "logits": "logits logit",
     "probabilities": "probabilities probability probs prob probas proba predict_proba y_prob y_proba y_probs softmax",
     "predictions": "prediction predictions pred preds y_pred y_preds ypred y_hat yhat predicted predicted_label "
-    "predicted_class pred_label pred_class response decision answer top1",
+    "predicted_class pred_label pred_class response object_response decision answer top1",
     "embeddings": "embeddings embedding emb features feature",
     "labels": "label labels y_true ytrue y true truth true_label true_class ground_truth groundtruth gt gt_label target "
     "target_label actual actual_label correct_label correct_class class",
-    "ids": "id ids image_id img_id sample_id example_id row_id filename file_name image_name image_file image img "
+    "ids": "id ids image_id img_id sample_id example_id row_id filename file_name image_name imagename image_file image img "
     "file filepath file_path path image_path img_path key uid uuid index idx unnamed_0 index_level_0",
     "classes": "classes class_names",
     "targets": "targets",
-    "model": "model model_name network net classifier estimator",
+    "model": "model model_name network net classifier estimator subj subject participant observer",
 }
 _MEANING = {spelling: meaning for meaning, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 MEANINGS = tuple(_SPELLINGS)

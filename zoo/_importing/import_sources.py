@@ -16,6 +16,7 @@ _BESIDE = {"labels": "labels.npy", "classes": "classes.txt", "ids": "ids.txt"}
 
 def held(source: Any) -> Iterator[tuple[str, str | None, Any]]:
     """(what to call it in messages, its name, arrays or a table) of each file, or of the frame."""
+    source = source.collect() if hasattr(source, "collect") else source  # a lazy frame of polars
     if isinstance(source, Mapping):
         yield "arrays", None, {str(key): table_files.as_array(value) for key, value in table_files.flat(source)}
     elif hasattr(source, "columns") or hasattr(source, "column_names"):

@@ -199,6 +199,7 @@ def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None
         kept["predictions"] = np.where(outside, 0, answers)
     ids = parts.get("ids")
     ids = None if ids is None else [str(i) for i in np.asarray(ids).tolist()]
+    _check_ids(ids or (), where)
     text.check_storable([member.name, *(ids or ()), *(classes or ())], where)
     labels = _labels(member, classes, width)
     try:
@@ -219,6 +220,13 @@ def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None
             stacklevel=3,
         )
     return dataclasses.replace(outputs, values=Column([answers]))
+
+
+def _check_ids(ids: Sequence[str], where: str) -> None:
+    try:
+        check_unique(ids, f"{where} ids")
+    except InputError as error:
+        raise InputError(f"{error}; of a file with several models --column model=NAME says whose each row is") from error
 
 
 def _labels(member: _Member, classes: Sequence[str] | None, width: int | None) -> np.ndarray | None:

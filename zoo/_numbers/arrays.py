@@ -170,7 +170,7 @@ def labels(values: Any, num_classes: int | None = None, rows: int | None = None,
     if y.is_floating_point() or y.dtype == torch.bool:
         raise InputError(f"{name}: expected whole-number class indices, found dtype {y.dtype}")
     if rows is not None and len(y) != rows:
-        raise InputError(f"{name}: expected {rows} entries, one an example, found {len(y)}")
+        raise InputError(f"{name}: expected {rows} entries, one per example, found {len(y)}")
     y = y.long()
     if len(y):
         low, high = int(y.min()), int(y.max())

@@ -1,4 +1,4 @@
-"""The cards of a folder: read once a process, and kept between processes in the form that is quickest to read.
+"""The cards of a folder: read once per process, and kept between processes in the form that is quickest to read.
 
 Two hundred cards take YAML a tenth of a second, which `zoo list` cannot spare. `<home>/cache/cards.json` holds what was
 read, with each file's size and time of change; a card that changed is read anew, and a cache that is damaged, or of another
@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from zoo import cards, settings
-from zoo._storage import files, typed
+from zoo import cards
+from zoo._storage import files, home, typed
 from zoo.cards import Card
 from zoo.errors import ZooError, ZooWarning
 
@@ -85,7 +85,7 @@ def _save(folder: Path, states: dict[str, list[int]]) -> None:
 
 
 def _file(folder: Path) -> Path:
-    return settings.home() / "cache" / f"cards-{files.digest([str(folder.absolute())])[:12]}.json"
+    return home.folder("cache") / f"cards-{files.digest([str(folder.absolute())])[:12]}.json"
 
 
 def _reader() -> list[int]:

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo import cards, settings
+from zoo import cards
 from zoo._registry import registry
 from zoo._registry import weights as weights_register
 from zoo._storage import files
+from zoo._storage import home as home_layout
 from zoo.cards import Card, Link
 from zoo.errors import ZooError
 from zoo.sources.base import head_file
@@ -72,7 +73,7 @@ def remember(facts: Facts, card: Card, weights: bool, classes: Sequence[str] | N
 def _path(card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> Path:
     request = json.dumps([card.name, weights, None if classes is None else [*classes], cards.write(card)])
     key = files.digest([request, *_versions(), *_stamps(card)])
-    return Path(home or settings.home()) / "models" / f"{key[:32]}.json"
+    return home_layout.folder("models", home) / f"{key[:32]}.json"
 
 
 def _versions() -> list[str]:
@@ -87,7 +88,7 @@ def _versions() -> list[str]:
 
 def _stamps(card: Card) -> list[str]:
     """What shows whether the weights are still the same: recorded hashes, size and times of the model's own files."""
-    home, stamps = settings.home(), []
+    home, stamps = home_layout.root(), []
     for own in registry.made_of(card):
         stamps += [f"{own.name} {name} {value}" for name, value in weights_register.recorded(own).items()]
         places = [*source_of(own.source).files(own), *([head_file(own)] if own.head == "linear" else [])]

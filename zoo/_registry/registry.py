@@ -20,7 +20,7 @@ from zoo import cards, settings, sources
 from zoo._registry import card_index, membership, names, recipes, trained
 from zoo._registry.card_index import shipped_folder as shipped_folder
 from zoo._registry.names import check_own, check_safe, near
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.cards import FIELD_NAMES, Card
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.sources.base import Availability, furthest, head_file
@@ -47,14 +47,11 @@ def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
     """
     every = known_models()
-    for field in fields:
-        _check_field(field, every)
-    return sorted(name for name, card in every.items() if (pattern is None or matches(name, pattern)) and fits(card, fields))
-
-
-def fits(card: Card, fields: Mapping[str, Any]) -> bool:
-    """Whether a card has the values asked for, as `list` asks for them."""
-    return all(_has(card.value(field), wanted) for field, wanted in fields.items())
+    for field, wanted in fields.items():
+        _check_field(field, wanted, every)
+    return sorted(
+        name for name, card in every.items() if (pattern is None or matches(name, pattern)) and card.matches(**fields)
+    )
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -162,7 +159,7 @@ def described(entry: Card | str | Path, name: str, told: "Told") -> Card:
 
 
 def _kept(new: Card) -> Card:
-    path = files.make_folder(settings.home() / "cards") / f"{new.name}.md"
+    path = files.make_folder(home.folder("cards")) / f"{new.name}.md"
     if path.exists():
         raise InputError(f"{path}: is there already; edit it, or remove it first")
     text = cards.write(new)
@@ -250,7 +247,7 @@ def known_models() -> dict[str, Card]:
     """Every model that has a card or was trained here, by name, sweeps taken apart."""
     found = card_index.shipped()
     folded = {name.lower(): name for name in (*found, *_sweeps(shipped_only=True))}
-    for entry in card_index.read(settings.home() / "cards"):
+    for entry in card_index.read(home.folder("cards")):
         for member in entry.expand():
             _add_own(member, str(entry.path), found, folded)
     found |= _registered
@@ -297,7 +294,7 @@ def _warn(message: str) -> None:
 
 def _sweeps(shipped_only: bool = False) -> dict[str, Card]:
     """Cards that stand for several models, by their own name; shipped ones before the user's."""
-    folders = [settings.home() / "cards", card_index.shipped_folder()][1 if shipped_only else 0 :]
+    folders = [home.folder("cards"), card_index.shipped_folder()][1 if shipped_only else 0 :]
     return {entry.name: entry for folder in folders for entry in card_index.read(folder) if entry.sweep}
 
 
@@ -314,18 +311,12 @@ def _of_library(name: str) -> Card:
     return source_of(source).describe(id, name)
 
 
-def _check_field(field: str, every: Mapping[str, Card]) -> None:
+def _check_field(field: str, wanted: Any, every: Mapping[str, Card]) -> None:
+    ends = [end for end in wanted if isinstance(end, (int, float))] if isinstance(wanted, tuple) else []
+    if field == "accuracy" and any(0 < end <= 1 for end in ends):
+        raise InputError(f"accuracy: cards have percent, e.g. 74 to 78, found {wanted}")
     if field in FIELD_NAMES:
         return
     known = FIELD_NAMES | {key for card in every.values() for key in card.hyperparameters}
     if field not in known:
         raise InputError(f"unknown field {field!r}{near(field, known) or '; fields: ' + ', '.join(sorted(FIELD_NAMES))}")
-
-
-def _has(found: Any, wanted: Any) -> bool:
-    if isinstance(found, (int, float)) and isinstance(wanted, tuple) and len(wanted) == 2:
-        low, high = wanted
-        return (low is None or found >= low) and (high is None or found <= high)
-    if isinstance(wanted, builtins.list) and not isinstance(found, builtins.list):
-        return found in wanted
-    return bool(found == wanted)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import settings
 from zoo._registry.names import snapshot, split_snapshot
 from zoo._storage import files, typed
+from zoo._storage import home as home_layout
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError
 
@@ -44,7 +44,7 @@ def path(name: str, home: Path | None = None) -> Path:
     """Where the weights of a model trained here are, or of one of its snapshots, which lie beside them."""
     model, epoch = split_snapshot(name)
     file = "model.safetensors" if epoch is None else f"epoch{epoch}.safetensors"
-    return (home or settings.home()) / "weights" / model / file
+    return home_layout.folder("weights", home) / model / file
 
 
 def snapshot_card(card: Card, epoch: int) -> Card:
@@ -57,7 +57,7 @@ def snapshot_card(card: Card, epoch: int) -> Card:
 
 def names() -> list[str]:
     """The models trained here."""
-    return sorted(file.parent.name for file in (settings.home() / "weights").glob("*/model.safetensors"))
+    return sorted(file.parent.name for file in home_layout.folder("weights").glob("*/model.safetensors"))
 
 
 def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:

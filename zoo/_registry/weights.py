@@ -9,8 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from zoo import settings
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 
@@ -55,7 +54,7 @@ def recorded(card: Card) -> dict[str, str]:
 
 
 def _register() -> Path:
-    return settings.home() / "hashes.json"
+    return home.hashes()
 
 
 def _key(card: Card) -> str:

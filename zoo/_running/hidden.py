@@ -38,7 +38,7 @@ def layers(
 ) -> Iterator[LayerBatch]:
     """Stream the hidden layers of models on a dataset; each image is decoded once and goes through all of them.
 
-    `names` are the layers wanted, of every model or by model; all by default. A image that does not decode is left out
+    `names` are the layers wanted, of every model or by model; all by default. An image that does not decode is left out
     for all models alike, and a warning names it at the end.
 
     >>> batch = next(layers("timm:test_resnet", data="digits:test[:4]", weights=False))

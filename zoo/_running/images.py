@@ -55,7 +55,7 @@ def one(image: Any, name: str) -> Image.Image:
         return decode(image, name)
     if _is_array(image):
         return _from_array(image, name)
-    raise InputError(f"{name}: expected a image, a path, or a uint8 array or tensor, found {type(image).__name__}")
+    raise InputError(f"{name}: expected an image, a path, or a uint8 array or tensor, found {type(image).__name__}")
 
 
 def read(path: Path) -> Image.Image:
@@ -114,7 +114,7 @@ def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:
     if mode.startswith("I;16") or (mode == "I" and image.format == "PNG"):  # older Pillows open 16-bit PNG as "I"
         return Image.fromarray(np.round(np.asarray(image) / 257).astype(np.uint8)).convert("RGB")
     if mode in ("I", "F"):
-        raise InputError(f"{name}: its pixels (mode {mode}) have no agreed range; save it with 8 or 16 bits a channel")
+        raise InputError(f"{name}: its pixels (mode {mode}) have no agreed range; save it with 8 or 16 bits per channel")
     if mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")

@@ -10,7 +10,7 @@ REFRESH = 0.5  # seconds; what a state says may have to be read from a device, s
 
 
 class Bar:
-    """Pieces of work done, how many a second, the time left, and a few words on the state of things."""
+    """Pieces of work done, how many per second, the time left, and a few words on the state of things."""
 
     def __init__(self, title: str, total: int, shown: bool = True, done: int = 0) -> None:
         from rich.console import Console
@@ -39,7 +39,7 @@ class Bar:
         self.bar.stop()
 
     def advance(self, count: int = 1, state: Callable[[float], str] = "{:,.0f}/s".format) -> None:
-        """`count` more pieces are done. Now and then `state` is asked for a few words, given the pieces a second."""
+        """`count` more pieces are done. Now and then `state` is asked for a few words, given the pieces per second."""
         if self.bar.disable:
             return
         self.bar.advance(self.task, count)
@@ -65,4 +65,4 @@ def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Callable
     if shown:
         seconds = time.monotonic() - start
         speed = done / max(seconds, 1e-9)
-        print(f"{title}: {done:,} {unit} in {seconds:.1f} s, {speed:,.1f} a second", file=sys.stderr)
+        print(f"{title}: {done:,} {unit} in {seconds:.1f} s, {speed:,.1f} per second", file=sys.stderr)

@@ -120,6 +120,13 @@ def _one(
     try:
         (run,) = one_each(_stored(name, spec, home))
     except UnknownName:
+        elsewhere = sorted(
+            {run.identity.dataset or "an unnamed dataset" for run in stored(home) if run.identity.name == name}
+        )
+        if elsewhere:
+            raise UnknownName(
+                f"no outputs of {name} on {spec} are stored; there are some on {', '.join(elsewhere)}"
+            ) from None
         raise unknown from None
     return Choice(name, run.open)
 

@@ -16,13 +16,13 @@ from zoo._registry import model_facts, registry
 from zoo._registry.model_facts import Facts
 from zoo._running import devices, resolver
 from zoo._running.class_matching import Match, match
+from zoo._running.engines.extraction import Job
 from zoo._running.engines.forward import Precision
-from zoo._running.engines.job import Job
 from zoo._running.progress import counted
 from zoo._running.resolver import Choice
 from zoo._running.resolver import resolve as resolve
 from zoo._storage import files
-from zoo.datasets import Dataset, Framing, canonical
+from zoo.datasets import Dataset, Framing, canonical, is_own
 from zoo.datasets import load as load_dataset
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
@@ -102,6 +102,8 @@ def _outputs(
         return choice.open()
     try:
         images = dataset()
+        if is_own(images.spec):
+            images[0]  # has none, and says so before a model is trained or downloaded
         subject = _subject(choice.model, weights, images, options)
     except (InputError, CorruptFile):
         raise

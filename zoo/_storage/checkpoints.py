@@ -1,10 +1,11 @@
 """State dictionaries from files, without running anything a file might contain."""
 
+import argparse
 import pickle
 import warnings
 import zipfile
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import Path, PosixPath, WindowsPath
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,18 @@ from zoo.errors import CorruptFile, InputError
 
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")  # averaged weights before plain ones
 _MOST_PER_BYTE = 1.1  # a checkpoint's archive is stored, not compressed
+# What training scripts save beside the weights (their options, the best score so far) and what making it can do no harm.
+_INERT: list[Any] = [
+    argparse.Namespace, PosixPath, WindowsPath, np.float64(0).__reduce__()[0], np.dtype,
+    *(type(np.dtype(kind)) for kind in ("f4", "f8", "i8")),
+]  # fmt: skip
 
 
 def read(path: Path, name: str) -> dict[str, Tensor]:
     """The tensors of a `.safetensors` file or of a torch checkpoint; `name` is the model's in error messages.
 
-    A torch checkpoint is a pickle; it is read with `weights_only`, so one that holds anything but tensors is refused.
+    A torch checkpoint is a pickle; it is read with `weights_only`, so one that holds anything but tensors and plain records
+    is refused.
     """
     kind, path = path.suffix, path.resolve()  # the hub's cache is made of links to files without an ending
     if kind == ".safetensors":
@@ -46,7 +53,8 @@ def unwrap(value: Any, where: str) -> dict[str, Tensor]:
             break
     if not isinstance(value, dict) or not value or not all(isinstance(item, Tensor) for item in value.values()):
         raise InputError(f"{where}: expected a state dictionary of tensors, found {type(value).__name__}")
-    return {str(key).removeprefix("module."): item for key, item in value.items()}
+    averages = {key: item for key, item in value.items() if key != "n_averaged"}  # of torch's AveragedModel: a count
+    return {str(key).removeprefix("module."): item for key, item in averages.items()}
 
 
 def without_prefix(state: dict[str, Tensor], keys: Collection[str]) -> dict[str, Tensor]:
@@ -72,7 +80,7 @@ def _read_torch(path: Path, name: str) -> Any:
             if promised > _MOST_PER_BYTE * path.stat().st_size + 2**16:
                 raise CorruptFile(f"{name}: {path} claims to unpack to {promised} bytes from {path.stat().st_size}; refused")
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), torch.serialization.safe_globals(_INERT):
                 # torch remarks on pickles it did not write itself; they are read all the same, or refused below.
                 warnings.filterwarnings("ignore", message="Detected pickle protocol")
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)

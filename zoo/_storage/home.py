@@ -5,6 +5,7 @@ cards/            the user's own cards
 outputs/          stored runs and imports, see `zoo.store.layout`
 heads/            class weights of zero-shot models
 models/           what is known of a model without loading it
+datasets/         ids and labels of datasets that only outputs are known of
 fingerprints/     checksums of large datasets
 cache/            parsed cards
 hashes.json       checksums of downloaded weights
@@ -15,7 +16,7 @@ from typing import Literal
 
 from zoo import settings
 
-Folder = Literal["weights", "cards", "outputs", "heads", "models", "fingerprints", "cache"]
+Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "fingerprints", "cache"]
 
 
 def folder(name: Folder, home: Path | str | None = None) -> Path:

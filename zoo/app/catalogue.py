@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo._storage.text import as_text
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, cell, note, print_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _NARROWEST = 6
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("list", rich_help_panel=PANEL)(list_models)
-    app.command("show", rich_help_panel=PANEL)(show_model)
+    app.command("show", rich_help_panel=PANEL)(takes_bare_files(show_model))
 
 
 def list_models(
@@ -57,8 +58,8 @@ def list_models(
     _print_rows(rows)
     here = sum(row["weights"] in HERE for row in rows)
     note(
-        f"{len(rows)} models, {here} with weights on this machine; accuracy m: measured on these weights, "
-        "l: their library's, p: the paper's"
+        f"{len(rows)} model{'s' * (len(rows) != 1)}, {here} with weights on this machine; accuracy m: measured on these "
+        "weights, l: their library's, p: the paper's"
     )
 
 
@@ -113,7 +114,7 @@ def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict
     for name, outputs in stored_names().items():
         card = next((one.card for one in outputs if one.card is not None), None)
         wanted = pattern is None or registry.matches(name, pattern)
-        if ":" in name or name in known or not wanted or (fields and (card is None or not registry.fits(card, fields))):
+        if ":" in name or name in known or not wanted or (fields and (card is None or not card.matches(**fields))):
             continue
         unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")
         about = _row(card, OUTPUTS_ONLY) if card else unknown | {"source": "import", "accuracy": None}
@@ -178,7 +179,7 @@ def _row(card: "Card", weights: str) -> dict[str, Any]:
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:
-    """One line a model, names whole; the other columns are cut to what the terminal leaves them.
+    """One line per model, names whole; the other columns are cut to what the terminal leaves them.
 
     Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
     """

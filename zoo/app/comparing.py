@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
 from zoo.app.printing import JsonOption, note, plain, print_json, print_table
@@ -13,8 +14,8 @@ PANEL = "Compare and combine"
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("compare", rich_help_panel=PANEL)(compare)
-    app.command("calibrate", rich_help_panel=PANEL)(calibrate)
+    app.command("compare", rich_help_panel=PANEL)(takes_bare_files(compare))
+    app.command("calibrate", rich_help_panel=PANEL)(takes_bare_files(calibrate))
 
 
 def compare(

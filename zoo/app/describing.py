@@ -1,20 +1,13 @@
 """`zoo card new`: a name of one's own for any model, written once as a card."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from zoo.app.bare_files import ArchOption, ClassesOption, told_of
 from zoo.app.printing import JsonOption, note, print_json
 
-if TYPE_CHECKING:
-    from zoo.cards import Card
-
 PANEL = "Find models"
-ArchOption = Annotated[str | None, typer.Option("--arch", help="Of a bare state dictionary: timm's or torchvision's name.")]
-ClassesOption = Annotated[
-    str | None, typer.Option("--classes", help="Of a bare file: .txt with one name per line, or a label set: imagenet-1k.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,47 +45,10 @@ def new(
         "kind": kind,
         "embedding": embedding,
     }
-    card = registry.register(model, name, keep=True, **given(arch, classes, **told))
+    card = registry.register(model, name, keep=True, **told_of(arch, classes, **told))
     if json:
         print_json({"model": card.name, "source": card.source, "id": card.id, "path": card.path})
     note(f"{card.name}: wrote {card.path}, which you can edit; `zoo show {card.name}` shows it")
-
-
-def given(arch: str | None, classes: str | None, **rest: Any) -> dict[str, Any]:
-    """The options that were given, as `zoo.register` takes them."""
-    told = {"architecture": arch, "classes": None if classes is None else class_names(classes), **rest}
-    return {key: value for key, value in told.items() if value is not None}
-
-
-def under_own_name(models: list[str], arch: str | None, classes: str | None) -> "list[str]":
-    """The models to run; a bare file that the options describe goes by its own name without the ending."""
-    from zoo._registry import registry
-    from zoo.errors import InputError
-
-    told = given(arch, classes)
-    if not told:
-        return models
-    if len(models) != 1 or not models[0].startswith(("file:", "onnx:")):
-        raise InputError("--arch and --classes describe one bare file; name file:PATH or onnx:PATH alone")
-    card: Card = registry.register(models[0], Path(models[0].partition(":")[2]).stem, **told)
-    return [card.name]
-
-
-def class_names(text: str) -> str | list[str]:
-    """The lines of a file, or the name of a label set."""
-    from zoo import labels
-    from zoo.errors import InputError
-
-    path = Path(text).expanduser()
-    if not path.is_file():
-        if text in labels.known() or text == "in1k":
-            return text
-        raise InputError(f"--classes {text}: expected a file with one name per line, or one of {', '.join(labels.known())}")
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except UnicodeDecodeError as error:
-        raise InputError(f"--classes {text}: not a text file: {error}") from error
-    return [line for line in lines if line]
 
 
 def _numbers(option: str, text: str | None) -> list[float] | None:

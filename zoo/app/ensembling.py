@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
@@ -12,7 +13,7 @@ from zoo.app.printing import JsonOption, note, print_json
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("ensemble", rich_help_panel=PANEL)(ensemble)
+    app.command("ensemble", rich_help_panel=PANEL)(takes_bare_files(ensemble))
 
 
 def ensemble(
@@ -23,7 +24,7 @@ def ensemble(
     replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
     candidates: Annotated[list[str] | None, typer.Option(help="Add only these: names or patterns.")] = None,
     above: Annotated[float | None, typer.Option(help="Add only models at least this accurate, as a fraction.")] = None,
-    below: Annotated[float | None, typer.Option(help="Add only models less accurate than this.")] = None,
+    below: Annotated[float | None, typer.Option(help="Add only models at most this accurate.")] = None,
     objective: Annotated[
         Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="What the search improves.")
     ] = "accuracy",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.printing import JsonOption, note, print_json, print_table
 from zoo.errors import InputError
@@ -22,8 +23,8 @@ BatchOption = Annotated[int | None, typer.Option(help="Images in one batch; as m
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("similarity", rich_help_panel=PANEL)(similarity)
-    app.command("separation", rich_help_panel=PANEL)(separation)
+    app.command("similarity", rich_help_panel=PANEL)(takes_bare_files(similarity))
+    app.command("separation", rich_help_panel=PANEL)(takes_bare_files(separation))
 
 
 def similarity(

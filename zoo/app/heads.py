@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, note, print_json, print_table
 from zoo.errors import InputError
 
@@ -16,7 +17,7 @@ PANEL = "Find models"
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("head", rich_help_panel=PANEL)(head)
+    app.command("head", rich_help_panel=PANEL)(takes_bare_files(head))
 
 
 def head(

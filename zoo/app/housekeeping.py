@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zoo._storage.text import as_text
-from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.printing import JsonOption, note, print_json, print_table, size
 
 if TYPE_CHECKING:
     from zoo.housekeeping import Kept
@@ -104,20 +104,7 @@ def _print(found: "list[Kept]", json: bool, what: str) -> None:
         print_json(found)
         return
     columns = ("model", "dataset", "kind", "examples", "size", "when")
-    rows = [vars(kept) | {"size": _size(kept.bytes)} for kept in found]
+    rows = [vars(kept) | {"size": size(kept.bytes)} for kept in found]
     if rows:
         print_table([{key: as_text(row[key]) if row[key] is not None else None for key in columns} for row in rows])
-    note(f"{len(found)} {what}, {_size(sum(kept.bytes for kept in found))}")
-
-
-def _size(count: float) -> str:
-    """Bytes as people read them.
-
-    >>> _size(532), _size(2_500_000)
-    ('532 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
+    note(f"{len(found)} {what}, {size(sum(kept.bytes for kept in found))}")

@@ -1,11 +1,14 @@
 """`zoo pairs` and `zoo shift`: tables over many models, to read here or to take elsewhere."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zoo._storage.text import as_text, csv_bytes
+from zoo.app.bare_files import takes_bare_files
+from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
@@ -20,8 +23,8 @@ Names = Annotated[list[str], typer.Argument(help="Models, by name or pattern.", 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("pairs", rich_help_panel=PANEL)(pairs)
-    app.command("shift", rich_help_panel=PANEL)(shift)
+    app.command("pairs", rich_help_panel=PANEL)(takes_bare_files(pairs))
+    app.command("shift", rich_help_panel=PANEL)(takes_bare_files(shift))
 
 
 def pairs(
@@ -29,20 +32,40 @@ def pairs(
     data: DataOption = None,
     measure: Annotated[str, typer.Option(help="kappa, inconsistency, agreement, q, double_fault, ...")] = "kappa",
     long: Annotated[bool, typer.Option("--long", help="One row per pair instead of a matrix.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Group the models by it: a dendrogram.")] = False,
     out: OutOption = None,
+    chart: ChartOption = None,
     json: JsonOption = False,
 ) -> None:
-    """A measure of every pair of models, as a matrix or one row per pair.
+    """A measure of every pair of models, as a matrix or one row per pair; with --tree, who is like whom.
+
+    Two models are 1 - kappa apart, or 1 - agreement, or as far as inconsistency says; groups, their average distance.
 
     [dim]zoo pairs 'resnet8-*' --data digits:test --measure kappa -o kappa.csv[/dim]
+
+    [dim]zoo pairs 'resnet8-*' --data digits:test --measure agreement --tree --chart agreement.svg[/dim]
     """
     from diversity import pairwise
 
     _check_out(out)
+    check_chart(chart)
     table = pairwise(find_runs(names, data))
+    if len(table.names) < 2:
+        raise InputError(f"expected at least two models, found {table.names[0]} alone")
     matrix = table.matrix(measure)  # first: a measure that does not exist is said before anything is printed
+    grouped = table.tree(measure) if tree else None
     frame = table.to_frame()[["first", "second", measure]] if long else matrix.rename_axis("model").reset_index()
-    _give(frame, out, frame.to_dict("records") if json else None)
+    value: Any = frame.to_dict("records") if json else None
+    if json and grouped is not None:
+        value = {"measure": measure, "pairs": value, "leaves": grouped.leaves, "linkage": grouped.linkage}
+    _give(frame, out, value, None if long or _fits(matrix) else _extremes(matrix))
+    if grouped is not None and not json:
+        print("\n" + "\n".join(map(as_text, grouped.to_text(_room()).splitlines())))
+    if chart is not None:
+        from diversity.charts import matrix_chart
+        from diversity.measures import title
+
+        save_chart(matrix_chart(matrix, title(measure), grouped), chart)
 
 
 def shift(
@@ -91,8 +114,8 @@ def _check_out(out: Path | None) -> None:
         raise InputError(f"--out {out}: there is no folder {out.absolute().parent}")
 
 
-def _give(frame: "pd.DataFrame", out: Path | None, value: Any) -> None:
-    """A table whose texts come from files: written if `out` says where, else printed; as JSON if there is a `value`.
+def _give(frame: "pd.DataFrame", out: Path | None, value: Any, shown: "pd.DataFrame | None" = None) -> None:
+    """A table: written if `out` says where, else printed, or `shown` of it; as JSON if there is a `value`.
 
     A file that cannot be written does not take the table with it.
     """
@@ -108,9 +131,36 @@ def _give(frame: "pd.DataFrame", out: Path | None, value: Any) -> None:
         if value is not None:
             print_json(value)
         elif not written:
-            _print(frame)
+            rows: list[dict[str, Any]] = (frame if shown is None else shown).to_dict("records")  # type: ignore[assignment]
+            print_table(rows)
+            if shown is not None:
+                note(f"{len(frame)} models are too many for this terminal; --long, --out, --chart or --json give all pairs")
 
 
-def _print(frame: "pd.DataFrame") -> None:
-    rows: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
-    print_table({as_text(key): as_text(v) if isinstance(v, str) else v for key, v in row.items()} for row in rows)
+def _room() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _fits(matrix: "pd.DataFrame") -> bool:
+    """Whether the whole matrix fits the terminal."""
+    names = [as_text(name) for name in matrix.index]
+    return max(map(len, names)) + sum(max(len(name), 6) + 3 for name in names) <= _room()
+
+
+def _extremes(matrix: "pd.DataFrame") -> "pd.DataFrame":
+    """For each model the others of which the measure is highest and lowest."""
+    import numpy as np
+    import pandas as pd
+
+    values = matrix.to_numpy(float).copy()
+    np.fill_diagonal(values, np.nan)
+    others = pd.DataFrame(values, index=matrix.index, columns=matrix.columns)
+    return pd.DataFrame(
+        {
+            "model": others.index,
+            "highest with": [None if row.isna().all() else row.idxmax() for _, row in others.iterrows()],
+            "": others.max(axis=1).to_numpy(),
+            "lowest with": [None if row.isna().all() else row.idxmin() for _, row in others.iterrows()],
+            " ": others.min(axis=1).to_numpy(),
+        }
+    )

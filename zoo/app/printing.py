@@ -93,3 +93,16 @@ def cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
     return f"{value:.4g}"
+
+
+def size(count: float) -> str:
+    """Bytes as people read them.
+
+    >>> size(532), size(2_500_000)
+    ('532 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.features import RandomOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
@@ -28,7 +29,7 @@ STEPS = 8  # compress: of embeddings so narrow that 256 dimensions would be most
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("probe", rich_help_panel=PANEL)(probe)
+    app.command("probe", rich_help_panel=PANEL)(takes_bare_files(probe))
 
 
 def probe(

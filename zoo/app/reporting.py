@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
+from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import note, print_json
 from zoo.errors import InputError, ZooError
 
@@ -20,7 +21,7 @@ BaseOption = Annotated[str | None, typer.Option(help="Model the ensemble search 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("report", rich_help_panel=PANEL)(report)
+    app.command("report", rich_help_panel=PANEL)(takes_bare_files(report))
     app.command("demo", rich_help_panel=PANEL)(demo)
 
 

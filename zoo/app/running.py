@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.describing import ArchOption, ClassesOption, under_own_name
-from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.bare_files import takes_bare_files
+from zoo.app.printing import JsonOption, note, print_json, print_table, size
 
 if TYPE_CHECKING:
     from zoo.outputs import Outputs, Runs
 
 PANEL = "Make outputs"
+FEW = 3  # models that are said one by one
 TransformOption = Annotated[
     str | None,
     typer.Option(help="evaluation: as a model's card says; transfer: shortest side to its input; default: the dataset's."),
@@ -20,17 +21,15 @@ TransformOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("run", rich_help_panel=PANEL)(run)
+    app.command("run", rich_help_panel=PANEL)(takes_bare_files(run))
     app.command("import", rich_help_panel=PANEL)(import_)
-    app.command("export", rich_help_panel=PANEL)(export)
+    app.command("export", rich_help_panel=PANEL)(takes_bare_files(export))
     app.command("verify", rich_help_panel=PANEL)(verify)
 
 
 def run(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")] = None,
-    arch: ArchOption = None,
-    classes: ClassesOption = None,
     random: Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")] = False,
     batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
@@ -52,7 +51,7 @@ def run(
     from zoo._running.runner import run as run_models
 
     runs = run_models(
-        under_own_name(names, arch, classes),
+        names,
         data=data,
         weights=not random,
         batch_size=batch_size,
@@ -73,9 +72,9 @@ def import_(
     kind: Annotated[str | None, typer.Option(help="logits, probabilities, predictions or embeddings.")] = None,
     name: Annotated[str | None, typer.Option(help="The model's name; by default the file's.")] = None,
     data: Annotated[str | None, typer.Option(help="The dataset these are outputs on: known, or a name of your own.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one a line.")] = None,
-    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one a line.")] = None,
-    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one a line.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, or .txt with one per line.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one per line.")] = None,
+    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one per line.")] = None,
     link: Annotated[str, typer.Option(help="softmax or sigmoid: from logits to probabilities.")] = "softmax",
     column: Annotated[
         list[str] | None, typer.Option(metavar="MEANING=NAME", help="Columns by unusual names: labels=answer, ids=key, ...")
@@ -149,8 +148,8 @@ def export(
         return
     moved = max(model["largest_change"] for model in about["models"])
     note(
-        f"wrote {output}: {len(runs)} models, embeddings of {len(kept)}, {output.stat().st_size / 2**20:.1f} MB; "
-        f"predictions are unchanged, probabilities moved by at most {moved:.1g}"
+        f"wrote {output}: {len(runs)} models, embeddings of {len(kept)}, {size(output.stat().st_size)}; predictions are "
+        f"unchanged" + (f", probabilities moved by at most {moved:.1g}" if moved else "")
     )
 
 
@@ -186,11 +185,16 @@ def _print_runs(runs: "Runs", json: bool) -> None:
     if json:
         print_json(rows)
         return
-    print_table(rows, ["model", "dataset", "examples", "classes", "accuracy", "top-5"])
+    always = ["model", "dataset", "examples", "classes"]
+    print_table(rows, always + [key for key in ("accuracy", "top-5") if any(row[key] is not None for row in rows)])
     for outputs in runs.values():
         if outputs.label_classes is not None:
             note(f"{outputs.name} predicts other classes than {outputs.dataset} has: probe its features")
-        note(f"stored in {outputs.path}")
+    places = [outputs.path for outputs in runs.values() if outputs.path is not None]
+    if len(places) > FEW:
+        note(f"stored in {len(places)} folders of {' and '.join(sorted({str(place.parent) for place in places}))}")
+    for place in places if len(places) <= FEW else ():
+        note(f"stored in {place}")
 
 
 def _row(outputs: "Outputs") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo.architectures.small import conv3x3, spatial_mean, start_convolutions
+from zoo.architectures.small import Stacked, conv3x3, start_convolutions
 
 
 class InvertedResidual(nn.Module):
@@ -30,11 +30,12 @@ class InvertedResidual(nn.Module):
         return x + self.layers(x) if self.keeps_shape else self.layers(x)
 
 
-class MobileNet(nn.Module):
+class MobileNet(Stacked):
     """MobileNetV2 for small images: `stages` are pairs of width and number of blocks."""
 
+    memory_format = torch.channels_last  # convolutions of single channels are then half again as fast on a CPU
+
     def __init__(self, stem: int = 32, stages: Sequence[tuple[int, int]] = ((32, 1), (64, 2), (128, 2))) -> None:
-        super().__init__()
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         layers["stem"] = nn.Sequential(conv3x3(3, stem, 2), nn.BatchNorm2d(stem), nn.ReLU6())
         inputs = stem
@@ -43,19 +44,11 @@ class MobileNet(nn.Module):
                 stride = 2 if stage > 1 and block == 0 else 1
                 layers[f"stage{stage}_{block}"] = InvertedResidual(inputs, outputs, stride)
                 inputs = outputs
-        self.num_features = 4 * inputs
-        last = nn.Conv2d(inputs, self.num_features, 1, bias=False)
-        layers["last"] = nn.Sequential(last, nn.BatchNorm2d(self.num_features), nn.ReLU6())
-        self.layers = nn.Sequential(layers)
+        features = 4 * inputs
+        last = nn.Conv2d(inputs, features, 1, bias=False)
+        layers["last"] = nn.Sequential(last, nn.BatchNorm2d(features), nn.ReLU6())
+        super().__init__(layers, features)
         start_convolutions(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # Channels last: convolutions of single channels are then half again as fast on a CPU.
-        return spatial_mean(self.layers(x.contiguous(memory_format=torch.channels_last)))
-
-    @property
-    def blocks(self) -> dict[str, nn.Module]:
-        return dict(self.layers.named_children())
 
 
 class DenseLayer(nn.Module):
@@ -72,11 +65,12 @@ class DenseLayer(nn.Module):
         return torch.cat([x, self.layers(x)], 1)
 
 
-class DenseNet(nn.Module):
+class DenseNet(Stacked):
     """DenseNet-BC: dense blocks, and between them transitions that halve channels and side."""
 
+    memory_format = torch.channels_last
+
     def __init__(self, growth: int = 16, layers_per_block: Sequence[int] = (4, 4, 4)) -> None:
-        super().__init__()
         width = 2 * growth
         layers: OrderedDict[str, nn.Module] = OrderedDict(stem=conv3x3(3, width, 2))
         for stage, count in enumerate(layers_per_block, start=1):
@@ -88,23 +82,14 @@ class DenseNet(nn.Module):
             layers[f"dense{stage}"] = nn.Sequential(*dense)
             width += count * growth
         layers["last"] = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU())
-        self.num_features = width
-        self.layers = nn.Sequential(layers)
+        super().__init__(layers, width)
         start_convolutions(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return spatial_mean(self.layers(x.contiguous(memory_format=torch.channels_last)))
 
-    @property
-    def blocks(self) -> dict[str, nn.Module]:
-        return dict(self.layers.named_children())
-
-
-class ConvNeXt(nn.Module):
+class ConvNeXt(Stacked):
     """ConvNeXt (Liu et al. 2022) in three stages for small images, of timm's blocks with a narrower window."""
 
     def __init__(self, widths: Sequence[int] = (32, 64, 128), depths: Sequence[int] = (1, 1, 2)) -> None:
-        super().__init__()
         from timm.layers import LayerNorm2d
         from timm.models.convnext import ConvNeXtBlock
 
@@ -119,13 +104,8 @@ class ConvNeXt(nn.Module):
                 # A scale of 1e-6 on each block, made for 300 epochs, would hold the blocks back in a short training.
                 layers[f"stage{stage}_{block}"] = ConvNeXtBlock(width, kernel_size=5, ls_init_value=0.1, act_layer="relu")
             inputs = width
-        self.num_features = inputs
-        self.layers = nn.Sequential(layers)
+        super().__init__(layers, inputs)
         self.norm = nn.LayerNorm(inputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(spatial_mean(self.layers(x)))
-
-    @property
-    def blocks(self) -> dict[str, nn.Module]:
-        return dict(self.layers.named_children())
+        return self.norm(super().forward(x))

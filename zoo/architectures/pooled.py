@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.architectures.small import conv3x3, spatial_mean, start_convolutions
+from zoo.architectures.small import Stacked, conv3x3, start_convolutions
 
 
 class Decorrelation(nn.Module):
@@ -51,23 +51,16 @@ class PooledBlock(nn.Module):
         return x + functional.relu(self.bn2(self.conv2(x)))
 
 
-class PooledResNet(nn.Module):
+class PooledResNet(Stacked):
     """Blocks of these widths, each at half the side of the one before; three of them make `resnet7`, of seven layers."""
 
+    memory_format = torch.channels_last
+
     def __init__(self, widths: Sequence[int] = (64, 128, 128)) -> None:
-        super().__init__()
         layers: OrderedDict[str, nn.Module] = OrderedDict(stem=Decorrelation())
         inputs = 24
         for number, width in enumerate(widths, start=1):
             layers[f"block{number}"] = PooledBlock(inputs, width)
             inputs = width
-        self.num_features = inputs
-        self.layers = nn.Sequential(layers)
+        super().__init__(layers, inputs)
         start_convolutions(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return spatial_mean(self.layers(x.contiguous(memory_format=torch.channels_last)))
-
-    @property
-    def blocks(self) -> dict[str, nn.Module]:
-        return dict(self.layers.named_children())

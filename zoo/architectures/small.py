@@ -61,7 +61,25 @@ class CifarResNet(nn.Module):
         return {"stem": self.stem, **dict(self.stages.named_children())}
 
 
-class AllConvolutional(nn.Module):
+class Stacked(nn.Module):
+    """Named layers one after another, each of them a block, and the mean over all positions."""
+
+    memory_format = torch.preserve_format
+
+    def __init__(self, layers: OrderedDict[str, nn.Module], num_features: int) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.layers = nn.Sequential(layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return spatial_mean(self.layers(x.to(memory_format=self.memory_format)))
+
+    @property
+    def blocks(self) -> dict[str, nn.Module]:
+        return dict(self.layers.named_children())
+
+
+class AllConvolutional(Stacked):
     """All-CNN-C (Springenberg et al. 2015) with batch normalisation; pooling comes before the final layer, not after."""
 
     # outputs, kernel, stride, padding of each layer but the final one
@@ -72,23 +90,14 @@ class AllConvolutional(nn.Module):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        super().__init__()
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         inputs = 3
         for number, (outputs, kernel, stride, padding) in enumerate(self.LAYERS, start=1):
             convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
             layers[f"conv{number}"] = nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
             inputs = outputs
-        self.num_features = inputs
-        self.layers = nn.Sequential(layers)
+        super().__init__(layers, inputs)
         start_convolutions(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return spatial_mean(self.layers(x))
-
-    @property
-    def blocks(self) -> dict[str, nn.Module]:
-        return dict(self.layers.named_children())
 
 
 class WideBlock(nn.Module):
@@ -108,7 +117,7 @@ class WideBlock(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-factor (Zagoruyko & Komodakis 2016): (depth - 4) / 6 blocks a stage, `factor` times the usual width."""
+    """WRN-depth-factor (Zagoruyko & Komodakis 2016): (depth - 4) / 6 blocks per stage, `factor` times the usual width."""
 
     def __init__(self, depth: int, factor: int) -> None:
         super().__init__()

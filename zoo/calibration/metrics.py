@@ -58,7 +58,7 @@ def expected_calibration_error(probs: Array, labels: Array, bins: int = BINS) ->
 
 
 def reliability(probs: Array, labels: Array, bins: int = BINS) -> "pandas.DataFrame":
-    """The reliability diagram as a table: a row a bin with its edges, count, mean confidence and accuracy.
+    """The reliability diagram as a table: one row per bin with its edges, count, mean confidence and accuracy.
 
     >>> reliability(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1], bins=2)
        low  high  count  confidence  accuracy

@@ -31,7 +31,7 @@ class Dataset:
     spec: str
     ids: Sequence[str] = field(repr=False)
     image: Callable[[int], Image.Image] = field(repr=False)
-    fingerprint: str  # of the contents: changes when a image, a label or the order does
+    fingerprint: str  # of the contents: changes when an image, a label or the order does
     classes: tuple[str, ...] = ()
     labels: np.ndarray | None = field(default=None, repr=False)
     targets: np.ndarray | None = field(default=None, repr=False)

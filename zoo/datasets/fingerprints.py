@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from zoo import settings
-from zoo._storage import files
+from zoo._storage import files, home
 from zoo.errors import ZooError
 
 REMEMBER_ABOVE = 256 * 2**20  # bytes; a fraction of a second of hashing
@@ -35,7 +34,7 @@ def of_files(root: Path, names: Sequence[str], extra: Sequence[str] = ()) -> str
 
 
 def _remembered(place: str, stamp: str, compute: Callable[[], str]) -> str:
-    path = settings.home() / "fingerprints" / f"{files.digest([place])[:16]}.json"
+    path = home.folder("fingerprints") / f"{files.digest([place])[:16]}.json"
     try:
         record = files.read_json(path, schema=1, limit=2**16)
         if record.get("stamp") == stamp and isinstance(record.get("fingerprint"), str):

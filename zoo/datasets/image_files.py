@@ -14,7 +14,7 @@ EXTENSIONS = frozenset(
 
 
 class Undecodable(InputError):
-    """A image that cannot be decoded. A run counts and names it; it is never passed over in silence."""
+    """An image that cannot be decoded. A run counts and names it; it is never passed over in silence."""
 
 
 def read(path: Path) -> Image.Image:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo import settings
 from zoo._storage import files, tensorfile
+from zoo._storage import home as home_layout
 from zoo.datasets.dataset import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError
 
@@ -85,7 +85,7 @@ def remember(
 def specs(home: Path | None = None) -> list[str]:
     """The names of all such datasets."""
     found = []
-    for path in sorted(_folder(home).glob("*.safetensors")):
+    for path in sorted(home_layout.folder("datasets", home).glob("*.safetensors")):
         try:
             found.append(str(tensorfile.read_note(path, check=False)["dataset"]))
         except (ZooError, KeyError, TypeError):  # loading it by name says what is wrong with it
@@ -102,13 +102,10 @@ def forget(spec: str, home: Path | None = None) -> bool:
     return there
 
 
-def _folder(home: Path | None) -> Path:
-    return Path(home or settings.home()) / "datasets"
-
-
 def _path(spec: str, home: Path | None) -> Path:
     # the digest keeps names apart that differ only in case, or in what a file's name cannot hold
-    return _folder(home) / f"{spec.replace(':', '-').lower()}-{hashlib.sha256(spec.encode()).hexdigest()[:8]}.safetensors"
+    digest = hashlib.sha256(spec.encode()).hexdigest()[:8]
+    return home_layout.folder("datasets", home) / f"{spec.replace(':', '-').lower()}-{digest}.safetensors"
 
 
 def _no_image(spec: str, index: int) -> Image.Image:

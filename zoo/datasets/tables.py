@@ -1,6 +1,6 @@
 """From the columns of a table (a parquet file, a dataset of the hub) to images, labels and class names.
 
-Tables in the Hugging Face layout say themselves which column is a image and how the classes are called. Others are read by
+Tables in the Hugging Face layout say themselves which column is an image and how the classes are called. Others are read by
 what their columns hold: whole numbers are class indices, texts class names, lists the several classes of one example.
 """
 

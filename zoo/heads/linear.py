@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo import cards, settings
+from zoo import cards
 from zoo._numbers import arrays
 from zoo._registry import card_index
 from zoo._registry.names import check_own
 from zoo._running.preprocessing import Pipeline
-from zoo._storage import files, tensorfile
+from zoo._storage import files, home, tensorfile
 from zoo.cards import Card
 from zoo.errors import CorruptFile, InputError, MissingWeights
 from zoo.model import Model, Network
@@ -98,7 +98,7 @@ def save_linear(model: Model) -> Path:
     base = model.card.details["base"]
     words = f"# {model.name}\n\nA linear head for {len(model.classes)} classes, fitted here on the embeddings of {base}."
     card = dataclasses.replace(model.card, title=model.name, body=words)
-    card_path = files.make_folder(settings.home() / "cards") / f"{model.name}.md"
+    card_path = files.make_folder(home.folder("cards")) / f"{model.name}.md"
     files.write(card_path, cards.write(card).encode())
     return card_path
 

@@ -1,4 +1,4 @@
-"""A zero-shot head: classes as sentences, scored by the cosine between a image's and a sentence's features.
+"""A zero-shot head: classes as sentences, scored by the cosine between an image's and a sentence's features.
 
 Each class is put into several templates ("a photo of a {}."), the normalised features of these sentences are averaged and
 normalised again. For ImageNet the names and the eighty templates are those CLIP was published with, as open_clip has
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo import labels, settings
-from zoo._storage import files, tensorfile
+from zoo import labels
+from zoo._storage import files, home, tensorfile
 from zoo.errors import CorruptFile, ZooWarning
 
 Encoder: TypeAlias = Callable[[list[str]], Tensor]  # sentences to features [N, D]
@@ -108,7 +108,7 @@ def class_weights(encode: Encoder, names: Sequence[str], templates: Sequence[str
 
 def _kept(key: str, encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
     """The class weights of a key from `<home>/heads`, made and put there where they are not."""
-    path = settings.home() / "heads" / f"{key}.safetensors"
+    path = home.folder("heads") / f"{key}.safetensors"
     if path.exists():
         try:
             return torch.from_numpy(np.array(tensorfile.read_sealed(path)[0]["weight"]))

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoo.objectives.base import Objective as Objective
+    from zoo.objectives.base import ObjectiveHead as ObjectiveHead
     from zoo.objectives.base import bounded as bounded
     from zoo.objectives.catalogue import get as get
     from zoo.objectives.catalogue import list as list
     from zoo.objectives.catalogue import options as options
     from zoo.objectives.catalogue import register as register
-    from zoo.objectives.head import ObjectiveHead as ObjectiveHead
     from zoo.objectives.tuned import defaults as defaults
 
 __all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "options", "register"]
 
 _HOME = {
     "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "options": "catalogue",
-    "register": "catalogue", "defaults": "tuned", "ObjectiveHead": "head",
+    "register": "catalogue", "defaults": "tuned", "ObjectiveHead": "base",
 }  # fmt: skip
 
 

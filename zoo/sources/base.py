@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from zoo import settings
 from zoo._registry import card_index, hub
+from zoo._storage import home
 from zoo.cards import Card
 from zoo.errors import InputError, UnknownName
 
@@ -88,7 +88,7 @@ def shipped_head(card: Card) -> Path:
 
 def own_head(card: Card) -> Path:
     """Where a head that was fitted here is kept."""
-    return settings.home() / "weights" / card.name / "head.safetensors"
+    return home.folder("weights") / card.name / "head.safetensors"
 
 
 def furthest(found: Sequence[Availability]) -> Availability:

@@ -44,8 +44,8 @@ class Local(Source):
         beside = path / "card.md" if path.is_dir() else path.with_suffix(".md")
         if not beside.is_file():
             raise InputError(
-                f"{name}: nothing says what network it is; say it with `zoo card new {name} --arch resnet18 --classes "
-                f"classes.txt --as my-model`, or write a card for it at {beside} (see CONTRIBUTING.md)"
+                f"{name}: nothing says what network it is; say it with --arch resnet18 --classes classes.txt, for good with "
+                f"`zoo card new {name} --arch ... --classes ... --as my-model`, or by a card at {beside}"
             )
         card = cards.parse(cards.read_text(beside), str(beside))
         card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=beside)

@@ -151,7 +151,7 @@ def save_fit(outputs: Outputs, record: dict[str, Any]) -> None:
 
 
 def checksum(path: Path) -> str:
-    """The file's sha256, computed once a process as long as the file is not touched."""
+    """The file's sha256, computed once per process as long as the file is not touched."""
     try:
         stat = path.stat()
     except OSError as error:

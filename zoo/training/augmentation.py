@@ -1,7 +1,7 @@
-"""From a image to a training example: what is done to each image alone, and what to a batch at once.
+"""From an image to a training example: what is done to each image alone, and what to a batch at once.
 
 Crops and AutoAugment work on one image in its own size, in loader workers. Shifts, flips and mixing work on whole
-batches where the network is. Without crops or AutoAugment a image is the same in every epoch and can stay in memory.
+batches where the network is. Without crops or AutoAugment an image is the same in every epoch and can stay in memory.
 """
 
 import functools
@@ -23,13 +23,13 @@ ASPECT = (3 / 4, 4 / 3)
 
 @dataclass(frozen=True)
 class ImageAugmentation:
-    """A image as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
+    """An image as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
 
     recipe: Recipe
 
     @property
     def fixed(self) -> bool:
-        """Whether a image is the same in every epoch."""
+        """Whether an image is the same in every epoch."""
         return not (self.recipe.crop or self.recipe.auto_augment)
 
     def __call__(self, image: Image.Image, epoch: int, number: int) -> Tensor:
@@ -74,7 +74,7 @@ def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
     """The part of each image that begins at its own offset [N, 2], all in one gather."""
     rows = offsets[:, :1] + torch.arange(height, device=pixels.device)
     columns = offsets[:, 1:] + torch.arange(width, device=pixels.device)
-    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in a image's rows one after another
+    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in an image's rows one after another
     window = pixels.flatten(2).gather(2, place[:, None].expand(-1, pixels.shape[1], -1))
     return window.unflatten(2, (height, width))
 

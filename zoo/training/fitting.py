@@ -49,7 +49,7 @@ class Watch(Protocol):
 class Fit:
     """What became of a training run."""
 
-    log: list[dict[str, Any]]  # one entry an epoch: loss, accuracy, nll, class_separation, ... and holdout_* beside them
+    log: list[dict[str, Any]]  # one entry per epoch: loss, accuracy, nll, class_separation, ... and holdout_* beside them
     epoch: int  # the epoch whose weights the network now has
     steps: int
     seconds: float
@@ -76,7 +76,7 @@ def fit(
     must be an `ObjectiveHead`, which says what is minimised; after a pretext task (`simclr`) it is fitted anew. With a
     `folder`, the state is written there every `checkpoint_every` seconds (at the end of each epoch when there are several
     processes) and a run that finds its own state goes on from it (unless told not to `resume`), to the same weights as if
-    it had never stopped; `log.jsonl` gets a line an epoch. `about` tells this run from others in plain values: a state with
+    it had never stopped; `log.jsonl` gets a line per epoch. `about` tells this run from others in plain values: a state with
     other values, another recipe or other data is refused. `soft_targets` [N, K] are learnt in place of the labels: a
     teacher's probabilities for each image. `watch` looks at the network on the way, and changes nothing in it.
     """

@@ -110,7 +110,7 @@ def split_rows(count: int, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
 def labels_of(dataset: Dataset) -> np.ndarray:
     """The labels of a dataset, or an error that says it has none."""
     if dataset.labels is None:
-        raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class a image")
+        raise InputError(f"{dataset.spec}: has no labels to learn from; a classifier needs one class per image")
     return dataset.labels
 
 

@@ -16,7 +16,7 @@ Precision = Literal["float32", "bfloat16", "float16"]
 class Recipe:
     """How a network is trained. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
 
-    transform: Transform  # what prediction does to a image; training starts from the same size
+    transform: Transform  # what prediction does to an image; training starts from the same size
     epochs: int
     batch_size: int  # over all processes together
     learning_rate: float  # the highest, reached after the warm-up

@@ -20,7 +20,7 @@ from zoo.training.making import Trained
 
 
 def default_jobs(models: int) -> int:
-    """How many of so many models to train at once: one a core, or one where there is an accelerator."""
+    """How many of so many models to train at once: one per core, or one where there is an accelerator."""
     if torch.accelerator.is_available():
         return 1
     return max(1, min(models, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))

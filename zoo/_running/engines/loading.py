@@ -25,7 +25,7 @@ WORTH_WORKERS = 512  # images; fewer are decoded sooner than workers start
 class Batch:
     """Pixels [N, C, H, W] for each transform, and for each row why it does not decode (None if it does).
 
-    A image that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
+    An image that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
     `failure` is an error met on the way, carried here because one raised in a worker would arrive wrapped in a traceback.
     """
 

@@ -4,8 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from zoo._running.engines.extraction import Report, extract
-from zoo._running.engines.job import Job
+from zoo._running.engines.extraction import Job, Report, extract
 from zoo._running.engines.loading import useful_workers
 
 

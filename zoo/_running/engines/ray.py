@@ -10,8 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from zoo._running.engines.extraction import Report, extract
-from zoo._running.engines.job import Job
+from zoo._running.engines.extraction import Job, Report, extract
 from zoo._running.engines.loading import useful_workers
 from zoo.errors import ZooError
 

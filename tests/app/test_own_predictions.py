@@ -1,0 +1,134 @@
+"""A newcomer with nothing but answers: people and networks in one csv file, as the toolbox of Geirhos et al. writes them.
+
+Every number is recomputed from the file by pandas and scikit-learn.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import cohen_kappa_score
+from typer.testing import CliRunner
+
+import diversity
+import ensembles
+import zoo
+from zoo import settings
+from zoo.app.main import app
+
+CATEGORIES = np.array(["airplane", "bear", "bicycle", "bird"])
+WHO = ["subject-01", "subject-02", "alexnet", "my-vit"]
+N = 160
+pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # answers that are none of the classes, small gains
+
+
+@pytest.fixture(autouse=True)
+def decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    truth, hard = rng.integers(0, 4, N), rng.random(N)
+    contrast = np.repeat(["c5", "c10", "c50", "c100"], N // 4)
+    skill = np.repeat([0.3, 0.5, 0.8, 0.9], N // 4)
+    tables = []
+    for who in WHO:
+        said = np.where((hard + rng.random(N)) / 2 < skill, truth, rng.integers(0, 4, N))
+        response = np.where(rng.random(N) < 0.05, "na", CATEGORIES[said])
+        tables.append(
+            pd.DataFrame(
+                {
+                    "subj": who, "session": 1, "trial": np.arange(1, N + 1), "rt": rng.random(N).round(3),
+                    "object_response": response, "category": CATEGORIES[truth], "condition": contrast,
+                    "imagename": [f"{k:04d}_{CATEGORIES[truth[k]]}.png" for k in range(N)],
+                }
+            )
+        )  # fmt: skip
+    table = pd.concat(tables)
+    table.to_csv("decisions.csv", index=False)
+    Path("categories.txt").write_text("\n".join(CATEGORIES))
+    return table
+
+
+def command(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.stdout
+
+
+def brought_in() -> None:
+    told = ("--column", "labels=category", "--classes", "categories.txt")
+    rows = json.loads(command("import", "decisions.csv", "--data", "contrast", *told, "--json"))
+    assert [(row["model"], row["kind"], row["examples"], row["classes"]) for row in rows] == [
+        (who, "predictions", N, 4) for who in WHO
+    ]
+
+
+def test_commands(decisions: pd.DataFrame) -> None:
+    brought_in()
+    right = {who: (rows["object_response"] == rows["category"]).to_numpy() for who, rows in decisions.groupby("subj")}
+    unsaid = {who: int((rows["object_response"] == "na").sum()) for who, rows in decisions.groupby("subj")}
+
+    told = json.loads(command("compare", "subject-01", "my-vit", "--data", "contrast", "--resamples", "50", "--json"))
+    assert told["kappa"] == pytest.approx(cohen_kappa_score(right["subject-01"], right["my-vit"]))
+    assert told["accuracy_first"] == pytest.approx(right["subject-01"].mean())
+    assert told["unanswered"] == [unsaid["subject-01"], unsaid["my-vit"]]
+
+    command("pairs", *WHO, "--data", "contrast", "-o", "kappa.csv")
+    kappa = pd.read_csv("kappa.csv", index_col="model")
+    assert kappa.loc["alexnet", "subject-02"] == pytest.approx(cohen_kappa_score(right["alexnet"], right["subject-02"]))
+
+    path = json.loads(command("ensemble", *WHO, "--data", "contrast", "--votes", "--test-fraction", "0", "--json"))
+    members = path["members"]
+    assert sorted(members) == sorted(WHO)
+    answers = decisions.pivot(index="imagename", columns="subj", values="object_response")[members[:3]]
+    votes = pd.DataFrame({one: (answers == one).sum(axis=1) for one in CATEGORIES})  # of equal counts the first class
+    truth = decisions.drop_duplicates("imagename").set_index("imagename")["category"]
+    expected = ((votes.idxmax(axis=1) == truth) & (votes.max(axis=1) > 0)).mean()
+    assert path["score"][2] == pytest.approx(expected)
+
+    numbers = json.loads(command("report", *WHO, "--data", "contrast", "--json"))
+    assert numbers["path"]["settings"]["kind"] == "predictions"
+
+
+def test_in_python(decisions: pd.DataFrame) -> None:
+    brought_in()
+    runs = zoo.run(WHO, data="contrast")
+    table = diversity.compare(runs["subject-01"], runs["subject-02"], resamples=50).by_condition(
+        decisions[decisions["subj"] == "subject-01"]["condition"]
+    )
+    for row in table.itertuples():
+        within = decisions[decisions["condition"] == row.condition]
+        right = {who: (rows["object_response"] == rows["category"]) for who, rows in within.groupby("subj")}
+        assert row.kappa == pytest.approx(cohen_kappa_score(right["subject-01"], right["subject-02"]))
+    frame = diversity.pair_frame(runs)
+    assert (len(frame), "gain_over_mean" in frame) == (6, False)
+    path = ensembles.greedy(runs, kind="predictions", steps=2)
+    assert set(path.members) <= set(WHO)
+
+
+def test_where_the_outputs_are(decisions: pd.DataFrame) -> None:
+    """What goes wrong next: another dataset, a file of several models taken for one, a model that would have to be run."""
+    brought_in()
+    result = CliRunner().invoke(app, ["compare", "subject-01", "my-vit", "--data", "digits:test"])
+    assert "no outputs of subject-01 on digits:test are stored; there are some on contrast" in str(result.exception)
+    words = ["import", "decisions.csv", "--data", "other", "--column", "labels=category", "--column", "model=condition"]
+    result = CliRunner().invoke(app, words)
+    assert "'0000_" in str(result.exception)
+    assert "is given twice; of a file with several models --column model=NAME says whose" in str(result.exception)
+    result = CliRunner().invoke(app, ["run", "resnet8-softmax-s77", "--data", "contrast"])
+    assert "has no images" in str(result.exception)
+    assert not (settings.home() / "weights").exists()  # said before the model was trained
+
+
+def test_imported_embeddings_are_compared(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 6))
+    made = {"net-a": x, "net-b": np.tanh(x @ rng.normal(size=(6, 4)))}
+    for name, embeddings in made.items():
+        np.savez(f"{name}.npz", embeddings=embeddings, labels=np.arange(100) % 3)
+    command("import", "net-a.npz", "net-b.npz", "--data", "features")
+    told = json.loads(command("similarity", "net-a", "net-b", "--data", "features", "--json"))
+    expected = diversity.cka({"e": made["net-a"]}, {"e": made["net-b"]}).to_numpy()
+    np.testing.assert_allclose(told["cka"], expected, rtol=1e-5)
+    assert diversity.cka("net-a", "net-b").shape == (1, 1)  # the dataset is the only one that has both
