@@ -51,8 +51,8 @@ def snapshot_card(card: Card, epoch: int) -> Card:
     """The card of what a model was after an epoch: its own, but for the name and what is said of the finished weights."""
     title = f"{card.title}, after epoch {epoch}"
     details = {key: value for key, value in card.details.items() if key == "classes"}
-    about = {"title": title, "body": f"# {title}", "details": details, "sha256": None, "path": None}
-    return replace(card, name=snapshot(card.name, epoch), **about)
+    name = snapshot(card.name, epoch)
+    return replace(card, name=name, title=title, body=f"# {title}", details=details, sha256=None, path=None)
 
 
 def names() -> list[str]:
