@@ -29,12 +29,7 @@ class Design:
     def of(cls, x: Rows | Tensor, held: bool = True, dtype: torch.dtype = torch.float32) -> "Design":
         """The design of the training rows x [N, D], finite: in memory if `held`, else made anew for every pass."""
         rows = rows_of(x)
-        total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
-        high, low = torch.full_like(total, -torch.inf), torch.full_like(total, torch.inf)
-        for _, part in rows.blocks():
-            total += part.sum(0, dtype=torch.float64)
-            high, low = torch.maximum(high, part.amax(0)), torch.minimum(low, part.amin(0))
-        mean = total / len(rows)
+        mean, low, high = rows.extent()
         # One scale for all features: the penalty on the weights stays a multiple of ||W||^2, lambda / scale^2.
         widest = float(torch.maximum(high - mean, mean - low).amax()) or 1.0
         square = sum(float(((part.double() - mean) / widest).square().sum()) for _, part in rows.blocks())

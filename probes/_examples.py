@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,6 +44,14 @@ class Examples:
         else:
             for span, values in self.values.blocks():
                 yield span, values, self.loss.part(span)
+
+    def thinned(self, most: int) -> "Examples":
+        """About `most` of streamed rows, evenly from all over; everything where it is in memory or no more than that."""
+        step = len(self) // most
+        if isinstance(self.values, Tensor) or step < 2:
+            return self
+        few = self.values.source.rows(np.arange(0, len(self), step))
+        return Examples(Stream(few, self.values.design), self.loss.part(slice(0, len(self), step)))
 
     def expanded(self, place: Place) -> Iterator[tuple[slice, Tensor, Loss, Expansion]]:
         """The same with the losses around a place."""

@@ -8,6 +8,8 @@ from torch import Tensor
 from ._examples import Examples, Place
 from ._losses import Softmax
 
+ENOUGH = 32  # rows for each dimension, of those that have to be read again, tell the curvature well enough
+
 
 class Kronecker:
     """Approximates the Hessian  sum_n A_n (x) x_n x_n^T + 2 lambda I  by  A (x) B + 2 lambda I.
@@ -23,13 +25,15 @@ class Kronecker:
 
     def __init__(self, examples: Examples, place: Place) -> None:
         dtype = place.parameters.dtype
-        found = [loss.curvature(here) for _, _, loss, here in examples.expanded(place)]
-        A, h = torch.stack([summed for summed, _ in found]).sum(0), torch.cat([traces for _, traces in found])
+        few = examples.thinned(ENOUGH * place.parameters.shape[1])
+        self.share = len(few) / len(examples)
+        found = [loss.curvature(here) for _, _, loss, here in few.expanded(place)]
+        A, h = torch.stack([summed for summed, _ in found]).sum(0) / self.share, torch.cat([traces for _, traces in found])
         share = (h / h.sum(dtype=torch.float64).clamp_min(1e-300)).to(dtype)
-        parts = [share[span] @ values[:, :-1] for span, values, _ in examples.pieces()]
+        parts = [share[span] @ values[:, :-1] for span, values, _ in few.pieces()]
         self.mean = torch.stack(parts).sum(0)
         second = torch.zeros(len(self.mean), len(self.mean), dtype=dtype, device=h.device)
-        for span, values, _ in examples.pieces():
+        for span, values, _ in few.pieces():
             weighted = (values[:, :-1] - self.mean).mul_(share[span].sqrt()[:, None])
             second.addmm_(weighted.T, weighted)
         self.b, self.V = torch.linalg.eigh(second)
@@ -60,7 +64,7 @@ class Kronecker:
     def cost(self, rows: int) -> float:
         """What building this costs, in products of the features with parameters there and back."""
         width, classes = len(self.b), max(len(self.a), 16)
-        return width / (2 * classes) + 3 * width**2 / (rows * classes)
+        return self.share * width / (2 * classes) + 3 * width**2 / (rows * classes)
 
 
 class Exact(Kronecker):

@@ -104,8 +104,8 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
                 chosen, start = self._choose(sample, held, strengths, report)
                 sample = sample.with_below(held)
             elif self.validation:
-                parts = hold_out(self._strata(sample.labels), self.validation, self.seed)
-                chosen, start = self._choose(*map(sample.part, parts), strengths, report)
+                kept, out = hold_out(self._strata(sample.labels), self.validation, self.seed)
+                chosen, start = self._choose(sample.part(kept), sample.part(out), strengths, report)
             elif len(strengths) == 1:
                 chosen, start = np.full(self._loss(sample.labels[:1]).problems, strengths[0]), None
             else:

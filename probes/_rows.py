@@ -34,6 +34,16 @@ class Rows:
         for span in spans(len(self), max(1, BLOCK // self.shape[1])):
             yield span, self.read(span)
 
+    def extent(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(mean, least, greatest) of each column, [D] in float64, or in the widest type there is."""
+        wide = arrays.wide(self.device)
+        total = torch.zeros(self.shape[1], dtype=wide, device=self.device)
+        low, high = torch.full_like(total, torch.inf), torch.full_like(total, -torch.inf)
+        for _, part in self.blocks():
+            total += part.sum(0, dtype=wide)
+            low, high = torch.minimum(low, part.amin(0)), torch.maximum(high, part.amax(0))
+        return total / len(self), low, high
+
     def tensor(self) -> Tensor:
         """All of them in memory."""
         return self.read(slice(0, len(self)))

@@ -129,14 +129,8 @@ def gather(
 
 def moments(x: Rows) -> tuple[Tensor, Tensor]:
     """Mean [D] and standard deviation [D] of the rows of x [N, D], block by block in float64; exactly 0 if constant."""
-    dtype = arrays.wide(x.device)
-    total = high = low = None
-    for _, part in x.blocks():
-        sums, top, bottom = part.sum(0, dtype=dtype), part.amax(0), part.amin(0)
-        total = sums if total is None else total + sums
-        high, low = (top, bottom) if high is None else (torch.maximum(high, top), torch.minimum(low, bottom))
-    mean = total / len(x)
-    square = sum((part.to(dtype) - mean).square().sum(0) for _, part in x.blocks()) / len(x)
+    mean, low, high = x.extent()
+    square = torch.stack([(part.to(mean.dtype) - mean).square().sum(0) for _, part in x.blocks()]).sum(0) / len(x)
     # The mean of equal numbers may round to another, which would leave a spread of pure rounding.
     return mean, torch.where(high == low, 0, square.sqrt())
 

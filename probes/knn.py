@@ -80,13 +80,14 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.distance == "euclidean":
             self._measure(rows)
         most = min(_positive("most", self.most), len(rows) - 1)
-        self._rows, self._left, self._right = rows, None, None
+        self._rows: Rows | None = rows
+        self._held: tuple[Tensor, Tensor] | None = None  # in memory, the two sides of their similarities stand for the rows
         sides = 1 if self.distance == "cosine" else 2
         if len(rows) * (4 * sides * rows.shape[1] + _searched(most)) <= self.memory * 1e9:
             # Random order serves the search, whose guesses rest on the first rows being like all.
             order = np.random.default_rng(0).permutation(len(rows))
-            self._rows, self._labels = None, self._labels[torch.from_numpy(order).to(rows.device)]
-            self._left, self._right = self._held(rows.rows(order))
+            self._labels = self._labels[torch.from_numpy(order).to(rows.device)]
+            self._rows, self._held = None, self._sides(rows.rows(order))
         if self.k is None:
             scores = self._leave_one_out(most)
             self.k_ = int(np.argmax(scores)) + 1
@@ -116,15 +117,11 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _leave_one_out(self, most: int) -> list[float]:
         """The score of k = 1 to `most`, of each training row by its nearest others."""
         rows = len(self._labels)
-        size = rows if self._rows is None else self._strip(most)
+        size = self._strip(most) if self._held is None else rows
         sums: list[Any] = [0.0] * most
         with in_time("KNNProbe", rows, self.progress) as report:
             for span in spans(rows, size):
-                if self._rows is None:
-                    others = nearest_others(self._left, self._right, most)
-                else:
-                    queries, _ = self._embed(self._rows.read(span))
-                    others = nearest_streamed(queries, self._base(), most, span.start)
+                others = self._others(span, most)
                 labels = self._labels[span]
                 for k, winners in enumerate(winners_by_k(self._labels[others], len(self.classes_))):
                     sums[k] = sums[k] + torch.stack(tally(winners, labels, num_classes=len(self.classes_)))
@@ -137,8 +134,8 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = features(self, x)
         for span in spans(len(rows), self._strip(self.k_)):
             queries, _ = self._embed(rows.read(span).to(self._labels.device))
-            if self._right is not None:
-                found = nearest(queries, self._right, self.k_)
+            if self._held is not None:
+                found = nearest(queries, self._held[1], self.k_)
             else:
                 found = nearest_streamed(queries, self._base(), self.k_)
             voters = self._labels[found]
@@ -149,19 +146,32 @@ class KNNProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """How many queries to search for at a time: with what is kept of each, at most half of the memory."""
         return max(1, int(self.memory * 5e8 / (8 * self.n_features_in_ + _searched(k) + 12 * len(self.classes_))))
 
-    def _held(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def _sides(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """All rows in memory, as `_embed` makes them."""
-        parts = [self._embed(block) for _, block in rows.blocks()]
-        left = torch.cat([part[0] for part in parts])
-        return left, left if self.distance == "cosine" else torch.cat([part[1] for part in parts])
+        sides: list[Tensor] = []
+        for span, block in rows.blocks():
+            made = self._embed(block)[: 1 if self.distance == "cosine" else 2]
+            sides = sides or [part.new_empty(len(rows), part.shape[1]) for part in made]
+            for side, part in zip(sides, made, strict=True):
+                side[span] = part
+        return sides[0], sides[-1]
+
+    def _others(self, span: slice, k: int) -> Tensor:
+        """[n, k] the nearest others of these training rows; of all of them if they are in memory."""
+        if self._held is not None:
+            return nearest_others(*self._held, k)
+        assert self._rows is not None
+        queries, _ = self._embed(self._rows.read(span))
+        return nearest_streamed(queries, self._base(), k, span.start)
 
     def _base(self) -> Iterator[tuple[slice, Tensor]]:
+        assert self._rows is not None
         for span in spans(len(self._rows), TILE):
             yield span, self._embed(self._rows.read(span))[1]
 
     def _measure(self, rows: Rows) -> None:
         """Centre and scale for Euclidean distances, so that float32 can tell them apart far from the origin."""
-        self._centre = sum(block.sum(0, dtype=torch.float64) for _, block in rows.blocks()) / len(rows)
+        self._centre, _, _ = rows.extent()
         square = sum(float((block.double() - self._centre).square().sum()) for _, block in rows.blocks())
         self._scale = (square / (len(rows) * rows.shape[1])) ** 0.5 or 1.0
 

@@ -17,7 +17,7 @@ from zoo._numbers.mapped import is_mapped, let_go
 from zoo.outputs import Outputs
 
 NONE = 1e-9  # gigabytes: nothing fits
-ROWS, TEST = 700, 200
+ROWS, TEST = 500, 100
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[np.ndarray, np.ndarr
 
 def columns(x: np.ndarray) -> Column:
     """The same as a store gives it: several mapped blocks."""
-    return Column([x[:250], x[250:600], x[600:]])
+    return Column([x[:250], x[250:350], x[350:]])
 
 
 def split(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -87,7 +87,7 @@ def test_neighbours(data: tuple[np.ndarray, np.ndarray], distance: str, metric: 
     x, y, test_x, test_y = split(*data)
     inside = probes.KNNProbe(distance=distance, most=30, metric=metric).fit(np.array(x, np.float32), y)
     outside = probes.KNNProbe(distance=distance, most=30, metric=metric, memory=1e-4).fit(columns(x), y)
-    assert outside._right is None
+    assert outside._held is None
     assert outside._strip(30) < 100
     np.testing.assert_allclose(outside.path_["score"], inside.path_["score"], atol=1e-12)
     np.testing.assert_array_equal(outside.predict(test_x), inside.predict(np.array(test_x, np.float32)))
@@ -133,7 +133,9 @@ def test_what_is_derived_from_rows_reads_what_it_says() -> None:
     index, cut = np.array([7, 0, 0, 11]), slice(1, 3)
     torch.testing.assert_close(rows.rows(index).read(cut), x[[0, 0]])
     torch.testing.assert_close(rows.columns(torch.tensor([4, 0])).read(cut), x[1:3, [4, 0]])
-    torch.testing.assert_close(beside([rows, rows.columns(torch.tensor([1]))]).read(index), torch.cat([x, x[:, 1:2]], 1)[index])
+    torch.testing.assert_close(
+        beside([rows, rows.columns(torch.tensor([1]))]).read(index), torch.cat([x, x[:, 1:2]], 1)[index]
+    )
     both = below(rows.rows(index), rows)
     assert both.shape == (16, 5)
     torch.testing.assert_close(both.read(np.array([15, 3, 4])), x[[11, 11, 0]])
