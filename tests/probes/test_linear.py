@@ -6,15 +6,14 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data, parametrize_with_checks
 
 from probes.linear import STRENGTHS, LinearProbe
 from probes.metrics import mean_per_class_accuracy
 from zoo.errors import InputError
 
-# Where the strength is chosen on rows held out by chance, a row that counts twice is never on both sides, as its copies
-# may be: not the same choice. With one strength there is none, and solved to rounding the two are the same.
-SOLVED = LinearProbe(strengths=[1.0], validation=0, tolerance=1e-18)
+# Where the strength is chosen on rows held out by chance, a row that counts twice is never on both sides, as its copies may
+# be: that is another choice. With one strength there is none, and solved to rounding the two are the same.
 BY_CHANCE = {"check_sample_weight_equivalence_on_dense_data": "copies of a row may be held out, one that counts twice not"}
 
 
@@ -23,11 +22,10 @@ def test_scikit_learn_contract(estimator, check) -> None:
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore:LinearProbe.*within.*of the optimum:zoo.errors.ZooWarning")  # 1e-18 is asking a lot
-@parametrize_with_checks([SOLVED])
-def test_scikit_learn_contract_of_weights(estimator, check) -> None:
-    if "sample_weight" in str(check):
-        check(estimator)
+@pytest.mark.filterwarnings("ignore:LinearProbe.*of the optimum:zoo.errors.ZooWarning")  # 1e-18 is asking a lot
+def test_weights_stand_for_repeated_rows_as_scikit_learn_checks_it() -> None:
+    solved = LinearProbe(strengths=[1.0], validation=0, tolerance=1e-18)
+    check_sample_weight_equivalence_on_dense_data("LinearProbe", solved)
 
 
 def digits(rows: int = 600) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,8 @@ class OfAnyTarget(MultilabelProbe):
     def _above(self, y):
         if y is None:
             return None
-        y = np.real(y).reshape(len(y), -1)
+        y = np.real(np.asarray(y))
+        y = y.reshape(len(y), -1)
         if len(y) > 1 and np.ptp(y) == 0:
             y = np.arange(len(y))[:, None] % 2
         above = y > np.median(y, 0)
