@@ -1,6 +1,6 @@
 """Features as the solver sees them: centred, scaled, no wider than they are long, with a column of ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -73,10 +73,13 @@ class Design:
 
 
 class Stream:
-    """Rows in the coordinates of a design, [N, r + 1], a block at a time: nothing of their number is kept."""
+    """Rows in the coordinates of a design, [N, r + 1], a block at a time: nothing of their number is kept.
 
-    def __init__(self, rows: Rows, design: Design) -> None:
-        self.source, self.design = rows, design
+    `tick` is called after each block, for whoever watches: a pass may take minutes.
+    """
+
+    def __init__(self, rows: Rows, design: Design, tick: Callable[[], None] = lambda: None) -> None:
+        self.source, self.design, self.tick = rows, design, tick
         width = rows.shape[1] if design.basis is None else design.basis.shape[1]
         self.shape, self.dtype, self.device = (len(rows), width + 1), design.dtype, rows.device
 
@@ -87,3 +90,4 @@ class Stream:
         """Consecutive (slice, rows)."""
         for span, part in self.source.blocks():
             yield span, self.design.rows(part)
+            self.tick()

@@ -112,7 +112,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
                 number = len(strengths)
                 raise InputError(f"validation=0 leaves nothing to choose among {number} strengths by; give one strength")
             self.coef_, self.intercept_ = (
-                handed_back(part.to(sample.rows.dtype), x) for part in self._refit(sample, chosen, start)
+                handed_back(part.to(sample.rows.dtype), x) for part in self._refit(sample, chosen, start, report)
             )
             report(1)
         return chosen
@@ -130,7 +130,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         labels = self._learn(y, rows)
         return Sample(rows, labels, torch.from_numpy(counts).to(labels.device))
 
-    def _design(self, sample: Sample) -> tuple[Design, Loss, bool]:
+    def _design(self, sample: Sample, report: Report) -> tuple[Design, Loss, bool]:
         """The rows as the solver sees them, their loss, and whether all of it is held in memory."""
         loss = self._loss(sample.labels)
         numbers, outcomes = len(sample.rows) * (sample.rows.shape[1] + 1), len(loss.priors())
@@ -139,13 +139,16 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         dtype = torch.float64 if numbers * outcomes <= SMALL else torch.float32
         if sample.weights is not None:
             loss = self._loss(sample.labels, sample.weights.to(dtype))
-        return Design.of(sample.rows, held, dtype), loss, held
+        design = Design.of(sample.rows, held, dtype)
+        if isinstance(design.values, Stream):
+            design.values.tick = lambda: report(0)
+        return design, loss, held
 
     def _choose(
         self, seen: Sample, held: Sample, strengths: Sequence[float], report: Report
     ) -> tuple[np.ndarray, tuple[Tensor, Tensor]]:
         """Solve the path on what is seen and judge it by what is held out: ([G] strengths, their coef and intercept)."""
-        design, loss, in_memory = self._design(seen)
+        design, loss, in_memory = self._design(seen, report)
         ahead = design.rows(held.rows) if in_memory else Stream(held.rows, design)
         examples = Examples(ahead, self._loss(held.labels, None if held.weights is None else held.weights.to(design.dtype)))
         best, least = (torch.full((loss.problems,), value, dtype=torch.float64) for value in (-math.inf, math.inf))
@@ -164,9 +167,11 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         self.path_ = pd.concat(table, ignore_index=True)[list(self.COLUMNS)]
         return chosen, design.leave(parameters)
 
-    def _refit(self, sample: Sample, chosen: np.ndarray, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    def _refit(
+        self, sample: Sample, chosen: np.ndarray, start: tuple[Tensor, Tensor] | None, report: Report
+    ) -> tuple[Tensor, Tensor]:
         """Solve at the strengths chosen on all rows, from `start` where the path has been there; (coef, intercept)."""
-        design, loss, _ = self._design(sample)
+        design, loss, _ = self._design(sample, report)
         near = None if start is None else design.enter(*start)
         found = solve(design.values, loss, design.ridge(chosen.tolist()), self.tolerance, near)
         if start is None:

@@ -81,7 +81,7 @@ def in_time(title: str, total: int, shown: bool) -> Iterator[Report]:
             nonlocal bar, done
             done += count
             if bar is not None:
-                bar.advance(count)
+                bar.advance(count, lambda speed: "")
             elif shown and done < total and time.monotonic() - start >= PATIENCE:
                 bar = stack.enter_context(Bar(title, total, shown, done))
 
