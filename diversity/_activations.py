@@ -1,11 +1,14 @@
 """Activations as matrices: one row per example, whatever the shape of the layer, checked once and centred without loss."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from zoo._numbers import arrays
+from zoo._numbers.columns import Column
+from zoo._numbers.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
 # Rows read at a time: a float32 sum this long is still good to six digits, and longer ones go on in float64.
@@ -83,8 +86,8 @@ def chunks(x: torch.Tensor, rows: int = CHUNK) -> Iterator[tuple[int, torch.Tens
         yield start, x[start : start + rows]
 
 
-def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
-    """[D] float64, of [N, D]. A row that is not finite is an error.
+def column_means(x: torch.Tensor, name: str = "x", first_row: int = 0) -> torch.Tensor:
+    """[D] float64, of [N, D]. A row, counted from `first_row`, that is not finite is an error.
 
     A product with ones reads x twice as fast as a sum does, and over no more than 256 rows it is as exact.
     """
@@ -93,8 +96,46 @@ def column_means(x: torch.Tensor, name: str = "x") -> torch.Tensor:
     total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.wide(x.device)) if whole else 0.0
     total = total + (ones[: len(x) - whole] @ x[whole:]).to(arrays.wide(x.device))
     if not total.isfinite().all():
-        row_norms(x, name)
+        row_norms(x, name, first_row)
     return total / len(x)
+
+
+class Batches:
+    """Activations [N, ...] as matrices [n, D]: all at once, or in batches where a file holds them or they are widened.
+
+    Half precision grows to twice its size when it is computed with, and pages of a mapped file count as memory once they
+    are touched; neither is needed of more than a batch.
+    """
+
+    NUMBERS = 2**25  # of a batch
+
+    def __init__(self, values: Any, name: str = "x") -> None:
+        self.name, self.column = name, values if isinstance(values, Column) else None
+        if self.column is None:
+            x = arrays.tensor(values, name)
+            if is_mapped(values):
+                self.column = Column([values])
+            elif x.ndim > 1 and x.dtype in (torch.float16, torch.bfloat16):
+                self.column = Column([x])
+            else:
+                self.whole = matrix(x, name)
+
+    def __len__(self) -> int:
+        return len(self.whole if self.column is None else self.column)
+
+    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
+        if self.column is None:
+            yield slice(0, len(self.whole)), self.whole
+            return
+        width = max(1, math.prod(self.column.shape[1:]))
+        for span, part in self.column.chunks(max(CHUNK, self.NUMBERS // width)):
+            yield span, matrix(part, self.name)
+            let_go(part)
+
+    def means(self) -> torch.Tensor:
+        """[D] float64, of each column."""
+        totals = [len(rows) * column_means(rows, self.name, span.start) for span, rows in self]
+        return torch.stack(totals).sum(0) / len(self)
 
 
 def minus(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from diversity._activations import column_means, matrix
+from diversity._activations import Batches, matrix
 from diversity.class_sums import ClassSums
 from zoo._numbers import arrays
 from zoo._numbers.separation import ClassSpread
@@ -74,7 +74,7 @@ def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
 def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
     """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21).
 
-    x [N, ...], `labels` [N] and `metric` as there.
+    x [N, ...], `labels` [N] and `metric` as there. A memory map or a column of outputs is read in batches, not loaded.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -82,9 +82,12 @@ def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVari
     >>> [round(value, 4) for value in (found.within, found.between, found.total, found.r2, found.within_over_between)]
     [0.01, 1.0, 1.01, 0.9901, 0.01]
     """
-    rows = matrix(x)
-    sums = separation_sums(metric, column_means(rows) if metric == "centered-cosine" else None)
-    sums.update(rows, labels)
+    batches = Batches(x)
+    centre = batches.means() if metric == "centered-cosine" else None
+    sums = separation_sums(metric, centre)
+    y = arrays.labels(labels, rows=len(batches))
+    for span, rows in batches:
+        sums.update(rows, y[span])
     return variances(sums)
 
 

@@ -1,5 +1,6 @@
 """What estimators take and give: NumPy through scikit-learn's own validation, tensors on their device, with named rows."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,58 +9,80 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
+from zoo._numbers.columns import Column
 from zoo.errors import InputError
 
+from ._rows import Rows, rows_of
 
-def features(estimator: Any, x: Any, fitting: bool = False) -> Tensor:
-    """[N, D] as a finite floating tensor where x is; when not fitting, as wide as what the estimator was fitted on.
 
-    A device without float64 and eigenvectors (Apple's) hands its rows to the host.
-    """
-    if isinstance(x, Tensor):
-        x = x.detach().cpu() if x.device.type == "mps" else x.detach()
-        if x.ndim != 2 or 0 in x.shape:
-            raise InputError(f"x: expected shape [N, D] with at least one row and column, found {list(x.shape)}")
-        if x.is_complex():
+def features(estimator: Any, x: Any, fitting: bool = False) -> Rows:
+    """[N, D], finite, where x is; when not fitting, as wide as what the estimator was fitted on."""
+    if isinstance(x, Tensor | Rows | Column):
+        if isinstance(x, Tensor) and x.is_complex():
             raise InputError("x: expected real numbers, found complex data")
+        rows = rows_of(x)
         if fitting:
-            estimator.n_features_in_ = x.shape[1]
-        elif x.shape[1] != estimator.n_features_in_:
-            raise InputError(
-                f"x: {x.shape[1]} features, but {type(estimator).__name__} was fitted on {estimator.n_features_in_} features"
-            )
-        values = x if x.dtype in (torch.float32, torch.float64) else x.float()
+            estimator.n_features_in_ = rows.shape[1]
+        elif rows.shape[1] != estimator.n_features_in_:
+            found = f"{rows.shape[1]} features, but {type(estimator).__name__} was fitted on"
+            raise InputError(f"x: {found} {estimator.n_features_in_} features")
     else:
+        kinds = (np.float64, np.float32, np.float16)
         try:
-            array = validate_data(estimator, x, reset=fitting, dtype=(np.float64, np.float32), ensure_all_finite=False)
+            rows = rows_of(validate_data(estimator, x, reset=fitting, dtype=kinds, ensure_all_finite=False))
         except ValueError as error:
             raise InputError(str(error)) from error
-        values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-    return finite(values)
+    return finite(rows)
 
 
-def finite(x: Tensor, name: str = "x") -> Tensor:
+def finite(x: Rows, name: str = "x") -> Rows:
     """x itself, or an error that names the first row that is not finite."""
-    bad = ~torch.isfinite(x.sum(1))  # a NaN or infinity anywhere in a row reaches its sum
-    if bad.any():
-        bad = ~torch.isfinite(x).all(1)  # a sum may also overflow by itself
-    if bad.any():
-        row = int(bad.nonzero()[0])
-        raise InputError(
-            f"{name}: row {row} has NaN or infinite values ({int(bad.sum())} such rows); expected finite features"
-        )
+    first, count = 0, 0
+    for span, rows in x.blocks():
+        bad = ~torch.isfinite(rows.sum(1))  # a NaN or infinity anywhere in a row reaches its sum
+        if bad.any():
+            bad = ~torch.isfinite(rows).all(1)  # a sum may also overflow by itself
+        if bad.any():
+            first = first if count else span.start + int(bad.nonzero()[0])
+            count += int(bad.sum())
+    if count:
+        raise InputError(f"{name}: row {first} has NaN or infinite values ({count} such rows); expected finite features")
     return x
 
 
-def linear_logits(estimator: Any, x: Any) -> Tensor:
-    """[N, K] of a fitted estimator with `coef_` and `intercept_`, in the precision of x."""
+def weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """[N] float64, not negative and not all zero; None where every row counts alike."""
+    if sample_weight is None:
+        return None
+    given = sample_weight.detach().cpu() if isinstance(sample_weight, Tensor) else sample_weight
+    found = np.asarray(given, dtype=np.float64)
+    if found.ndim == 0:
+        found = np.full(rows, found)
+    if found.shape != (rows,):
+        raise InputError(f"sample_weight: expected {rows} weights, one per row of x, found shape {list(found.shape)}")
+    if not np.isfinite(found).all() or (found < 0).any():
+        row = int(np.flatnonzero(~(np.isfinite(found) & (found >= 0)))[0])
+        raise InputError(f"sample_weight: row {row} has {found[row]}, expected finite numbers of at least 0")
+    if not found.any():
+        raise InputError("sample_weight: all weights are zero, expected some row to count")
+    return found
+
+
+def logit_blocks(estimator: Any, x: Any) -> Iterator[Tensor]:
+    """[n, K] after [n, K] of a fitted estimator with `coef_` and `intercept_`, in the precision of x."""
     check_is_fitted(estimator)
     rows = features(estimator, x)
-    coef, intercept = (torch.as_tensor(part).to(rows) for part in (estimator.coef_, estimator.intercept_))
-    return rows @ coef.T + intercept
+    coef, intercept = (torch.as_tensor(part).to(rows.device, rows.dtype) for part in (estimator.coef_, estimator.intercept_))
+    for _, block in rows.blocks():
+        yield block @ coef.T + intercept
 
 
-def classes(estimator: Any, y: Any, x: Tensor) -> tuple[np.ndarray, Tensor]:
+def linear_logits(estimator: Any, x: Any) -> Tensor:
+    """[N, K] of all rows."""
+    return torch.cat(list(logit_blocks(estimator, x)))
+
+
+def classes(estimator: Any, y: Any, x: Rows) -> tuple[np.ndarray, Tensor]:
     """(the distinct labels sorted, each row's index among them [N] where x is); labels may be of any type that sorts."""
     name = type(estimator).__name__
     if y is None:
@@ -88,7 +111,7 @@ def classes(estimator: Any, y: Any, x: Tensor) -> tuple[np.ndarray, Tensor]:
     return found, index
 
 
-def among(names: np.ndarray, y: Any, x: Tensor) -> Tensor:
+def among(names: np.ndarray, y: Any, x: Rows) -> Tensor:
     """Each label's index among `names` [N], where x is; a label that is not among them is an error."""
     y = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     if y.shape != (len(x),):

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ._losses import Expansion, Loss
+from ._design import Stream
+from ._examples import Examples, Place
+from ._losses import Loss
 from ._preconditioning import Exact, Kronecker
 
 MOST_STEPS = 60
@@ -37,30 +39,25 @@ class Solution:
 
 
 class Problem:
-    """One strength's problem: features [N, r + 1] whose last column is one, a loss, and lambda [G]."""
+    """One strength's problem: examples and lambda [G]."""
 
-    def __init__(self, values: Tensor, loss: Loss, ridge: Tensor) -> None:
-        self.values, self.loss, self.ridge = values, loss, ridge.double().reshape(-1, 1)
-        self.products = 0.0
+    def __init__(self, examples: Examples, ridge: Tensor) -> None:
+        self.examples, self.ridge = examples, ridge.double().reshape(-1, 1)
 
-    def logits(self, parameters: Tensor) -> Tensor:
-        self.products += 0.5
-        return self.values @ parameters.T
-
-    def pull_back(self, residual: Tensor, parameters: Tensor) -> Tensor:
-        """residual^T X + 2 lambda W, the penalty's share taken from `parameters`."""
-        self.products += 0.5
-        out = residual.T @ self.values
-        out[:, :-1] += (2 * self.ridge).float() * parameters[:, :-1]
+    def penalised(self, derivative: Tensor, parameters: Tensor) -> Tensor:
+        """A derivative of the losses with the penalty's share, 2 lambda W, taken from `parameters`."""
+        out = derivative.clone()
+        out[:, :-1] += (2 * self.ridge).to(out.dtype) * parameters[:, :-1]
         return out
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """Inner products in float64, [G, 1]: over everything, or row by row where every row is its own problem."""
         rows = (left.double() * right.double()).sum(1, keepdim=True)
-        return rows if self.loss.problems == len(rows) else rows.sum(0, keepdim=True)
+        return rows if self.examples.loss.problems == len(rows) else rows.sum(0, keepdim=True)
 
-    def objective(self, here: Expansion, parameters: Tensor) -> Tensor:
-        return here.value[:, None] + self.ridge * self.dot(parameters[:, :-1], parameters[:, :-1])
+    def objective(self, here: Place) -> Tensor:
+        weights = here.parameters[:, :-1]
+        return here.value[:, None] + self.ridge * self.dot(weights, weights)
 
     def gap(self, gradient: Tensor, model: Kronecker) -> Tensor:
         weights, intercept = model.split(gradient)
@@ -68,36 +65,35 @@ class Problem:
 
 
 def minimise(
-    values: Tensor,
-    loss: Loss,
+    examples: Examples,
     ridge: Tensor,
     start: Tensor,
     tolerance: float,
     model: Kronecker | type[Kronecker] = Kronecker,
 ) -> Solution:
     """The optimum to within `tolerance` of the objective, from `start`. `model`: of curvature, or which kind to build."""
-    problem = Problem(values, loss, ridge)
-    parameters, logits = start, problem.logits(start)
-    here = loss.at(logits)
-    model = model(values, loss, here) if isinstance(model, type) else model
-    objective, before = problem.objective(here, parameters), torch.tensor(torch.inf)
+    problem, before_all = Problem(examples, ridge), examples.products
+    here = examples.at(start)
+    model = model(examples, here) if isinstance(model, type) else model
+    objective, before = problem.objective(here), torch.tensor(torch.inf)
+    nothing = NOTHING * len(examples) * (1 if start.dtype == torch.float32 else 1e-9)
     for _ in range(MOST_STEPS):
-        gradient = problem.pull_back(here.residual, parameters)
-        gap, target = problem.gap(gradient, model), tolerance * objective + NOTHING * len(values)
+        gradient = problem.penalised(examples.gradient(here), here.parameters)
+        gap, target = problem.gap(gradient, model), tolerance * objective + nothing
         unfinished = gap > target
         if not unfinished.any():
             break
         step, change = _newton_step(problem, model, here, gradient, unfinished, target)
-        parameters, logits, here, lower = _line_search(problem, parameters, logits, step, change, objective, gradient)
+        here, lower = _line_search(problem, here, step, change, objective, gradient)
         moved = (lower < objective * (1 - 0.1 * tolerance)) | (gap < before / 2)
         objective, before = lower, gap
         if not (unfinished & moved).any():
             break  # neither the objective nor the gap moves any more: the gradient is down to its rounding
-    return Solution(parameters, objective[:, 0], gap[:, 0], problem.products, model)
+    return Solution(here.parameters, objective[:, 0], gap[:, 0], examples.products - before_all, model)
 
 
 def _newton_step(
-    problem: Problem, model: Kronecker, here: Expansion, gradient: Tensor, unfinished: Tensor, target: Tensor
+    problem: Problem, model: Kronecker, here: Place, gradient: Tensor, unfinished: Tensor, target: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(step, its change of the logits): H step = -gradient by conjugate gradients.
 
@@ -105,16 +101,16 @@ def _newton_step(
     target, or a hundredfold below where it began, beyond which the quadratic is no longer the function.
     """
     goal = torch.maximum(problem.gap(gradient, model) / 100, target / 1.5)
-    step, change = torch.zeros_like(gradient), torch.zeros_like(here.residual)
+    step, change = torch.zeros_like(gradient), torch.zeros_like(here.logits)
     residual = -gradient
     solved = model.solve(residual, problem.ridge)
     direction, size = solved, problem.dot(residual, solved)
     active = unfinished
     for _ in range(MOST_PRODUCTS):
-        ahead = problem.logits(direction)
-        curved = problem.pull_back(problem.loss.curve(here, ahead), direction)
+        curved, ahead = problem.examples.curve(here, direction)
+        curved = problem.penalised(curved, direction)
         along = problem.dot(direction, curved)
-        length = torch.where(active & (along > 0), size / along, 0.0).float()
+        length = torch.where(active & (along > 0), size / along, 0.0).to(step.dtype)
         step += length * direction
         change += length.T * ahead
         residual -= length * curved
@@ -123,36 +119,39 @@ def _newton_step(
             break
         solved = model.solve(residual, problem.ridge)
         size, last = problem.dot(residual, solved), size
-        direction = solved + torch.where(last > 0, size / last, 0.0).float() * direction
+        direction = solved + torch.where(last > 0, size / last, 0.0).to(step.dtype) * direction
     return step, change
 
 
 def _line_search(
-    problem: Problem, parameters: Tensor, logits: Tensor, step: Tensor, change: Tensor, objective: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor, Expansion, Tensor]:
-    """Halve the step, problem by problem, until the objective falls. Logits are linear in it, so trials cost no product."""
+    problem: Problem, here: Place, step: Tensor, change: Tensor, objective: Tensor, gradient: Tensor
+) -> tuple[Place, Tensor]:
+    """Halve the step, problem by problem, until the objective falls; in memory trials cost no product."""
     slope = problem.dot(gradient, step)
     length = torch.ones_like(objective)
+    # What the losses, summed in the step's precision, can mean of the objective.
+    rounding = torch.finfo(step.dtype).eps
     while True:
-        moved, ahead = parameters + length.float() * step, logits + length.float().T * change
-        here = problem.loss.at(ahead)
-        value = problem.objective(here, moved)
-        # 1e-7 of the objective is what its float32 losses can mean. An overflow compares as false, so it is too long too.
-        short_enough = (value <= objective + 1e-4 * length * slope + 1e-7 * objective) | (length == 0)
+        by = length.to(step.dtype)
+        there = problem.examples.at(here.parameters + by * step, here.logits + by.T * change)
+        value = problem.objective(there)
+        # An overflow compares as false, so it is too long too.
+        short_enough = (value <= objective + 1e-4 * length * slope + rounding * objective) | (length == 0)
         if short_enough.all():
-            return moved, ahead, here, value
+            return there, value
         length = torch.where(short_enough, length, torch.where(length > 1e-6, length / 2, 0.0))
 
 
-def path(values: Tensor, loss: Loss, ridges: Tensor, tolerance: float) -> Iterator[Solution]:
+def path(values: Tensor | Stream, loss: Loss, ridges: Tensor, tolerance: float) -> Iterator[Solution]:
     """The solutions at falling strengths, `ridges` [S, G], each started on the line through the last two in log lambda.
 
     The optimum is smooth along log lambda, and for separable data it tends to a straight line there. A straight line it is:
     a parabola through three solutions would fit the curve better, but it triples what each of them is off by. A path that
     begins at a weak strength is led there from a strong one by rough solutions in between, which are not given out.
     """
-    start = torch.zeros(len(loss.priors()), values.shape[1], device=values.device)
-    start[:, -1] = loss.priors().float()
+    examples = Examples(values, loss)
+    start = torch.zeros(len(loss.priors()), values.shape[1], dtype=values.dtype, device=values.device)
+    start[:, -1] = loss.priors().to(values.dtype)
     # Features of unit size curve the loss by N at most along an axis: a penalty of that size keeps the weights small.
     decades = max(0, math.ceil(math.log10(len(values) / float(ridges[0].min()))))
     lead = [(ridges[0] * 10.0**k, max(tolerance, LEAD_IN)) for k in range(decades, 0, -1)]
@@ -160,23 +159,23 @@ def path(values: Tensor, loss: Loss, ridges: Tensor, tolerance: float) -> Iterat
     model, spent = None, 0.0
     found: list[tuple[Tensor, Tensor]] = []
     for number, (ridge, aim) in enumerate([*lead, *((ridge, tolerance) for ridge in ridges)]):
-        solution = minimise(values, loss, ridge, _ahead(found, ridge) if found else start, aim, model or kind)
+        solution = minimise(examples, ridge, _ahead(found, ridge) if found else start, aim, model or kind)
         found = [*found[-1:], (ridge, solution.parameters)]
         # A new model is worth its price once the old one has cost that much: about a quarter of the products beyond the
         # least possible, as measured on several sets of features.
         spent += (solution.products - 2) / 4
         model = solution.model if spent < solution.model.cost(len(values)) and number >= len(lead) else None
         spent = 0.0 if model is None else spent
-        if solution.products > MANY_PRODUCTS and Exact.worth_it(values, loss):
+        if solution.products > MANY_PRODUCTS and Exact.worth_it(examples):
             kind = Exact
         if number >= len(lead):
             yield solution
 
 
-def solve(values: Tensor, loss: Loss, ridge: Tensor, tolerance: float, start: Tensor | None = None) -> Solution:
+def solve(values: Tensor | Stream, loss: Loss, ridge: Tensor, tolerance: float, start: Tensor | None = None) -> Solution:
     """The solution at one strength per problem, `ridge` [G], from a start likely to be near, or led in from a strong one."""
     if start is not None:
-        found = minimise(values, loss, ridge, start, tolerance)
+        found = minimise(Examples(values, loss), ridge, start, tolerance)
         if (found.gap <= tolerance * found.objective).all():
             return found
     return next(path(values, loss, ridge[None], tolerance))
@@ -189,4 +188,4 @@ def _ahead(found: Sequence[tuple[Tensor, Tensor]], ridge: Tensor) -> Tensor:
         return parameters
     before, earlier = found[0]
     reach = ((ridge / last).log() / (last / before).log()).clamp(max=1.5)
-    return parameters + reach[:, None].float() * (parameters - earlier)
+    return parameters + reach[:, None].to(parameters.dtype) * (parameters - earlier)

@@ -6,6 +6,7 @@ falls to 1e-9, which float32 cannot tell from 0 beside 1 but represents with ful
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -26,6 +27,10 @@ class Loss(Protocol):
 
     problems: int
 
+    def part(self, rows: slice) -> "Loss":
+        """The loss of some of the rows."""
+        ...
+
     def at(self, logits: Tensor) -> Expansion: ...
 
     def curve(self, here: Expansion, change: Tensor) -> Tensor:
@@ -42,13 +47,17 @@ class Loss(Protocol):
 
 
 class Softmax:
-    """Multinomial log loss of labels [N] in 0..K-1."""
+    """Multinomial log loss of labels [N] in 0..K-1, each row's times its weight [N] where there are weights."""
 
     problems = 1
 
-    def __init__(self, labels: Tensor, num_classes: int) -> None:
+    def __init__(self, labels: Tensor, num_classes: int, weights: Tensor | None = None) -> None:
         self.labels = labels[:, None]
         self.num_classes = num_classes
+        self.weights = None if weights is None else weights[:, None]
+
+    def part(self, rows: slice) -> "Softmax":
+        return Softmax(self.labels[rows, 0], self.num_classes, None if self.weights is None else self.weights[rows, 0])
 
     def at(self, logits: Tensor) -> Expansion:
         margin = logits - logits.gather(1, self.labels)  # the label's own entry is 0
@@ -61,55 +70,88 @@ class Softmax:
         p /= total
         wrong = others / total  # 1 - p of the label
         residual = p.scatter(1, self.labels, -wrong)
-        return Expansion(loss.sum(dtype=torch.float64)[None], residual, p.scatter_(1, self.labels, 1 - wrong))
+        value = self._weighed(loss).sum(dtype=torch.float64)[None]
+        return Expansion(value, self._weighed(residual), p.scatter_(1, self.labels, 1 - wrong))
 
     def curve(self, here: Expansion, change: Tensor) -> Tensor:
         # (diag p - p p^T) v = p (v - p.v); v counts from the label's entry, so that p near 1 multiplies an exact 0.
         change = change - change.gather(1, self.labels)
         mean = torch.linalg.vecdot(here.probabilities, change)
-        return change.sub_(mean[:, None]).mul_(here.probabilities)
+        return self._weighed(change.sub_(mean[:, None]).mul_(here.probabilities))
 
     def curvature(self, here: Expansion) -> tuple[Tensor, Tensor]:
         p = here.probabilities
         wrong = -here.residual.gather(1, self.labels)
+        if self.weights is not None:
+            wrong = wrong / self.weights
         # p (1 - p) by class; at the label (1 - p) is `wrong`.
         variance = (p * (1 - p)).scatter_(1, self.labels, wrong * (1 - wrong))
-        between = -(p.T @ p).double()
+        between = -(self._weighed(p).T @ p).double()
         between.diagonal().zero_()
         # Rows of diag p - p p^T sum to zero: the diagonal from the off-diagonal keeps small classes exact.
         between.diagonal().copy_(-between.sum(1))
-        return between, variance.sum(1)
+        return between, self._weighed(variance).sum(1)
+
+    def bent(self, here: Expansion, basis: Tensor) -> Tensor:
+        """[N, J, J] float64: each row's second derivative U^T (diag p - p p^T) U, in a basis U [K, J] of the logits."""
+        p, U = here.probabilities.double(), basis.double()
+        inner = torch.einsum("nk,ki,kj->nij", p, U, U) - (p @ U)[:, :, None] * (p @ U)[:, None, :]
+        return inner if self.weights is None else inner * self.weights.double()[:, :, None]
 
     def priors(self) -> Tensor:
-        share = torch.bincount(self.labels[:, 0], minlength=self.num_classes).double() + 1e-3
-        logits = share.log()
+        each = None if self.weights is None else self.weights[:, 0].double()
+        logits = (torch.bincount(self.labels[:, 0], each, self.num_classes).double() + 1e-3).log()
         return logits - logits.mean()
+
+    def _weighed(self, rows: Tensor) -> Tensor:
+        return rows if self.weights is None else rows * self.weights.to(rows.dtype)
 
 
 class Sigmoids:
-    """K independent binary log losses of targets [N, K] in {0, 1}, one problem per column; a target of -1 has no loss."""
+    """K independent binary log losses of targets [N, K] in {0, 1}, one problem per column; a target of -1 has no loss.
 
-    def __init__(self, targets: Tensor) -> None:
-        self.sign = torch.where(targets < 0, 0, targets.to(torch.float32) * 2 - 1)
+    Each row's losses are multiplied by its weight [N] where there are weights.
+    """
+
+    def __init__(self, targets: Tensor, weights: Tensor | None = None) -> None:
+        self.targets, self.given = targets, weights
         self.problems = targets.shape[1]
+
+    def part(self, rows: slice) -> "Sigmoids":
+        return Sigmoids(self.targets[rows], None if self.given is None else self.given[rows])
+
+    @cached_property
+    def sign(self) -> Tensor:
+        """[N, K] 1, -1, or 0 where there is no loss."""
+        return torch.where(self.targets < 0, 0, self.targets.to(torch.float32) * 2 - 1)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """[N, K] what each loss is multiplied by."""
+        counted = self.sign.abs()
+        return counted if self.given is None else counted * self.given[:, None]
 
     def at(self, logits: Tensor) -> Expansion:
         margin = logits * self.sign
-        loss = torch.nn.functional.softplus(-margin).mul_(self.sign.abs())
-        residual = torch.sigmoid(-margin).mul_(-self.sign)
+        loss = torch.nn.functional.softplus(-margin).mul_(self.weights)
+        residual = torch.sigmoid(-margin).mul_(self.sign if self.given is None else self.sign * self.weights).neg_()
         return Expansion(loss.sum(0, dtype=torch.float64), residual, torch.sigmoid(logits))
 
     def curve(self, here: Expansion, change: Tensor) -> Tensor:
-        return change * self._weights(here)
+        return change * self._curvatures(here)
 
     def curvature(self, here: Expansion) -> tuple[Tensor, Tensor]:
-        weights = self._weights(here)
-        return weights.sum(0, dtype=torch.float64), weights.sum(1)
+        curvatures = self._curvatures(here)
+        return curvatures.sum(0, dtype=torch.float64), curvatures.sum(1)
 
     def priors(self) -> Tensor:
-        positive = (self.sign > 0).sum(0).double() / self.sign.abs().sum(0).clamp(min=1)
-        return torch.logit(positive.clamp(1e-6, 1 - 1e-6))
+        positive = ((self.sign > 0) * self.weights).sum(0, dtype=torch.float64)
+        share = positive / self.weights.sum(0, dtype=torch.float64).clamp(min=1e-30)
+        return torch.logit(share.clamp(1e-6, 1 - 1e-6))
 
-    def _weights(self, here: Expansion) -> Tensor:
+    def _curvatures(self, here: Expansion) -> Tensor:
         wrong = here.residual.abs()
-        return wrong * (1 - wrong)
+        if self.given is None:
+            return wrong * (1 - wrong)
+        wrong = wrong / self.given[:, None]
+        return wrong * (1 - wrong) * self.given[:, None]

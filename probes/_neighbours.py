@@ -7,6 +7,7 @@ row that ends with fewer than k is searched again in full. It is a good guess wh
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -126,6 +127,29 @@ def nearest_others(left: Tensor, right: Tensor, k: int) -> Tensor:
             passed.look(rows, similarity, columns.start)
     index, failed = passed.best()
     index[failed] = _search_in_full(left[failed], right, k, failed)
+    return index
+
+
+def nearest_streamed(queries: Tensor, base: Iterable[tuple[slice, Tensor]], k: int, own: int | None = None) -> Tensor:
+    """[Q, k] as `nearest` finds them, over blocks (rows, their features) of a base too large to hold.
+
+    The best so far are merged with each block as it comes, so one pass in any order will do. `own` is the row of the base
+    that the first query is, its followers the next ones; each is left out of its own neighbours.
+    """
+    best = torch.full((len(queries), k), -torch.inf, device=queries.device)
+    index = torch.zeros(len(queries), k, dtype=torch.int64, device=queries.device)
+    for span, block in base:
+        number = torch.arange(span.start, span.stop, device=queries.device)
+        for rows in tiles(len(queries)):
+            similarity = queries[rows] @ block.T
+            if own is not None:
+                mine = torch.arange(rows.start, rows.stop, device=queries.device) + own - span.start
+                here = ((mine >= 0) & (mine < len(block))).nonzero()[:, 0]
+                similarity[here, mine[here]] = -torch.inf
+            values, at = similarity.topk(min(k, len(block)))
+            both, places = torch.cat([best[rows], values], 1), torch.cat([index[rows], number[at]], 1)
+            best[rows], kept = both.topk(k)
+            index[rows] = places.gather(1, kept)
     return index
 
 

@@ -5,7 +5,10 @@ import math
 import torch
 from torch import Tensor
 
-from ._losses import Expansion, Loss
+from ._examples import Examples, Place
+from ._losses import Softmax
+
+ENOUGH = 32  # rows for each dimension, of those that have to be read again, tell the curvature well enough
 
 
 class Kronecker:
@@ -20,13 +23,20 @@ class Kronecker:
     makes intercept and weights independent in the model: the logits are W (x - m) + (c + W m).
     """
 
-    def __init__(self, values: Tensor, loss: Loss, here: Expansion) -> None:
-        A, h = loss.curvature(here)
-        share = (h / h.sum(dtype=torch.float64).clamp_min(1e-300)).float()
-        rows = values[:, :-1]
-        self.mean = share @ rows
-        weighted = (rows - self.mean) * share.sqrt()[:, None]
-        self.b, self.V = torch.linalg.eigh(weighted.T @ weighted)
+    def __init__(self, examples: Examples, place: Place) -> None:
+        dtype = place.parameters.dtype
+        few = examples.thinned(ENOUGH * place.parameters.shape[1])
+        self.share = len(few) / len(examples)
+        found = [loss.curvature(here) for _, _, loss, here in few.expanded(place)]
+        A, h = torch.stack([summed for summed, _ in found]).sum(0) / self.share, torch.cat([traces for _, traces in found])
+        share = (h / h.sum(dtype=torch.float64).clamp_min(1e-300)).to(dtype)
+        parts = [share[span] @ values[:, :-1] for span, values, _ in few.pieces()]
+        self.mean = torch.stack(parts).sum(0)
+        second = torch.zeros(len(self.mean), len(self.mean), dtype=dtype, device=h.device)
+        for span, values, _ in few.pieces():
+            weighted = (values[:, :-1] - self.mean).mul_(share[span].sqrt()[:, None])
+            second.addmm_(weighted.T, weighted)
+        self.b, self.V = torch.linalg.eigh(second)
         self.b = self.b.double().clamp_min(0)
         if A.ndim == 1:  # problems side by side: A is diagonal already
             self.a, self.U = A[:, None], None
@@ -34,7 +44,7 @@ class Kronecker:
             # One amount added to all classes changes no softmax: along that first direction the gradient is nothing but
             # rounding, which a weak penalty would blow up as 1 / lambda. It is left out, here and in the gap.
             a, U = torch.linalg.eigh(A)
-            self.a, self.U = a[1:, None].clamp_min(0), U[:, 1:].float()
+            self.a, self.U = a[1:, None].clamp_min(0), U[:, 1:].to(dtype)
         self.intercept = torch.where(self.a > self.a.max() * 1e-12, 1 / self.a, 0.0)
 
     def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -45,8 +55,8 @@ class Kronecker:
     def solve(self, gradient: Tensor, ridge: Tensor) -> Tensor:
         """The model's inverse times a gradient [K, r + 1]; `ridge` is lambda, [1, 1] or [K, 1]."""
         weights, intercept = self.split(gradient)
-        weights = ((weights @ self.V) / (self.a * self.b + 2 * ridge).float()) @ self.V.T
-        intercept = intercept * self.intercept.float()
+        weights = ((weights @ self.V) / (self.a * self.b + 2 * ridge).to(gradient.dtype)) @ self.V.T
+        intercept = intercept * self.intercept.to(gradient.dtype)
         if self.U is not None:
             weights, intercept = self.U @ weights, self.U @ intercept
         return torch.cat([weights, intercept - (weights @ self.mean)[:, None]], 1)
@@ -54,7 +64,7 @@ class Kronecker:
     def cost(self, rows: int) -> float:
         """What building this costs, in products of the features with parameters there and back."""
         width, classes = len(self.b), max(len(self.a), 16)
-        return width / (2 * classes) + 3 * width**2 / (rows * classes)
+        return self.share * width / (2 * classes) + 3 * width**2 / (rows * classes)
 
 
 class Exact(Kronecker):
@@ -66,26 +76,27 @@ class Exact(Kronecker):
 
     MOST = 3e8  # multiplications to build it, some 10 ms
 
-    def __init__(self, values: Tensor, loss: Loss, here: Expansion) -> None:
-        super().__init__(values, loss, here)
-        rows = torch.cat([values[:, :-1] - self.mean, values[:, -1:]], 1).double()
+    def __init__(self, examples: Examples, place: Place) -> None:
+        super().__init__(examples, place)
         assert self.U is not None  # several problems side by side are not asked for
-        p, U = here.probabilities.double(), self.U.double()
-        bent = torch.einsum("nk,ki,kj->nij", p, U, U) - (p @ U)[:, :, None] * (p @ U)[:, None, :]  # U^T (diag p - p p^T) U
-        blocks = [rows.T @ (row[:, :, None] * rows[:, None, :]).flatten(1) for row in bent.unbind(1)]
-        size = len(self.a) * rows.shape[1]
-        self.hessian = torch.stack(blocks).reshape(size, size)
-        penalised = torch.ones(len(self.a), rows.shape[1], dtype=torch.float64, device=values.device)
+        size = len(self.a) * (len(self.mean) + 1)
+        self.hessian = torch.zeros(size, size, dtype=torch.float64, device=self.mean.device)
+        for _, values, loss, here in examples.expanded(place):
+            assert isinstance(loss, Softmax)
+            rows = torch.cat([values[:, :-1] - self.mean, values[:, -1:]], 1).double()
+            blocks = [rows.T @ (row[:, :, None] * rows[:, None, :]).flatten(1) for row in loss.bent(here, self.U).unbind(1)]
+            self.hessian += torch.stack(blocks).reshape(size, size)
+        penalised = torch.ones(len(self.a), len(self.mean) + 1, dtype=torch.float64, device=self.mean.device)
         penalised[:, -1] = 0
         self.penalised = penalised.flatten()
         self.ridge = math.nan  # at which the factor was made
         self.factor: Tensor | None = None
 
     @classmethod
-    def worth_it(cls, values: Tensor, loss: Loss) -> bool:
+    def worth_it(cls, examples: Examples) -> bool:
         """Whether the problem is one, and small enough."""
-        size = (len(loss.priors()) - 1) * values.shape[1]
-        return loss.problems == 1 and size > 0 and len(values) * size**2 <= cls.MOST
+        size = (len(examples.loss.priors()) - 1) * examples.values.shape[1]
+        return examples.loss.problems == 1 and size > 0 and len(examples) * size**2 <= cls.MOST
 
     def solve(self, gradient: Tensor, ridge: Tensor) -> Tensor:
         factor = self._factor(float(ridge))
@@ -93,7 +104,7 @@ class Exact(Kronecker):
             return super().solve(gradient, ridge)
         weights, intercept = self.split(gradient)
         solved = torch.cholesky_solve(torch.cat([weights, intercept], 1).double().reshape(-1, 1), factor)
-        back = torch.einsum("ki,ij->kj", self.U, solved.reshape(len(self.a), -1).float())
+        back = torch.einsum("ki,ij->kj", self.U, solved.reshape(len(self.a), -1).to(gradient.dtype))
         weights, intercept = back[:, :-1], back[:, -1:]
         return torch.cat([weights, intercept - (weights @ self.mean)[:, None]], 1)
 

@@ -13,7 +13,8 @@ from zoo._numbers import arrays
 from zoo.errors import InputError
 
 from ._inputs import finite
-from .concatenation import CHUNK, Shared, gather, moments, standardise
+from ._rows import Rows, beside, rows_of
+from .concatenation import Shared, gather, moments
 from .linear import LinearProbe
 
 # The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first, which can be read as the
@@ -85,35 +86,31 @@ def compress(
     ranking = _rank(shared, order)
     shared = shared.standardised()
     taken = torch.from_numpy(ranking["index"].to_numpy().copy())
-    fitted, held = (
-        torch.cat(list(side.values()), 1)[:, taken.to(next(iter(side.values())).device)]
-        for side in (shared.x, shared.test_x)
-    )
+    fitted, held = (beside(list(side.values())).columns(taken) for side in (shared.x, shared.test_x))
     table = []
     for width in [*range(int(multiples), len(taken), int(multiples)), len(taken)]:
-        probe = LinearProbe(**{"seed": seed, **probe_options}).fit(fitted[:, :width], shared.y)
-        table.append((width, probe.score(held[:, :width], shared.test_y)))
+        first = torch.arange(width)
+        probe = LinearProbe(**{"seed": seed, **probe_options}).fit(fitted.columns(first), shared.y)
+        table.append((width, probe.score(held.columns(first), shared.test_y)))
     return Compression(pd.DataFrame(table, columns=["dimensions", "accuracy"]), ranking, float(target))
 
 
 def redundancy(x: Any) -> Any:
     """Total absolute covariance [D] of each standardised dimension of x [N, D] with all the others: sum_j!=i |corr_ij|.
 
-    The rows stream through in chunks, float32 products and float64 sums; a constant dimension covaries with nothing.
+    The rows stream through in blocks, float32 products and float64 sums; a constant dimension covaries with nothing.
 
     >>> redundancy(np.array([[1.0, -2.0, 0.0], [2.0, -4.0, 0.0], [3.0, -6.0, 0.0]])).round(4).tolist()
     [1.0, 1.0, 0.0]
     """
-    rows = arrays.matrix(x, "x")
-    rows = finite(rows if rows.dtype == torch.float64 else rows.float())
+    rows = finite(rows_of(x))
     return arrays.give_back(_redundancy(rows, *moments(rows)), x)
 
 
-def _redundancy(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+def _redundancy(x: Rows, mean: Tensor, spread: Tensor) -> Tensor:
     width = x.shape[1]
     covariance = torch.zeros(width, width, dtype=mean.dtype, device=x.device)
-    for part in x.split(CHUNK):
-        values = standardise(part, mean, spread)
+    for _, values in x.standardised(mean, spread).blocks():
         covariance += values.T @ values
     covariance /= len(x)
     return covariance.abs_().fill_diagonal_(0).sum(1)
@@ -123,7 +120,7 @@ def _rank(shared: Shared, order: Order) -> pd.DataFrame:
     """Every dimension of the concatenation, the first to be taken first."""
     if order not in ORDERS:
         raise InputError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
-    rows = torch.cat(list(shared.x.values()), 1)
+    rows = beside(list(shared.x.values()))
     mean, spread = moments(rows)
     values, constant = arrays.host(_redundancy(rows, mean, spread)), arrays.host(spread == 0)
     # Copies of a dimension are equally redundant up to the rounding of products: they tie, and ties keep the models' order.

@@ -14,32 +14,32 @@ from zoo._numbers import arrays
 from zoo.errors import InputError, UnknownName
 
 from ._inputs import finite
+from ._rows import Rows, beside, rows_of
 from ._splits import hold_out
 from .linear import LinearProbe
 
 HELD_OUT = 0.2  # of each class, for the score, where no test set is given
-CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Shared:
     """Several models' features [N, D] of the same examples: those a probe may see, and those it is scored on."""
 
-    x: dict[str, Tensor]
+    x: dict[str, Rows]
     y: np.ndarray
-    test_x: dict[str, Tensor]
+    test_x: dict[str, Rows]
     test_y: np.ndarray
 
     def standardised(self) -> "Shared":
         """Every dimension with mean 0 and variance 1 over the rows a probe may see; a constant one becomes 0."""
         rule = {name: moments(x) for name, x in self.x.items()}
-        fitted, test = ({name: standardise(x, *rule[name]) for name, x in side.items()} for side in (self.x, self.test_x))
+        fitted, test = ({name: x.standardised(*rule[name]) for name, x in side.items()} for side in (self.x, self.test_x))
         return replace(self, x=fitted, test_x=test)
 
-    def score(self, columns: Mapping[str, Tensor | slice], **probe_options: Any) -> float:
+    def score(self, columns: Mapping[str, Tensor], **probe_options: Any) -> float:
         """The test score of a linear probe on the columns named of each model, side by side."""
         fitted, test = (
-            torch.cat([side[name][:, part] for name, part in columns.items()], 1) for side in (self.x, self.test_x)
+            beside([side[name].columns(part) for name, part in columns.items()]) for side in (self.x, self.test_x)
         )
         return LinearProbe(**probe_options).fit(fitted, self.y).score(test, self.test_y)
 
@@ -123,39 +123,32 @@ def gather(
         return Shared(x, labels, test_x, test_labels)
     strata = np.zeros(len(labels), np.int64) if multilabel else np.unique(labels, return_inverse=True)[1]
     kept, held = hold_out(strata, HELD_OUT, seed=0)
-    sides = ({name: rows[torch.from_numpy(part).to(rows.device)] for name, rows in x.items()} for part in (kept, held))
+    sides = ({name: rows.rows(part) for name, rows in x.items()} for part in (kept, held))
     return Shared(next(sides), labels[kept], next(sides), labels[held])
 
 
-def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean [D] and standard deviation [D] of the rows of x [N, D], chunk by chunk in float64; exactly 0 if constant."""
-    dtype = arrays.wide(x.device)
-    mean = torch.stack([part.to(dtype).sum(0) for part in x.split(CHUNK)]).sum(0) / len(x)
-    square = torch.stack([(part.to(dtype) - mean).square().sum(0) for part in x.split(CHUNK)]).sum(0) / len(x)
+def moments(x: Rows) -> tuple[Tensor, Tensor]:
+    """Mean [D] and standard deviation [D] of the rows of x [N, D], block by block in float64; exactly 0 if constant."""
+    mean, low, high = x.extent()
+    square = torch.stack([(part.to(mean.dtype) - mean).square().sum(0) for _, part in x.blocks()]).sum(0) / len(x)
     # The mean of equal numbers may round to another, which would leave a spread of pure rounding.
-    return mean, torch.where(x.amax(0) == x.amin(0), 0, square.sqrt())
+    return mean, torch.where(high == low, 0, square.sqrt())
 
 
-def standardise(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """(x - mean) / spread in float32, and 0 where the spread is 0."""
-    scale = torch.where(spread > 0, 1 / spread, 0)
-    return torch.cat([((part.to(mean.dtype) - mean) * scale).float() for part in x.split(CHUNK)])
-
-
-def _side(features: Mapping[str, Any], y: Any, which: str, multilabel: bool) -> tuple[dict[str, Tensor], np.ndarray]:
+def _side(features: Mapping[str, Any], y: Any, which: str, multilabel: bool) -> tuple[dict[str, Rows], np.ndarray]:
     labels = arrays.host(y) if isinstance(y, Tensor) else np.asarray(y)
     if labels.ndim != 1 + multilabel:
         shape = "[N, K] of zeros and ones" if multilabel else "[N]"
         raise InputError(f"{which}labels: expected shape {shape}, found {list(labels.shape)}")
-    rows: dict[str, Tensor] = {}
+    rows: dict[str, Rows] = {}
     for name, values in features.items():
         called = f"{which}features of {name!r}"
-        x = arrays.tensor(values, called)
-        x = arrays.matrix(x if x.is_floating_point() else x.float(), called)
+        if isinstance(values, Tensor) and rows:
+            values = values.to(next(iter(rows.values())).device)
+        x = rows_of(values, called)
         if len(x) != len(labels):
             raise InputError(f"{called}: expected {len(labels)} rows, one per label, found {len(x)}")
-        x = finite(x if x.dtype == torch.float64 else x.float(), called)
-        rows[name] = x.to(next(iter(rows.values())).device) if rows else x
+        rows[name] = finite(x, called)
     return rows, labels
 
 

@@ -1,29 +1,23 @@
 """The linear probe: L2-regularised multinomial logistic regression with its strength chosen on a validation split."""
 
-import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from zoo.errors import InputError, ZooWarning
-
-from ._design import Design
-from ._inputs import among, classes, features, handed_back, linear_logits, named, paired
-from ._logistic import Solution, path, solve
+from ._examples import Examples
+from ._inputs import among, classes, handed_back, linear_logits, logit_blocks, named, paired, weights
 from ._losses import Loss, Sigmoids, Softmax
-from ._splits import hold_out
-from .metrics import metric
+from ._regularised import STRENGTHS as STRENGTHS
+from ._regularised import RegularisedProbe, Sample
+from ._rows import Rows
+from .metrics import metric, tallied, tally
 
-STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
 
-
-class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearProbe(ClassifierMixin, RegularisedProbe):  # type: ignore[misc]
     """Minimises `sum of log losses + strength * ||W||^2` with a free intercept, to its optimum ([K] 3.1, [KA] A.2).
 
     Every strength is solved on the training part, from strong to weak; the one with the best validation score is refitted
@@ -37,6 +31,9 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     metric: "accuracy" or "mean-per-class"; decides the choice, and what `score` returns.
     tolerance: bound on (objective - optimum) / objective, by duality gap.
     seed: of the split.
+    memory: gigabytes that a fit may hold. Features that do not fit, with their logits, are read anew in blocks at every
+        pass, in half as much time again, with the same result: a memory map, or a column of stored outputs, is never copied.
+    progress: whether to show a bar on a terminal once a fit has taken a few seconds.
 
     Attributes
     ----------
@@ -45,13 +42,16 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     path_: a frame, one row per strength: objective and gap on the training part, validation score and log loss, and the
         number of passes over the features.
 
-    NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32 products with float64 sums.
+    NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32 products with float64 sums,
+    small problems in float64.
 
     >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["low", "low", "high", "high"]
     >>> probe = LinearProbe(strengths=[0.01], validation=0).fit(x, y)
     >>> probe.predict([[0.5], [2.5]]).tolist()
     ['low', 'high']
     """
+
+    COLUMNS = ("strength", "objective", "gap", "score", "log_loss", "products")
 
     def __init__(
         self,
@@ -60,34 +60,20 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: str = "accuracy",
         tolerance: float = 1e-5,
         seed: int = 0,
+        memory: float = 2.0,
+        progress: bool = True,
     ) -> None:
-        self.strengths = strengths
-        self.validation = validation
-        self.metric = metric
-        self.tolerance = tolerance
-        self.seed = seed
+        super().__init__(strengths, validation, metric, tolerance, seed, memory, progress)
 
-    def fit(self, x: Any, y: Any) -> "LinearProbe":
-        """Fit on features x [N, D] and labels y [N] of any type."""
-        strengths = check_strengths(self.strengths)
+    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> "LinearProbe":
+        """Fit on features x [N, D] and labels y [N] of any type.
+
+        A row's loss is multiplied by its weight [N], and so is its share of the validation score; validation rows given as
+        a pair count once. The split is of rows: one that counts twice is never on both sides, as its copies may be.
+        """
         metric(self.metric)
-        rows = features(self, x, fitting=True)
-        self.classes_, labels = classes(self, y, rows)
-        if isinstance(self.validation, tuple | list):
-            held = features(self, self.validation[0]).to(rows)
-            held_labels = among(self.classes_, self.validation[1], held)
-            start = self._choose(rows, labels, held, held_labels, strengths)
-            rows, labels = torch.cat([rows, held]), torch.cat([labels, held_labels])
-        elif self.validation:
-            parts = hold_out(labels.cpu().numpy(), self.validation, self.seed)
-            kept, out = (torch.from_numpy(part).to(rows.device) for part in parts)
-            start = self._choose(rows[kept], labels[kept], rows[out], labels[out], strengths)
-        elif len(strengths) == 1:
-            self.strength_, start = strengths[0], None
-        else:
-            raise InputError(f"validation=0 leaves nothing to choose among {len(strengths)} strengths by; give one strength")
-        fitted = self._refit(rows, labels, start)
-        self.coef_, self.intercept_ = (handed_back(part.to(rows.dtype), x) for part in fitted)
+        self.strength_ = float(self._fit(x, y, sample_weight)[0])
+        self.objective_, self.gap_ = (float(part[0]) for part in self._solution)
         return self
 
     def decision_function(self, x: Any) -> Any:
@@ -103,69 +89,36 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, x: Any) -> Any:
         """The labels [N] with the highest logit."""
-        return named(_top(linear_logits(self, x)), self.classes_, x)
+        return named(torch.cat([_top(logits) for logits in logit_blocks(self, x)]), self.classes_, x)
 
-    def score(self, x: Any, y: Any) -> float:
+    def score(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy or mean per-class accuracy, as `metric` says; a label that training never saw counts as wrong."""
-        return metric(self.metric)(*paired(self.predict(x), y))
+        predicted, labels = paired(self.predict(x), y)
+        return metric(self.metric)(predicted, labels, weights(sample_weight, len(labels)))
 
-    def _loss(self, labels: Tensor) -> Loss:
-        return Softmax(labels, len(self.classes_)) if len(self.classes_) > 2 else Sigmoids(labels[:, None])
+    def _learn(self, y: Any, rows: Rows) -> Tensor:
+        self.classes_, labels = classes(self, y, rows)
+        return labels
 
-    def _choose(
-        self, x: Tensor, y: Tensor, held: Tensor, held_labels: Tensor, strengths: Sequence[float]
-    ) -> tuple[Tensor, Tensor]:
-        """Solve the path on (x, y), set `strength_` and `path_` by the held-out rows; the chosen (coef, intercept)."""
-        design = Design.of(x)
-        ahead, held_loss = design.rows(held), self._loss(held_labels)
-        score, table = metric(self.metric), []
-        best, chosen = (-math.inf, -math.inf), torch.empty(0)
-        ridges = design.ridge(strengths)[:, None]
-        for strength, found in zip(strengths, path(design.values, self._loss(y), ridges, self.tolerance), strict=True):
-            logits = ahead @ found.parameters.T
-            value = score(_top(logits), held_labels)
-            log_loss = float(held_loss.at(logits).value) / len(held)
-            table.append(_record(strength, found, value, log_loss))
-            if (value, -log_loss) > best:
-                best, chosen, self.strength_ = (value, -log_loss), found.parameters, strength
-        self.path_ = pd.DataFrame(table)
-        return design.leave(chosen)
+    def _known(self, y: Any, rows: Rows) -> Tensor:
+        return among(self.classes_, y, rows)
 
-    def _refit(self, x: Tensor, y: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-        """Solve at `strength_` on all rows, from `start` where the path has been there; (coef, intercept)."""
-        design = Design.of(x)
-        near = None if start is None else design.enter(*start)
-        found = solve(design.values, self._loss(y), design.ridge([self.strength_]), self.tolerance, near)
-        if start is None:
-            self.path_ = pd.DataFrame([_record(self.strength_, found, math.nan, math.nan)])
-        self.objective_, self.gap_ = float(found.objective), float(found.gap)
-        if self.gap_ > 10 * self.tolerance * self.objective_:
-            warnings.warn(
-                f"LinearProbe: at strength {self.strength_:.3g} the objective is within {self.gap_:.2g} of the optimum, not "
-                f"within {self.tolerance:.0e} of itself ({self.objective_:.6g}); are the features of very different scales?",
-                ZooWarning,
-                stacklevel=3,
-            )
-        return design.leave(found.parameters)
+    def _strata(self, labels: Tensor) -> np.ndarray:
+        return labels.cpu().numpy()
 
+    def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Loss:
+        several = len(self.classes_) > 2
+        return Softmax(labels, len(self.classes_), weights) if several else Sigmoids(labels[:, None], weights)
 
-def check_strengths(strengths: Sequence[float] | None) -> list[float]:
-    """The strengths from strong to weak, each once."""
-    values = np.unique(np.asarray(STRENGTHS if strengths is None else strengths, dtype=np.float64))[::-1].tolist()
-    if not values or not (np.isfinite(values).all() and values[-1] > 0):
-        raise InputError(f"strengths: expected positive numbers, found {strengths!r}")
-    return values
-
-
-def _record(strength: float, found: Solution, score: float, log_loss: float) -> dict[str, float]:
-    return {
-        "strength": strength,
-        "objective": float(found.objective),
-        "gap": float(found.gap),
-        "score": score,
-        "log_loss": log_loss,
-        "products": found.products,
-    }
+    def _judge(self, parameters: Tensor, examples: Examples, held: Sample) -> tuple[Tensor, Tensor]:
+        right = count = value = torch.zeros((), dtype=torch.float64)
+        for span, values, loss in examples.pieces():
+            logits = values @ parameters.T
+            each = None if held.weights is None else held.weights[span]
+            found = tally(_top(logits), held.labels[span], each, len(self.classes_))
+            right, count = right.to(found[0]) + found[0], count.to(found[1]) + found[1]
+            value = value.to(right) + loss.at(logits).value
+        return torch.tensor([tallied(self.metric)(right, count)]), value / count.sum()
 
 
 def _top(logits: Tensor) -> Tensor:

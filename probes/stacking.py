@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import clone
 
 from zoo.errors import InputError
 
+from ._rows import beside
 from .concatenation import gather
 from .linear import LinearProbe
 
@@ -47,8 +47,11 @@ def stack(
     shared = shared.standardised() if standardised else shared
     table: dict[tuple[str, ...], tuple[int, float]] = {}
     for names in [*((name,) for name in features), *combinations(features, 2)]:
-        fitted, held = (torch.cat([side[name] for name in names], 1) for side in (shared.x, shared.test_x))
-        score = clone(model).fit(fitted, shared.y).score(held, shared.test_y)
+        fitted, held = (beside([side[name] for name in names]) for side in (shared.x, shared.test_x))
+        if probe is None:
+            score = clone(model).fit(fitted, shared.y).score(held, shared.test_y)
+        else:  # an estimator that may be anybody's takes arrays
+            score = clone(model).fit(fitted.tensor(), shared.y).score(held.tensor(), shared.test_y)
         table[names] = fitted.shape[1], float(score)
     alone = {names[0]: score for names, (_, score) in table.items() if len(names) == 1}
     return pd.DataFrame(

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from zoo._numbers.arrays import Array
 from zoo.datasets import metric_of
 from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
+from ._rows import Rows, rows_of
 from .knn import KNNProbe
 from .linear import LinearProbe
 from .metrics import METRICS
@@ -41,7 +41,7 @@ def probe(
     train, test = (part if isinstance(part, Runs) else Runs([part]) for part in (train, test))
     rows = []
     for name, fitted in train.items():
-        x, test_x = fitted.embeddings, test[name].embeddings
+        x, test_x = fitted.embedding_column, test[name].embedding_column
         y, test_y = labels_of(fitted, test[name])
         wanted = metric or _asked_for(test[name].dataset, y.ndim == 2)
         estimator = _estimator(kind, wanted, y.ndim == 2, options).fit(x, y)
@@ -59,8 +59,11 @@ def probe(
     return pd.DataFrame(rows)
 
 
-def features_of(runs: Mapping[str, Outputs]) -> tuple[dict[str, Array], np.ndarray]:
-    """({model: embeddings [N, D]}, labels) of the same examples in one order, that of the first model's rows."""
+def features_of(runs: Mapping[str, Outputs]) -> tuple[dict[str, Rows], np.ndarray]:
+    """({model: embeddings [N, D]}, labels) of the same examples in one order, that of the first model's rows.
+
+    Stored embeddings are not loaded: the probes read them block by block.
+    """
     first = next(iter(runs.values()), None)
     if first is None:
         raise InputError("expected at least one model's outputs, found none")
@@ -69,7 +72,8 @@ def features_of(runs: Mapping[str, Outputs]) -> tuple[dict[str, Array], np.ndarr
         place = {row_id: row for row, row_id in enumerate(outputs.ids.tolist())}
         if set(place) != set(first.ids.tolist()):
             raise InputError(f"{first.name} and {name}: different examples; run both on the same dataset")
-        features[name] = outputs.embeddings[[place[row_id] for row_id in first.ids.tolist()]]
+        rows, order = rows_of(outputs.embedding_column), np.array([place[row_id] for row_id in first.ids.tolist()])
+        features[name] = rows if (order == np.arange(len(order))).all() else rows.rows(order)
     return features, _labels(first)
 
 

@@ -147,10 +147,15 @@ class Outputs:
 
     @property
     def embeddings(self) -> Array:
-        """[N, D]."""
+        """[N, D], loaded where they lie in several files."""
+        return self.embedding_column.array()
+
+    @property
+    def embedding_column(self) -> Column:
+        """[N, D] to be read some rows at a time, as probes and class separation do."""
         if self.features is None:
             raise InputError(f"{self.name}: no embeddings are stored; `zoo run` makes them, `zoo import` takes them")
-        return self.features.array()
+        return self.features
 
     def probabilities(self, rows: Any = slice(None)) -> Array:
         """[N, K] through the model's link, at its temperature if it was calibrated, else at 1."""

@@ -49,12 +49,12 @@ def test_without_a_test_set_the_probe_never_sees_the_scored_rows() -> None:
     x = np.arange(100.0)[:, None]
     y = np.repeat([f"class {k}" for k in range(5)], 20)
     shared = gather({"a": x, "b": -x}, y)
-    seen, scored = shared.x["a"][:, 0].numpy(), shared.test_x["a"][:, 0].numpy()
+    seen, scored = shared.x["a"].tensor()[:, 0].numpy(), shared.test_x["a"].tensor()[:, 0].numpy()
     assert sorted([*seen, *scored]) == x[:, 0].tolist()
     assert (shared.y == y[seen.astype(int)]).all()
     assert (shared.test_y == y[scored.astype(int)]).all()
     assert np.unique(shared.test_y, return_counts=True)[1].tolist() == [4] * 5
-    assert (shared.test_x["b"] == -shared.test_x["a"]).all()
+    assert (shared.test_x["b"].tensor() == -shared.test_x["a"].tensor()).all()
 
 
 def test_labels_that_say_nothing_score_at_chance() -> None:
@@ -100,7 +100,7 @@ def test_standardised_is_scikit_learns_and_leaves_constants_at_zero() -> None:
     scaler = StandardScaler().fit(x[TRAIN])
     varied = np.ptp(x[TRAIN], axis=0) > 0
     assert not varied[-1]
-    for ours, rows in ((shared.x["a"], TRAIN), (shared.test_x["a"], TEST)):
+    for ours, rows in ((shared.x["a"].tensor(), TRAIN), (shared.test_x["a"].tensor(), TEST)):
         np.testing.assert_allclose(ours.numpy()[:, varied], scaler.transform(x[rows])[:, varied], rtol=1e-4, atol=1e-4)
         assert (ours[:, ~torch.from_numpy(varied)] == 0).all()
 
@@ -134,7 +134,7 @@ BAD = np.where(np.arange(800)[:, None] == 5, np.nan, LOWER)
             "features of 'lower': expected 800 rows, one per label, found 799",
         ),
         ({"features": {"upper": UPPER, "lower": BAD}}, "features of 'lower': row 5 has NaN"),
-        ({"features": {"upper": UPPER, "lower": LOWER[0]}}, r"features of 'lower': expected shape \[N, K\]"),
+        ({"features": {"upper": UPPER, "lower": LOWER[0]}}, r"features of 'lower': expected shape \[N, D\]"),
         ({"rates": [0.5, 1.5]}, "rates: expected shares from 0 to 1, found 1.5"),
         ({"rates": [float("nan")]}, "rates: expected shares from 0 to 1, found nan"),
         ({"rates": []}, "at least one rate and one seed"),

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from torch.nn import functional
 
 from probes._design import Design
+from probes._examples import Examples
 from probes._logistic import path, solve
 from probes._losses import Sigmoids, Softmax
 from probes._preconditioning import Exact
@@ -169,7 +170,8 @@ def test_the_exact_model_inverts_the_hessian() -> None:
     labels = torch.randint(0, 3, (60,))
     parameters, ridge = torch.randn(3, 5), torch.full((1, 1), 0.3, dtype=torch.float64)
     loss = Softmax(labels, 3)
-    model = Exact(values, loss, loss.at(values @ parameters.T))
+    examples = Examples(values, loss)
+    model = Exact(examples, examples.at(parameters))
 
     def objective(flat: torch.Tensor) -> torch.Tensor:
         weights = flat.reshape(3, 5)
@@ -194,6 +196,6 @@ def test_small_problems_at_weak_strengths_take_few_products() -> None:
 
 def test_large_problems_are_not_taken_for_small_ones() -> None:
     labels = torch.arange(3000) % 50
-    assert not Exact.worth_it(torch.ones(3000, 257), Softmax(labels, 50))
-    assert not Exact.worth_it(torch.ones(30, 3), Sigmoids(torch.ones(30, 2)))
-    assert Exact.worth_it(torch.ones(900, 65), Softmax(labels[:900] % 4, 4))
+    assert not Exact.worth_it(Examples(torch.ones(3000, 257), Softmax(labels, 50)))
+    assert not Exact.worth_it(Examples(torch.ones(30, 3), Sigmoids(torch.ones(30, 2))))
+    assert Exact.worth_it(Examples(torch.ones(900, 65), Softmax(labels[:900] % 4, 4)))

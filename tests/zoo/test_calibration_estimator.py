@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zoo.calibration import TemperatureCalibrator, fit_temperature, to_probabilities
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooWarning
 
 # A column of logits stands for exactly one class, and these checks make an X of any other width. What they look at is tested
 # below on logits.
@@ -28,6 +28,7 @@ NOT_LOGITS = dict.fromkeys(
         "check_classifiers_classes",
         "check_classifiers_train",
         "check_fit2d_1feature",
+        "check_sample_weight_equivalence_on_dense_data",
     ],
     "the check's X has not as many columns as y has classes",
 )
@@ -93,3 +94,45 @@ def test_faults(data):
         TemperatureCalibrator().fit(bad, y)
     with pytest.raises(ValueError, match="2 features"):
         TemperatureCalibrator().fit(z, y).predict_proba(z[:, :2])
+
+
+@pytest.mark.parametrize("options", [{}, {"link": "sigmoid"}, {"link": "sigmoid", "reading": "distribution"}])
+def test_weights_stand_for_repeated_rows(data, options):
+    """As many rows as the weight says, none for a weight of 0; in the fit as in the metrics it gives."""
+    z, y = data
+    counts = np.random.default_rng(1).integers(0, 4, len(y))
+    weighted = TemperatureCalibrator(**options).fit(z, y, counts)
+    repeated = TemperatureCalibrator(**options).fit(z.repeat(counts, 0), y.repeat(counts))
+    assert weighted.temperature_ == pytest.approx(repeated.temperature_, rel=1e-6)
+    for name in ("nll_before", "nll_after", "ece_before", "ece_after", "brier_before", "brier_after"):
+        assert getattr(weighted.fit_, name) == pytest.approx(getattr(repeated.fit_, name), rel=1e-5)
+    assert weighted.temperature_ != pytest.approx(TemperatureCalibrator(**options).fit(z, y).temperature_, rel=1e-3)
+
+
+def test_weights_where_every_label_is_on_top():
+    """How far down the temperature may go depends on how many examples vouch for it: weights count."""
+    z, y = np.eye(3).repeat(4, 0), np.arange(3).repeat(4)
+    with pytest.warns(ZooWarning, match="N = 36 without an error"):
+        weighted = TemperatureCalibrator().fit(z, y, np.full(12, 3))
+    with pytest.warns(ZooWarning, match="N = 36 without an error"):
+        repeated = TemperatureCalibrator().fit(z.repeat(3, 0), y.repeat(3))
+    assert weighted.temperature_ == pytest.approx(repeated.temperature_)
+
+
+def test_weights_of_a_thinned_sample():
+    """Enough rows for the search to begin on a sample of them: the weights are those of its rows."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 100, 30_000)
+    z = (3 * (rng.normal(size=(30_000, 100)) + 3 * np.eye(100)[y])).astype(np.float32)
+    counts = np.where(np.arange(30_000) < 15_000, 1.0, 2.0)
+    weighted = fit_temperature(z, y, weights=counts)
+    repeated = fit_temperature(np.concatenate([z, z[15_000:]]), np.concatenate([y, y[15_000:]]))
+    assert weighted.temperature == pytest.approx(repeated.temperature, rel=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.zeros(200), np.full(200, -1.0), np.ones(3), np.full(200, np.nan)])
+def test_weights_that_cannot_be(data, bad):
+    with pytest.raises(ValueError, match=r"weight|samples"):
+        TemperatureCalibrator().fit(*data, bad)
+    with pytest.raises(InputError, match="weights: "):
+        fit_temperature(*data, weights=bad)

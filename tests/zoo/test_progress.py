@@ -39,3 +39,17 @@ def test_the_line_at_the_end(capsys, shown):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("title: 4 images in ") == shown
+
+
+def test_a_bar_that_nobody_asked_for_waits_until_the_work_takes_long(terminal, monkeypatch):
+    with progress.in_time("fit", 3, True) as report:
+        report(1)
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.in_time("fit", 3, False) as report:
+        report(1)
+    assert terminal.getvalue() == ""
+    with progress.in_time("fit", 3, True) as report:
+        report(1)
+        report(1)
+    assert "2/3" in terminal.getvalue()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
+Report = Callable[[int], None]  # to be called with the number of pieces of work just done
+PATIENCE = 3.0  # seconds before a bar nobody asked for by name appears
 REFRESH = 0.5  # seconds; what a state says may have to be read from a device, so it is not asked for at every step
 
 
@@ -66,3 +68,21 @@ def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Callable
         seconds = time.monotonic() - start
         speed = done / max(seconds, 1e-9)
         print(f"{title}: {done:,} {unit} in {seconds:.1f} s, {speed:,.1f} per second", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def in_time(title: str, total: int, shown: bool) -> Iterator[Report]:
+    """A function to call with the number of pieces just done; a bar appears once the work has taken a few seconds."""
+    done, start = 0, time.monotonic()
+    with contextlib.ExitStack() as stack:
+        bar: Bar | None = None
+
+        def report(count: int) -> None:
+            nonlocal bar, done
+            done += count
+            if bar is not None:
+                bar.advance(count, lambda speed: "")
+            elif shown and done < total and time.monotonic() - start >= PATIENCE:
+                bar = stack.enter_context(Bar(title, total, shown, done))
+
+        yield report

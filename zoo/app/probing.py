@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from zoo._numbers.arrays import Array
+    from probes._rows import Rows
     from zoo.outputs import Runs
 
 Kind = Literal["linear", "knn", "concat", "compress", "stack"]
@@ -92,7 +92,7 @@ class _Sides:
     test_spec: str
     metric: str
 
-    def features(self, several: bool = False) -> "tuple[dict[str, Array], np.ndarray, tuple[dict[str, Array], np.ndarray]]":
+    def features(self, several: bool = False) -> "tuple[dict[str, Rows], np.ndarray, tuple[dict[str, Rows], np.ndarray]]":
         """What a probe of several models' features takes; `several` says whether examples may have several classes."""
         from probes.transfer import features_of, labels_of
 

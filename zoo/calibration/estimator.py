@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zoo._numbers import arrays
 from zoo._numbers.links import to_probabilities
@@ -45,10 +45,14 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.classes = classes
         self.reading = reading
 
-    def fit(self, X: Any, y: Any) -> "TemperatureCalibrator":
-        """Fit the temperature to logits `X` [N, K] and the true classes `y` [N]."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TemperatureCalibrator":
+        """Fit the temperature to logits `X` [N, K] and the true classes `y` [N], each counted as its weight [N] says."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32, np.float16], ensure_all_finite=True)
         check_classification_targets(y)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=False)
+            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
         if len(self.classes_) != X.shape[1]:
             where = "seen in y; name them all in `classes`" if self.classes is None else "in `classes`"
@@ -58,7 +62,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if unknown is not None:
             raise InputError(f"y has the class {unknown!r}, which is not in `classes`")
         known = np.array([column[label] for label in y.tolist()])
-        self.fit_ = fit_temperature(X, known, self.link, "X", self.reading)
+        self.fit_ = fit_temperature(X, known, self.link, "X", self.reading, weights)
         self.temperature_ = self.fit_.temperature
         return self
 

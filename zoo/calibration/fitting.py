@@ -55,14 +55,20 @@ class TemperatureFit:
 
 
 def fit_temperature(
-    logits: Array | Column, labels: Array, link: Link = "softmax", name: str = "logits", reading: Reading = "logits"
+    logits: Array | Column,
+    labels: Array,
+    link: Link = "softmax",
+    name: str = "logits",
+    reading: Reading = "logits",
+    weights: Array | None = None,
 ) -> TemperatureFit:
     """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
 
     Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
     the rest, usually two. Memory-mapped blocks are streamed. A class may be masked with logits of -inf. `name` is what
     errors call the logits. `reading` says what T divides where the link is a sigmoid: the logits, or the logarithm of the
-    distribution that the sigmoids make (p^(1/T), normalised; this one is computed in memory).
+    distribution that the sigmoids make (p^(1/T), normalised; this one is computed in memory). With `weights` [N], above 0,
+    an example counts as often as its weight says, in the fit and in the metrics.
 
     Some data have no best temperature; T then stops at a bound, with a warning and a `note`. Labels no likelier than by
     chance: 1e4. Every label already on top: where the loss is log((N + 2)/(N + 1)), the most that N examples without an
@@ -85,18 +91,19 @@ def fit_temperature(
     first = column.blocks[0]
     arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
     y = y.to(first.device) if isinstance(first, Tensor) else y
+    counts = None if weights is None else _weights(weights, len(column)).to(y.device, arrays.wide(y.device))
     if distributed(link, reading):
         column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
-        likelihood = Likelihood(column, y, "softmax", name)
+        likelihood = Likelihood(column, y, "softmax", name, weights=counts)
     else:
-        likelihood = Likelihood(column, y, link, name)
+        likelihood = Likelihood(column, y, link, name, weights=counts)
     search = minimum(likelihood)
     before = search.before
     after, note, at_bound = _settle(likelihood, search)
     if note:
         warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
     hits = likelihood.hits(before)
-    bins = bin_counts(before.confidence, hits), bin_counts(after.confidence, hits)
+    bins = bin_counts(before.confidence, hits, weights=counts), bin_counts(after.confidence, hits, weights=counts)
     return TemperatureFit(
         temperature=_temperature(after),
         link=link,
@@ -113,6 +120,19 @@ def fit_temperature(
         reading=reading if link == "sigmoid" else "logits",
         bins=bins,
     )
+
+
+def _weights(values: Array, rows: int) -> Tensor:
+    found = arrays.tensor(values, "weights").double()
+    if tuple(found.shape) != (rows,):
+        raise InputError(f"weights: expected shape [{rows}], one per example, found {list(found.shape)}")
+    bad = ~(found.isfinite() & (found > 0))
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"weights: entry {row} is {float(found[row])}, expected finite numbers above 0; leave such rows out"
+        )
+    return found
 
 
 def fit_temperatures(
@@ -141,7 +161,9 @@ def _settle(likelihood: Likelihood, search: Search) -> tuple[Point, str, bool]:
         if point.log_inverse < HIGH - TOLERANCE:
             if right:
                 why = "every label has the greatest logit, so colder always looks better"
-                claim = f"N = {len(likelihood)} without an error does not vouch for less than T = {point.temperature:.3g}"
+                claim = (
+                    f"N = {likelihood.examples:g} without an error does not vouch for less than T = {point.temperature:.3g}"
+                )
             else:
                 why = "the best temperature is the coldest, where every sigmoid is 0 or 1"
                 claim = f"nothing is gained below T = {point.temperature:.3g}"

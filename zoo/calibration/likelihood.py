@@ -13,10 +13,12 @@ a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be neg
 """
 
 import ctypes
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -56,10 +58,20 @@ class Point:
 
 
 class Likelihood:
-    """Logits [N, K] in one or more blocks of rows, with their labels [N]."""
+    """Logits [N, K] in one or more blocks of rows, with their labels [N], and weights [N] where rows do not count alike."""
 
-    def __init__(self, logits: Column, labels: Tensor, link: Link, name: str, whole: "Likelihood | None" = None) -> None:
+    def __init__(
+        self,
+        logits: Column,
+        labels: Tensor,
+        link: Link,
+        name: str,
+        whole: "Likelihood | None" = None,
+        weights: Tensor | None = None,
+    ) -> None:
         self.logits, self.labels, self.link, self.name = logits, labels, link, name
+        self.weights = weights
+        self.examples = float(len(labels) if weights is None else weights.sum())  # how many they count for
         self.whole = whole  # what this is a sample of
         self.top = self.label = torch.empty(0)  # [N] greatest logit, and the label's: filled by the first pass
         self.masked = False  # set when infinities are met, which are replaced from then on
@@ -73,12 +85,12 @@ class Likelihood:
         step = -(-len(self) * self.logits.shape[1] // elements)
         if step <= 1:
             return self
-        labels, start = [], 0
-        for block in self.logits.blocks:
-            labels.append(self.labels[start : start + len(block) : step])
-            start += len(block)
+        starts = np.cumsum([0, *(len(block) for block in self.logits.blocks)])
+        kept = [slice(start, end, step) for start, end in itertools.pairwise(starts)]
         thinned = Column([block[::step] for block in self.logits.blocks])
-        sample = Likelihood(thinned, torch.cat(labels), self.link, self.name, self)
+        labels = torch.cat([self.labels[rows] for rows in kept])
+        weights = None if self.weights is None else torch.cat([self.weights[rows] for rows in kept])
+        sample = Likelihood(thinned, labels, self.link, self.name, self, weights)
         sample.masked = self.masked
         return sample
 
@@ -109,9 +121,10 @@ class Likelihood:
                 log_p = log_p if self.link == "softmax" else logsigmoid(log_p)
                 log_p = log_p - log_p.amax(2, keepdim=True)
                 right = log_p.gather(2, label.expand(len(log_p), -1, -1))[:, :, 0]
-                parts.append((log_p.exp().sum(2).log() - right).sum(1))
+                losses = log_p.exp().sum(2).log() - right
+                parts.append((losses if self.weights is None else losses * self.weights[span].to(losses)).sum(1))
             sums = torch.cat(parts) if span.start == 0 else sums + torch.cat(parts)
-        return arrays.host(sums / len(self)).tolist()
+        return arrays.host(sums / self.examples).tolist()
 
     def _evaluate(self, wanted: list[tuple[float, bool]]) -> list[Point]:
         moments = self._moments(wanted)
@@ -139,7 +152,8 @@ class Likelihood:
                 (norm / total).square() - 2 * log_y.exp() / total + 1,  # |p - onehot|^2 = |p|^2 - 2 p_y + 1
             ]
         )
-        nll, slope, curvature, brier = (float(mean) for mean in arrays.total(rows, 1) / len(self))
+        rows = rows if self.weights is None else rows * self.weights.to(rows)
+        nll, slope, curvature, brier = (float(mean) for mean in arrays.total(rows, 1) / self.examples)
         if not derivatives:
             slope = curvature = math.nan
         # The greatest exp(l) is 1: of probability 1 / total, and with a second one the squares sum to 2 at least.

@@ -69,13 +69,14 @@ def reliability(probs: Array, labels: Array, bins: int = BINS) -> "pandas.DataFr
     return reliability_frame(bin_counts(p.amax(1), p.argmax(1) == y, bins))
 
 
-def bin_counts(confidence: Tensor, hits: Tensor, bins: int = BINS) -> Tensor:
-    """[3, bins]: how many examples fall in each bin, their sum of confidences, and how many are right."""
+def bin_counts(confidence: Tensor, hits: Tensor, bins: int = BINS, weights: Tensor | None = None) -> Tensor:
+    """[3, bins]: how many examples fall in each bin, their sum of confidences, and how many are right; or their weights."""
     if bins < 1:
         raise InputError(f"bins: expected at least 1, found {bins}")
     index = (confidence * bins).ceil().long().clamp(1, bins) - 1
     values = torch.stack([torch.ones_like(confidence), confidence, hits.to(confidence.dtype)])
     values = values.to(arrays.wide(confidence.device))
+    values = values if weights is None else values * weights.to(values)
     return values.new_zeros(3, bins).index_add_(1, index, values)
 
 

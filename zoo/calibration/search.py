@@ -171,7 +171,7 @@ def vouched_for(likelihood: Likelihood, before: Point) -> Point:
     what the data cannot tell. A loss that is smaller to begin with leaves T at 1; one that stays larger, by the sigmoid
     link, ends where its plateau begins.
     """
-    least = math.log1p(1 / (len(likelihood) + 1))
+    least = math.log1p(1 / (likelihood.examples + 1))
     if before.nll <= least:
         return before
     (end,) = likelihood.at(HIGH)
