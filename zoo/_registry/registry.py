@@ -186,7 +186,8 @@ def load(
     True
     """
     entry = card(name)
-    membership.check(entry.name, parts(entry.name), parts)
+    if within := parts(entry.name):
+        membership.check(entry.name, within, parts)
     return _load(entry, weights, device, None if classes is None else tuple(classes))
 
 
@@ -239,7 +240,8 @@ def available(entry: Card) -> Availability:
 def made_of(entry: Card) -> builtins.list[Card]:
     """The card, then those of all models it is made of."""
     within = source_of(entry.source).parts(entry)
-    membership.check(entry.name, within, parts)
+    if within:
+        membership.check(entry.name, within, parts)
     return [entry, *(below for part in within for below in made_of(card(part)))]
 
 

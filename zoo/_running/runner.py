@@ -16,6 +16,7 @@ from zoo._registry import model_facts, registry
 from zoo._registry.model_facts import Facts
 from zoo._running import devices, resolver
 from zoo._running.class_matching import Match, match
+from zoo._running.engines import extraction
 from zoo._running.engines.extraction import Job
 from zoo._running.engines.forward import Precision
 from zoo._running.progress import counted
@@ -214,7 +215,7 @@ def _complete(run: RunFolder, job: Job, options: _Options) -> None:
         missing = run.missing() if first else run.missing()[::-1]
         if missing:
             total = sum(len(run.identity.rows(shard)) for shard in missing)
-            engine = import_module(f"zoo._running.engines.{options.engine}")
+            engine = extraction if options.engine == "local" else import_module(f"zoo._running.engines.{options.engine}")
             title = f"{run.identity.name} on {run.identity.dataset}"
             with counted(title, total, options.progress, "images") as report:
                 engine.run(job, missing, options.devices, report)

@@ -189,6 +189,18 @@ def _to_str(value: Any) -> str:
     return value
 
 
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two plain descriptions, as `field: old -> new`, nested fields by their path."""
+    found = []
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found += [f"{key}.{line}" for line in differences(before, after)]
+        elif before != after:
+            found.append(f"{key}: {before!r} -> {after!r}")
+    return found
+
+
 def _to_plain(value: Any) -> Any:
     """What JSON can hold, as it is."""
     if isinstance(value, (list, tuple)):

@@ -83,10 +83,9 @@ def _in_the_box(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
 
 def _trained_here(card: Card) -> "tuple[dict[str, Tensor], str]":
     from zoo._storage import checkpoints
-    from zoo.training.recipes import differences
 
     record, tensors, digest = trained.read(trained.path(card.name))
-    changed = differences(typed.plain(record.card.training), typed.plain(card.training))
+    changed = typed.differences(typed.plain(record.card.training), typed.plain(card.training))
     if changed:
         raise InputError(
             f"{card.name}: {trained.path(card.name)} was trained by another recipe ({'; '.join(changed[:3])}); train it "

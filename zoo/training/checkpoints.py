@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from zoo._storage import files, tensorfile
+from zoo._storage.typed import differences
 from zoo.errors import CorruptFile, InputError, ZooWarning
-from zoo.training.recipes import differences
 
 SCHEMA = 1
 

@@ -27,7 +27,6 @@ from zoo.training.fitting import CHECKPOINT, fit
 from zoo.training.planning import Plan, plan
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_of
-from zoo.training.recipes import differences
 from zoo.training.watching import Examination, Watching
 
 
@@ -156,7 +155,7 @@ def _finished(made: Plan, train_set: Dataset, place: Path) -> Record | None:
     if not path.exists():
         return None
     found = trained.describe(path)
-    changed = differences(typed.plain(found.card.training), typed.plain(describe(made, train_set).training))
+    changed = typed.differences(typed.plain(found.card.training), typed.plain(describe(made, train_set).training))
     if found.fingerprint != train_set.fingerprint:
         changed.append(f"images of {made.data}: others than now")
     if changed:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -134,15 +133,3 @@ def _check(name: str, hint: Any, value: Any) -> None:
 def setting_names() -> set[str]:
     """The settings of a recipe that can be changed by name."""
     return {field.name for field in dataclasses.fields(Recipe)} - {"transform", "seed"}
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two plain descriptions, as `field: old -> new`, nested fields by their path."""
-    found = []
-    for key in sorted({*old, *new}):
-        before, after = old.get(key), new.get(key)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            found += [f"{key}.{line}" for line in differences(before, after)]
-        elif before != after:
-            found.append(f"{key}: {before!r} -> {after!r}")
-    return found

@@ -1,7 +1,8 @@
-"""The work itself, whichever engine calls for it: decode, transform, forward, write, shard by shard."""
+"""The work itself: decode, transform, forward, write, shard by shard; and the local engine: this process, its devices."""
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from zoo._running.class_matching import Match
 from zoo._running.engines.forward import Forward
-from zoo._running.engines.loading import killed_worker_told, load_batches
+from zoo._running.engines.loading import killed_worker_told, load_batches, useful_workers
 from zoo.datasets import Dataset
 from zoo.model import Model
 from zoo.store import RunFolder, Shard
@@ -45,6 +46,20 @@ class Job:
         """Labels and targets of some rows."""
         labels, targets = self.match.labels, self.match.targets
         return None if labels is None else labels[rows], None if targets is None else targets[rows]
+
+
+def run(job: Job, shards: Sequence[int], devices: Sequence[str], report: Report) -> None:
+    """Fill the given shards; each device takes the next one as soon as it is free."""
+    images = sum(len(job.folder.identity.rows(shard)) for shard in shards)
+    workers = useful_workers(job.workers, images, len(devices))
+    queue = _Shared(shards)
+    if len(devices) == 1:
+        extract(job, job.load(devices[0]), queue, workers, report)
+        return
+    with ThreadPoolExecutor(len(devices)) as pool:
+        models = [job.load(device) for device in devices]
+        for running in [pool.submit(extract, job, model, queue, workers, report) for model in models]:
+            running.result()
 
 
 @killed_worker_told()
@@ -122,3 +137,19 @@ class _Unfinished:
         )
         self._clear()
         return shard
+
+
+class _Shared:
+    """Numbers handed out once, to whichever thread asks first."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = iter(numbers)
+        self.lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            with self.lock:
+                number = next(self.numbers, None)
+            if number is None:
+                return
+            yield number
