@@ -1,0 +1,139 @@
+"""All that the explorer's page holds beside the answers: who the models are, what was chosen, what the measures are called."""
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+
+import ensembles
+import zoo
+from diversity import MEASURES, bootstrap
+from diversity.categories import CATEGORIES
+from zoo._storage.text import as_text
+from zoo.app.report.document import Document
+from zoo.app.report.embedded import answers
+from zoo.app.report.evidence import Evidence
+from zoo.app.report.packing import packed, packed_bytes, planes_for
+from zoo.app.report.thumbnails import sheets
+from zoo.errors import ZooError, ZooWarning
+from zoo.labels import describe
+from zoo.outputs import Outputs
+
+THUMBNAILS = 4096  # examples that have one: those on which the models disagree most
+FRONT_WORK = 4e6  # models x examples x classes up to which the front of cost and accuracy is searched
+FRONT_SIZE = 5  # members of the ensembles on it
+CARD_FIELDS = ("family", "architecture", "objective", "dataset", "framework", "head", "license", "seed", "source")
+
+
+def explorable(document: Document, known: Evidence) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """What the page's script starts from, the packed arrays by name, and the sheets of thumbnails."""
+    runs = known.runs
+    place = {name: index for index, name in enumerate(runs)}
+    first = next(iter(runs.values()))
+    kept, blocks = answers(runs, known.has_probabilities)
+    half = np.zeros(len(runs.labels), np.uint8)
+    half[known.halves[1]] = 1
+    texts = [as_text(row_id) for row_id in first.ids]
+    blocks |= {
+        "labels": packed(runs.labels, planes_for(len(first.classes))),
+        "half": packed(half, 1),
+        "ids": packed_bytes(json.dumps(texts, ensure_ascii=False).encode()),
+    }
+    tiles, images = _tiles(known)
+    costs = [_parameters(outputs) for outputs in runs.values()]
+    path = document.numbers["path"]
+    random = np.random.default_rng(0).bit_generator.state["state"]  # with which `diversity.compare` draws its intervals
+    about = {
+        "examples": len(runs.labels),
+        "classes": [as_text(describe(name)) for name in first.classes],
+        "models": [
+            {"name": as_text(outputs.name), "fields": _fields(outputs), "parameters": cost}
+            for outputs, cost in zip(runs.values(), costs, strict=True)
+        ],
+        "table": [place[row["model"]] for row in document.numbers["models"]],
+        "data": None if first.dataset is None else as_text(first.dataset),
+        "imported": known.material.imported,
+        "population": known.population,
+        "kept": kept,
+        "measures": [
+            {"name": m.name, "title": m.title, "section": m.section, "unit": m.unit, "of": m.of, "interval": m.has_interval}
+            for m in MEASURES.values()
+            if m.name != "cka"  # of embeddings, which are not in the page
+        ],
+        "categories": list(CATEGORIES),
+        "pairs": _pairs(known, place),
+        "tree": {
+            "order": [place[name] for name in known.tree.leaves],
+            "segments": known.tree.segments().round(5).to_dict(orient="list"),
+        },
+        "chosen": {
+            "pair": [place[name] for name in known.pair],
+            "best": place[known.best],
+            "path": [place[name] for name in path["members"]],
+            "size": path["best"],
+            "front": _front(known, costs, place),
+        },
+        "seed": {"state": str(random["state"]), "increment": str(random["inc"]), "draws": bootstrap.RESAMPLES},
+        "tiles": tiles,
+    }
+    return about, blocks, images
+
+
+def _fields(outputs: Outputs) -> dict[str, str]:
+    """What models can be coloured and filtered by: the card's fields and hyper-parameters, as text."""
+    card = outputs.card
+    if card is None:
+        return {}
+    found = {name: getattr(card, name) for name in CARD_FIELDS} | dict(card.hyperparameters)
+    return {as_text(name): as_text(value) for name, value in found.items() if value is not None}
+
+
+def _pairs(known: Evidence, place: dict[str, int]) -> dict[str, list[Any]]:
+    frame = known.all_pairs
+    columns: dict[str, list[Any]] = {
+        "first": [place[name] for name in frame["first"]],
+        "second": [place[name] for name in frame["second"]],
+        "category": [kind if isinstance(kind, str) else None for kind in frame["category"]],
+    }
+    for name in ("inconsistency", "gain_over_mean", "ensemble_accuracy"):
+        if name in frame:
+            columns[name] = frame[name].round(6).tolist()
+    return columns
+
+
+def _parameters(outputs: Outputs) -> float | None:
+    """How many parameters the model has; None where nothing says so."""
+    told = outputs.details.get("params") or (outputs.card and outputs.card.details.get("params"))
+    if isinstance(told, (int, float)):
+        return float(told)
+    if outputs.card is None:
+        return None
+    try:
+        return float(zoo.load(outputs.name, weights=False).num_parameters)
+    except (ZooError, ImportError):  # an ensemble, a model that is not here, or whose library is not
+        return None
+
+
+def _front(known: Evidence, costs: list[float | None], place: dict[str, int]) -> list[list[int]]:
+    """The members of the ensembles than which none is both cheaper and better, the cheapest first."""
+    first = next(iter(known.runs.values()))
+    work = len(known.runs) * len(first) * len(first.classes)
+    if not known.has_probabilities or any(cost is None for cost in costs) or work > FRONT_WORK:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)
+        frame = ensembles.pareto(
+            known.runs, cost=dict(zip(known.runs, costs, strict=True)), max_size=FRONT_SIZE, split=known.halves
+        )
+    return [[place[name] for name in members] for members in frame["members"]]
+
+
+def _tiles(known: Evidence) -> tuple[dict[str, Any] | None, list[str]]:
+    if known.material.images is None:
+        return None, []
+    said = np.stack([outputs.predictions() for outputs in known.runs.values()])
+    right = (said == known.runs.labels).mean(0)
+    wanted = np.sort(np.argsort(-right * (1 - right), kind="stable")[:THUMBNAILS])
+    tiles, images = sheets(known.material.images, [str(row_id) for row_id in next(iter(known.runs.values())).ids], wanted)
+    return (tiles, images) if images else (None, [])
