@@ -18,7 +18,7 @@ def to_html(document: Document) -> str:
     sections = "\n".join(section_html(section) for section in document.sections)
     titles = {section.id: section.title for section in document.sections}
     data = {"specs": chart_specs(document), "numbers": plain(document.numbers)}
-    return page(document, titles, sections, data, "static.js")
+    return page(document, titles, sections, data, "static")
 
 
 def page(

@@ -218,7 +218,7 @@ export class Votes {
   /** @param {Answers} answers */
   constructor(answers) {
     this.answers = answers;
-    this.distribution = null;
+    this.distribution = /** @type {null} */ (null);
   }
 
   /**

@@ -1,6 +1,6 @@
 // @ts-check
 // Two models side by side on some examples: what `diversity.compare` gives, from the answers inside the page.
-import { capa, equalAccuracies, intervals, measures, sum } from "./measures.js";
+import { capa, intervals, measures, sum } from "./measures.js";
 import { Generator } from "./random.js";
 import { holm, mcnemar, percentileInterval } from "./statistics.js";
 
@@ -63,7 +63,8 @@ export function compare(answers, store, a, b, rows, records, seed) {
     if (theta && confidence) theta[i] = Math.atan2(confidence[a * examples + row], confidence[b * examples + row]) - LIMIT;
   }
   const missed = store.distribution ? misses(answers, store, a, b, rows) : [];
-  const values = { ...measures(cells, right), mcnemar: equalAccuracies(cells) };
+  /** @type {import("./measures.js").Values} */
+  const values = { ...measures(cells, right), mcnemar: mcnemar(cells[1], cells[2]) };
   const ends = intervals(records, cells, right, seed);
   values.mean_theta = theta && sum(theta) / theta.length;
   values.capa = classes < 2 ? null : chanceAdjusted(values, cells, missed, classes);
@@ -124,6 +125,7 @@ function misses({ classes, labels }, store, a, b, rows) {
  * @returns {[number | null, number | null]}
  */
 function prevalence({ examples, predicted }, joint, theta, a, b, rows) {
+  /** @type {number[]} */
   const apart = [];
   for (let i = 0; i < rows.length; i++) {
     if (predicted[a * examples + rows[i]] !== predicted[b * examples + rows[i]]) apart.push(i);

@@ -57,11 +57,11 @@ export function gains(dots, groups, line) {
     { field: "first" }, { field: "second" }, { field: "group" },
     { field: "inconsistency", format: ".2%" }, { field: "gain_over_mean", title: "gain", format: "+.2%" },
   ];
-  const means = [...Map.groupBy(dots, (dot) => dot.group)].map(([group, own]) => ({
-    group,
-    inconsistency: own.reduce((total, dot) => total + dot.inconsistency, 0) / own.length,
-    gain_over_mean: own.reduce((total, dot) => total + dot.gain_over_mean, 0) / own.length,
-  }));
+  const means = [...new Set(dots.map((dot) => dot.group))].map((group) => {
+    const own = dots.filter((dot) => dot.group === group);
+    const mean = (/** @type {"inconsistency" | "gain_over_mean"} */ of) => own.reduce((total, dot) => total + dot[of], 0) / own.length;
+    return { group, inconsistency: mean("inconsistency"), gain_over_mean: mean("gain_over_mean") };
+  });
   return {
     title: line.title,
     height: 300,

@@ -1,7 +1,7 @@
 // @ts-check
 // Every measure of two models that follows from counts. The five cells: both right, only the first, only the second, both
 // wrong with one class, both wrong with two; and how many of each the ensemble of the two gets right.
-import { mcnemar, percentileInterval, resample, wilson } from "./statistics.js";
+import { percentileInterval, resample, wilson } from "./statistics.js";
 
 /**
  * @typedef {Record<string, number | null>} Values
@@ -79,11 +79,6 @@ export function intervals(records, cells, right, seed) {
   }
   return found;
 }
-
-/** McNemar's p-value of a table.
- * @param {number[]} cells
- */
-export const equalAccuracies = (cells) => mcnemar(cells[1], cells[2]);
 
 /**
  * Chance-adjusted agreement (CAPA) from what two models miss together and each alone.

@@ -7,10 +7,10 @@ const LIMBS = 8; // of 16 bits, the least first: their products, eight of them a
 
 /**
  * @param {bigint} value
- * @returns {Float64Array}
+ * @returns {Float64Array<ArrayBuffer>}
  */
 function limbs(value) {
-  return Float64Array.from({ length: 8 }, (_, place) => Number((value >> BigInt(16 * place)) & 0xffffn));
+  return new Float64Array(Array.from({ length: 8 }, (_, place) => Number((value >> BigInt(16 * place)) & 0xffffn)));
 }
 
 export class Generator {
