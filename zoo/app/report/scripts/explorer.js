@@ -3,7 +3,7 @@
 import { byId, Tasks } from "./dom.js";
 import { read } from "./data.js";
 import { offerDownloads } from "./downloads.js";
-import { datasets, draw, drawAll, onChange } from "./drawing.js";
+import { datasets, draw, drawAll, onChange, specs } from "./drawing.js";
 import { prepareEnsemble, showEnsemble } from "./ensembleview.js";
 import { showErrors } from "./errorsview.js";
 import { prepareExamples, showExample, showExamples } from "./examplesview.js";
@@ -40,7 +40,7 @@ export class Explorer {
     this.known = { models: names, ids, fields: this.colours, initial };
     this.state = fromHash(location.hash, this.known);
     this.shown = visible(about.models, this.state.hidden);
-    this.specs = JSON.parse(byId("specs").textContent ?? "{}");
+    this.given = JSON.parse(byId("specs").textContent ?? "{}");
     /** @type {import("./comparison.js").Comparison | null} */
     this.pair = null;
   }
@@ -88,7 +88,7 @@ export class Explorer {
     const { names } = this.data;
     const gone = new Set(names.filter((_, model) => !this.shown.includes(model)));
     const keep = (/** @type {any} */ row) => !["model", "first", "second", "name"].some((key) => gone.has(row[key]));
-    for (const [id, given] of Object.entries(this.specs)) {
+    for (const [id, given] of Object.entries(this.given)) {
       const spec = structuredClone(given);
       if (gone.size) for (const rows of datasets(spec)) rows.splice(0, rows.length, ...rows.filter(keep));
       await draw(id, spec);
@@ -110,6 +110,7 @@ function keepAddress() {
 }
 
 const explorer = new Explorer(await read());
+Object.assign(globalThis, { explorer, charts: specs }); // for whoever opens the browser's console
 offerDownloads();
 offerSorting();
 offerFilter();

@@ -22,7 +22,7 @@ export const percent = (share, decimals = 1) => (Number.isNaN(share) ? "" : fixe
 /** Points with their sign, of a difference of shares.
  * @param {number} share
  */
-export const points = (share) => (Number.isNaN(share) ? "" : (share < 0 || Object.is(share, -0) ? "" : "+") + fixed(100 * share, 1));
+export const points = (share) => (Number.isNaN(share) ? "" : (share < 0 ? "" : "+") + fixed(100 * share, 1));
 
 /**
  * Three digits, with an exponent where a number is very small or large.
