@@ -127,7 +127,7 @@ def test_class_names_alone(tmp_path):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     (tmp_path / "classes.txt").write_text("\n".join(classes))
     page = tmp_path / "page.html"
-    arguments = ["report", "--from", str(tmp_path), "--steps", "2"]
+    arguments = ["report", "--from", str(tmp_path), "--steps", "2", "--static"]
     done = CliRunner().invoke(app, [*arguments, "-o", str(page)], catch_exceptions=False)
     assert done.exit_code == 0
     shown = page.read_text().split('<script type="application/json"', 1)[0]

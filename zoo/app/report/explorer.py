@@ -19,7 +19,8 @@ def to_explorer(document: Document) -> str:
         if section.id == "pair":
             sections.append(_pair(section))
         elif section.id == "ensemble":
-            sections += [section_html(section, after=ENSEMBLE), EXAMPLES]
+            angle = " and θ" if document.evidence.has_probabilities else ""
+            sections += [section_html(section, after=ENSEMBLE), EXAMPLES.format(angle=angle)]
             titles["examples"] = "Examples"
         else:
             hint = CLICK if section.id == "errors" else ""
@@ -51,12 +52,12 @@ def _pair(section: Section) -> str:
 </div>
 <p class="soft population" id="pair-population" role="status"></p>
 <div class="beside">
-<div class="scroll" tabindex="0" role="region" aria-label="Measures" id="pair-measures"></div>
-<div><h3>Who is right</h3><div class="scroll" id="pair-outcomes"></div>
-<p class="soft">Only where exactly one of the two is right can their ensemble win or lose.</p>
+<div><div class="scroll" tabindex="0" role="region" aria-label="Measures" id="pair-measures"></div>
 <p class="soft" id="pair-close"></p></div>
+<div><h3>Who is right</h3><div class="scroll" id="pair-outcomes"></div>
+<p class="soft">Where exactly one of the two is right, their ensemble has something to decide.</p>
+<div class="figures">{figures}</div></div>
 </div>
-<div class="figures">{figures}</div>
 <h3>Which classes each owns: better with p &lt; 0.05, by McNemar's test and Holm's correction for all classes</h3>
 <div class="scroll" tabindex="0" role="region" aria-label="Classes" id="pair-owned"></div>
 <ul class="images" id="pair-images" aria-label="Examples that only one of them gets right, and is surest of"></ul>
@@ -112,8 +113,8 @@ much the accuracy on the test examples falls without it.</p>
 
 EXAMPLES = """<section id="examples" aria-labelledby="examples-title">
 <h2 id="examples-title">Examples</h2>
-<p>Every example with what the models say of it. The outcome and θ are of the two models side by side above; how many are right,
-entropy and disagreement are of all models shown.</p>
+<p>Every example with what the models say of it. Outcome{angle} are of the two models side by side above; how many are right, entropy
+and disagreement are of all models shown.</p>
 <div class="controls">
 <label>Class <select id="example-class"></select></label>
 <label>Outcome <select id="example-outcome"></select></label>

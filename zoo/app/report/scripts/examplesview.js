@@ -11,8 +11,8 @@ const MARGIN = 6; // lines drawn above and below those that can be seen
 
 /** @typedef {import("./explorer.js").Explorer} Explorer */
 
-/** @type {{rows: Int32Array, at: number, known: import("./examples.js").Facts | null, of: string}} */
-const list = { rows: new Int32Array(), at: 0, known: null, of: "" };
+/** @type {{rows: Int32Array, at: number, known: import("./examples.js").Facts | null, of: string, from: number, to: number}} */
+const list = { rows: new Int32Array(), at: 0, known: null, of: "", from: 0, to: 0 };
 /** @type {{of: string, values: Float32Array | null}} */
 const entropy = { of: "", values: null };
 
@@ -44,7 +44,7 @@ export function prepareExamples(app) {
   };
   for (const id of ["class", "outcome", "half", "sort", "order", "least", "most", "words"]) byId(`example-${id}`).addEventListener("change", read);
   const scroller = byId("example-list");
-  scroller.addEventListener("scroll", () => drawLines(app));
+  scroller.addEventListener("scroll", () => drawLines(app, true));
   scroller.addEventListener("click", (event) => {
     const line = /** @type {HTMLElement} */ (event.target).closest("[data-place]");
     if (line instanceof HTMLElement) open(app, Number(line.dataset.place));
@@ -134,11 +134,16 @@ function theta({ answers }, [a, b], row) {
   return confidence ? Math.atan2(confidence[a * examples + row], confidence[b * examples + row]) - LIMIT : NaN;
 }
 
-/** @param {Explorer} app */
-function drawLines(app) {
+/**
+ * @param {Explorer} app
+ * @param {boolean} [same] whether nothing but the place has changed
+ */
+function drawLines(app, same = false) {
   const scroller = byId("example-list");
   const from = Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - MARGIN);
   const to = Math.min(list.rows.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / HEIGHT) + MARGIN);
+  if (same && from === list.from && to === list.to) return;
+  [list.from, list.to] = [from, to];
   const lines = [];
   for (let place = from; place < to; place++) lines.push(line(app, place));
   const window = byId("example-window");

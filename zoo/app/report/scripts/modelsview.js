@@ -25,6 +25,7 @@ export function prepareModels(app) {
     row.append(element("td", { class: "tick" }, tick));
   });
   options("colour", app.colours.map((field) => [field, field]), app.state.colour);
+  if (!fields.length) /** @type {HTMLElement} */ (byId("colour").parentElement).hidden = true; // nothing tells models apart
   byId("colour").addEventListener("change", (event) => app.go({ colour: /** @type {HTMLSelectElement} */ (event.target).value }));
   options("field", [...fields, "model"].map((field) => [field, field]), fields[0] ?? "model");
   byId("field").addEventListener("change", () => showValues(app));
