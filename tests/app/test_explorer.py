@@ -292,6 +292,11 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     assert {(c["first"], c["second"]): c["value"] for c in cells} == {
         (x, y): pytest.approx(matrix.loc[x, y], abs=5.1e-5) for x in kept for y in kept
     }
+    means = diversity.by_category(diversity.pair_frame(Runs(document.evidence.runs[name] for name in kept)))
+    assert [(row[0], int(row[1]), *row[2:]) for row in table(explorer, "#by-category")] == [
+        (row["category"], row["pairs"], *(shown(row[m.name], True) for m in MEASURES.values() if m.by_category))
+        for row in means.to_dict(orient="records")
+    ]
     wait(explorer, lambda b: {d["first"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= set(kept))
     assert f"of {len(kept)} right" in texts(explorer, "#example-list .line")[0]
     diagrams = "return charts.get('reliability').datasets || charts.get('reliability').data"

@@ -1,6 +1,6 @@
 """The explorer at its largest: size of the page, time until it is ready, and of one member's tick, in Chromium.
 
-`python tests/benchmarks/explorer.py [--small]`; it prints one line per size.
+`python tests/benchmarks/explorer.py [--small | 0 | 1]`; it prints one line per size.
 """
 
 import shutil
@@ -64,7 +64,8 @@ def measure(session: webdriver.Chrome, page: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    for size in SMALL if "--small" in sys.argv else SIZES:
+    chosen = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    for size in SMALL if "--small" in sys.argv else [SIZES[i] for i in chosen] or SIZES:
         began = time.perf_counter()
         document = compose(Material(made(*size)), steps=3)
         composed = time.perf_counter() - began

@@ -88,7 +88,7 @@ test("recipes are quoted for the shell and for Python", async () => {
   assert.equal(shellLine(["a", "it's $(x)"], recipe), `zoo ensemble a 'it'\\''s $(x)' --together --data digits:test`);
   assert.equal(
     pythonLine(["a", 'b"c'], recipe),
-    'ensembles.greedy(zoo.calibrate(zoo.run(["a", "b\\"c"], data="digits:test")), base=["a", "b\\"c"])',
+    'runs = zoo.calibrate(zoo.run(["a", "b\\"c"], data="digits:test")); ensembles.greedy(runs, base=runs.names)',
   );
   assert.equal(shellLine(["a"], { ...recipe, imported: "folder" }), "");
 });

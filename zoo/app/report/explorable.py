@@ -96,10 +96,8 @@ def _pairs(known: Evidence, place: dict[str, int]) -> dict[str, list[Any]]:
         "second": [place[name] for name in frame["second"]],
         "category": [kind if isinstance(kind, str) else None for kind in frame["category"]],
     }
-    for name in ("inconsistency", "gain_over_mean", "ensemble_accuracy"):
-        if name in frame:
-            columns[name] = frame[name].round(6).tolist()
-    return columns
+    averaged = {name: frame[name] for name, measure in MEASURES.items() if measure.by_category and name in frame}
+    return columns | {name: [None if value != value else round(value, 7) for value in values] for name, values in averaged.items()}
 
 
 def _parameters(outputs: Outputs) -> float | None:

@@ -218,7 +218,8 @@ export class Votes {
   /** @param {Answers} answers */
   constructor(answers) {
     this.answers = answers;
-    this.distribution = /** @type {null} */ (null);
+    /** @type {Store["distribution"]} */
+    this.distribution = null;
   }
 
   /**

@@ -23,7 +23,7 @@ import { byId } from "./dom.js";
  * @property {{kind: string, planes: number, top: number}} kept
  * @property {Measure[]} measures
  * @property {string[]} categories
- * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[], ensemble_accuracy?: number[]}} pairs
+ * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs also the other measures that categories have a mean of
  * @property {{order: number[], segments: {x: number[], y: number[], x2: number[], y2: number[]}}} tree
  * @property {{pair: [number, number], best: number, path: number[], size: number, front: number[][]}} chosen
  * @property {{state: string, increment: string, draws: number}} seed

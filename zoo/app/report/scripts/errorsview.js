@@ -1,14 +1,40 @@
 // @ts-check
 // The section on errors: the matrix of pairs, their gains and categories, of the models that are shown.
+import { element } from "./dom.js";
 import { draw } from "./drawing.js";
 import { byCategory, gains, heatmap } from "./figures.js";
+import { inUnit, whole } from "./format.js";
 import { pairValue, valuesOf } from "./groups.js";
 import { inconsistencies, regression } from "./pairs.js";
 
 /** @typedef {import("./explorer.js").Explorer} Explorer */
 
+/**
+ * The means of the measures by category, over the pairs of models that are shown.
+ * @param {Explorer} app
+ */
+function showCategories({ data, shown }) {
+  const body = document.querySelector("#by-category tbody");
+  const { categories, measures, pairs } = data.about;
+  const kept = pairs.first.map((_, i) => i).filter((i) => shown.includes(pairs.first[i]) && shown.includes(pairs.second[i]));
+  const averaged = measures.filter(({ name }) => name in pairs);
+  const rows = categories.flatMap((category) => {
+    const own = kept.filter((i) => pairs.category[i] === category);
+    if (!own.length) return [];
+    const means = averaged.map(({ name, unit }) => {
+      const values = own.map((i) => pairs[name][i]).filter((value) => value !== null);
+      const mean = values.reduce((total, value) => total + value, 0) / values.length;
+      return element("td", { class: "number", "data-value": mean }, inUnit(mean, unit));
+    });
+    return [element("tr", {}, element("th", { scope: "row" }, category), element("td", { class: "number", "data-value": own.length }, whole(own.length)), ...means)];
+  });
+  body?.replaceChildren(...rows);
+}
+
 /** @param {Explorer} app */
 export async function showErrors(app) {
+  if (app.shown.length < app.data.names.length || app.filtered) showCategories(app);
+  app.filtered = app.shown.length < app.data.names.length;
   const { data, shown, state } = app;
   const { about, names } = data;
   const order = about.tree.order.filter((model) => shown.includes(model));

@@ -41,8 +41,7 @@ export class Explorer {
     this.state = fromHash(location.hash, this.known);
     this.shown = visible(about.models, this.state.hidden);
     this.given = JSON.parse(byId("specs").textContent ?? "{}");
-    /** @type {import("./comparison.js").Comparison | null} */
-    this.pair = null;
+    this.filtered = false; // whether some models were hidden when the errors were last shown
   }
 
   /**

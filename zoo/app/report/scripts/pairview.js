@@ -43,7 +43,6 @@ export async function showPair(app) {
   options("pair-on", Object.entries(data.rows).map(([on, rows]) => [on, `${on} (${whole(rows.length)})`]), state.on);
   const rows = data.rows[state.on];
   const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed);
-  app.pair = pair;
   fill("pair-title", `Side by side: ${first} and ${second}`);
   fill("pair-population", population(app, rows.length));
   fill("pair-outcomes", outcomes(pair, first, second));

@@ -31,6 +31,6 @@ export function pythonLine(members, { data, imported, votes }) {
     ? `zoo.Runs(zoo.import_outputs(${forPython(imported)})[name] for name in ${list})`
     : `zoo.run(${list}${data ? `, data=${forPython(data)}` : ""})`;
   return votes
-    ? `ensembles.greedy(${runs}, base=${list}, kind="predictions")`
-    : `ensembles.greedy(zoo.calibrate(${runs}), base=${list})`;
+    ? `runs = ${runs}; ensembles.greedy(runs, base=runs.names, kind="predictions")`
+    : `runs = zoo.calibrate(${runs}); ensembles.greedy(runs, base=runs.names)`;
 }
