@@ -126,7 +126,9 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
             assert found[name][0] == unit_text(value, unit), (a, b, on, name)
             ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
             assert found[name][1] == ends, (a, b, on, name)
-        counts = [int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for row in table(explorer, "#outcomes") for cell in row[1:]]
+        counts = [
+            int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for row in table(explorer, "#outcomes") for cell in row[1:]
+        ]
         assert counts == [*expected.cells[:3], expected.cells[3:].sum()]
         owned = expected.by_class()
         assert table(explorer, "#owned") == [
@@ -139,7 +141,9 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         ]  # fmt: skip
         bars = explorer.execute_script("return charts.get('theta').data.values")
         assert [bar["count"] for bar in bars] == expected.histogram()["count"].tolist()
-        rules = explorer.execute_script("return charts.get('theta').spec.layer.slice(1).map((rule) => rule.encoding.x.datum)")
+        rules = explorer.execute_script(
+            "return charts.get('theta').spec.layer.slice(1).map((rule) => rule.encoding.x.datum)"
+        )
         band = [edge for edge in (expected.band.lower, expected.band.upper) if edge is not None]
         assert rules == pytest.approx(band, abs=1e-5)
         under = texts(explorer, "#pair-images b")
@@ -154,7 +158,10 @@ def test_twelve_ensembles_are_those_of_the_api(document, explorer):
         names = [runs.names[i] for i in members]
         go(explorer, f"#ensemble={','.join(names)}")
         wanted = ",".join(map(str, members))
-        wait(explorer, lambda b, w=wanted: b.execute_script("return document.getElementById('any-ensemble').dataset.complete") == w)
+        wait(
+            explorer,
+            lambda b, w=wanted: b.execute_script("return document.getElementById('any-ensemble').dataset.complete") == w,
+        )
         found = {row[0]: row[1:] for row in scores(explorer)}
         for side, rows in enumerate(halves):
             chosen = Runs(runs.select(rows)[name] for name in names)
@@ -175,7 +182,7 @@ def test_twelve_ensembles_are_those_of_the_api(document, explorer):
             }
             assert {key: found[key][side] for key in expected} == expected, (names, side)
         ticked = explorer.execute_script(
-            "return [...document.querySelectorAll('#model-table tr:has(.tick input:checked)')].map((row) => row.dataset.model)"
+            "return [...document.querySelectorAll('#model-table :checked')].map((tick) => tick.closest('tr').dataset.model)"
         )
         assert sorted(map(int, ticked)) == members
 
@@ -221,7 +228,8 @@ def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
 def click(browser, figure, first, second):
     """A press of the mouse on the mark of two models, where the chart has it."""
     marks = browser.execute_script(
-        "return [...document.querySelectorAll(arguments[0] + ' path[aria-label]')].map((one) => [one.ariaLabel, one])", figure
+        "return [...document.querySelectorAll(arguments[0] + ' path[aria-label]')].map((one) => [one.ariaLabel, one])",
+        figure,
     )
     (mark,) = (one for label, one in marks if f"first: {first};" in label + ";" and f"second: {second};" in label + ";")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
@@ -234,7 +242,7 @@ def rows_listed(browser):
         const list = document.getElementById("example-list"), found = new Map();
         for (list.scrollTop = 0; ; list.scrollTop += list.clientHeight) {
             list.dispatchEvent(new Event("scroll"));
-            for (const line of list.querySelectorAll(".line")) found.set(Number(line.dataset.place), Number(line.dataset.row));
+            for (const { dataset } of list.querySelectorAll(".line")) found.set(Number(dataset.place), Number(dataset.row));
             if (list.scrollTop + list.clientHeight >= list.scrollHeight - 1) break;
         }
         return [...found].sort(([a], [b]) => a - b).map(([, row]) => row);""")
@@ -297,13 +305,22 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
         (row["category"], row["pairs"], *(shown(row[m.name], True) for m in MEASURES.values() if m.by_category))
         for row in means.to_dict(orient="records")
     ]
-    wait(explorer, lambda b: {d["first"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= set(kept))
+    wait(
+        explorer,
+        lambda b: {d["first"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= set(kept),
+    )
     assert f"of {len(kept)} right" in texts(explorer, "#example-list .line")[0]
     diagrams = "return charts.get('reliability').datasets || charts.get('reliability').data"
-    wait(explorer, lambda b: not any(f'"{name}"' in json.dumps(b.execute_script(diagrams)) for name in names if name not in kept))
+    wait(
+        explorer,
+        lambda b: not any(f'"{name}"' in json.dumps(b.execute_script(diagrams)) for name in names if name not in kept),
+    )
     Select(explorer.find_element(By.ID, "colour")).select_by_value("objective")
     groups = {"softmax", "sigmoid", "cosine", "sigmoid / softmax", "cosine / softmax", "cosine / sigmoid"}
-    wait(explorer, lambda b: {d["group"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= groups)
+    wait(
+        explorer,
+        lambda b: {d["group"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= groups,
+    )
     explorer.find_element(By.ID, "show-all").click()
     wait(explorer, lambda b: b.execute_script("return charts.get('inconsistency').vconcat.length") == 2)
     assert "hide" not in hash_of(explorer)

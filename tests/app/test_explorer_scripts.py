@@ -56,7 +56,14 @@ def stores(monkeypatch) -> list[dict[str, object]]:
             nll = zoo.calibration.negative_log_likelihood(mean, runs.labels)
             combined.append({"members": members, "predicted": mean.argmax(1).tolist(), "nll": nll})
         found.append(
-            {"kept": kept, "blocks": blocks, "labels": runs.labels.tolist(), "classes": 7, "models": 6, "ensembles": combined}
+            {
+                "kept": kept,
+                "blocks": blocks,
+                "labels": runs.labels.tolist(),
+                "classes": 7,
+                "models": 6,
+                "ensembles": combined,
+            }
         )
     return found
 
@@ -66,7 +73,7 @@ def truth(monkeypatch) -> dict[str, object]:
         return np.random.default_rng(0)
 
     state = rng().bit_generator.state["state"]
-    shares = [[0.5, 0.2, 0.1, 0.15, 0.05], [0.001, 0.3, 0.0001, 0.6, 0.0989], [0.5, 0.5, 0.0, 0.0], [0.999, 0.0005, 0.0005]]
+    cells = [[0.5, 0.2, 0.1, 0.15, 0.05], [0.001, 0.3, 0.0001, 0.6, 0.0989], [0.5, 0.5, 0.0, 0.0], [0.999, 0.0005, 0.0005]]
     values = rng().normal(size=101)
     p = np.array([0.01, 0.04, 0.03, 0.9, 0.2])
     numbers = [0.125, 0.1225, 0.0005, 1 / 3, 0.99999, 1e-7, 0.00012345, 1.005, 12.345, 0.0, -0.06125, 1.0, 0.9995, 123.45]
@@ -75,7 +82,9 @@ def truth(monkeypatch) -> dict[str, object]:
         "doubles": rng().random(50).tolist(),
         "integers": [{"end": end, "drawn": rng().integers(0, end, 200).tolist()} for end in (2, 3, 1000, 50_000, 1_500_000)],
         "multinomials": [
-            {"n": n, "shares": one, "drawn": rng().multinomial(n, one, 300).tolist()} for n in (7, 400, 50_000) for one in shares
+            {"n": n, "shares": one, "drawn": rng().multinomial(n, one, 300).tolist()}
+            for n in (7, 400, 50_000)
+            for one in cells
         ],
         "mcnemar": [
             {"first": a, "second": b, "p": scipy.stats.binomtest(a, a + b).pvalue}

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from report_pages import ODD, made_runs, opened
 from typer.testing import CliRunner
 
 import diversity
 import ensembles
 import probes
 import zoo
-from report_pages import ODD, made_runs, opened
 from zoo._storage.text import as_text, csv_bytes
 from zoo.app.main import app
 from zoo.app.report.compose import compose

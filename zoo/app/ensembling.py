@@ -68,8 +68,8 @@ def ensemble(
     runs = runs if uncalibrated or votes else calibrated(runs, split)
     path = greedy(
         runs, kind="predictions" if votes else "probabilities",
-        base=runs.names if together else base, steps=steps, replace=replace, candidates=wanted or None, objective=objective, init=init,
-        stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
+        base=runs.names if together else base, steps=steps, replace=replace, candidates=wanted or None, objective=objective,
+        init=init, stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
         progress=not json,
     )  # fmt: skip
     card = None

@@ -41,7 +41,7 @@ def report(
     seed: Annotated[int, typer.Option(help="Seed of every random split.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("report.html"),
     format: Annotated[Format | None, typer.Option(help="html, md or json; default: by the file's ending.")] = None,
-    static: Annotated[bool, typer.Option("--static", help="The small page: no pairs, ensembles or examples of choice.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="The small page: one pair, one ensemble.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every number as JSON instead of writing a page.")] = False,
 ) -> None:
     """Write a report on several models: mistakes, ensembles, calibration, features.

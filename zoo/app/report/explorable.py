@@ -1,4 +1,4 @@
-"""All that the explorer's page holds beside the answers: who the models are, what was chosen, what the measures are called."""
+"""All that the explorer's page holds beside the answers: who the models are, what was chosen, what measures are called."""
 
 import json
 import warnings
@@ -97,7 +97,9 @@ def _pairs(known: Evidence, place: dict[str, int]) -> dict[str, list[Any]]:
         "category": [kind if isinstance(kind, str) else None for kind in frame["category"]],
     }
     averaged = {name: frame[name] for name, measure in MEASURES.items() if measure.by_category and name in frame}
-    return columns | {name: [None if value != value else round(value, 7) for value in values] for name, values in averaged.items()}
+    return columns | {
+        name: [None if value != value else round(value, 7) for value in values] for name, values in averaged.items()
+    }
 
 
 def _parameters(outputs: Outputs) -> float | None:

@@ -22,11 +22,19 @@ def to_html(document: Document) -> str:
 
 
 def page(
-    document: Document, titles: dict[str, str], sections: str, data: dict[str, Any], script: str, blocks: str = "", style: str = ""
+    document: Document,
+    titles: dict[str, str],
+    sections: str,
+    data: dict[str, Any],
+    script: str,
+    blocks: str = "",
+    style: str = "",
 ) -> str:
     """A page of sections, with `data` as JSON for the script and whatever else it reads in `blocks`."""
     links = "".join(f'<li><a href="#{id}">{escape(title)}</a></li>' for id, title in titles.items())
-    embedded = "\n".join(f'<script type="application/json" id="{id}">{_embedded(value)}</script>' for id, value in data.items())
+    embedded = "\n".join(
+        f'<script type="application/json" id="{id}">{_embedded(value)}</script>' for id, value in data.items()
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>

@@ -113,4 +113,3 @@ def _strip(comparison: diversity.Comparison, images: Dataset | None) -> list[Thu
         said = [f"{name}: {describe(row[side])} ({row[f'confidence_{side}']:.0%})" for name, side in sides]
         strip.append(Thumbnail(uri, [f"truth: {describe(row['label'])}", *said], str(row["id"])))
     return strip
-

@@ -108,7 +108,7 @@ function numbers({ data, state }, selection, test) {
   if (test.nll !== null) lines.push(["nll", "NLL", (one) => digits(Number(one.nll))], ["ece", "ECE", (one) => percent(Number(one.ece))]);
   const costs = state.members.map((model) => about.models[model].parameters);
   const cost = costs.some((one) => one === null) ? null : costs.reduce((total, one) => Number(total) + Number(one), 0);
-  const head = ["", `selection (${whole(rows.selection.length)})`, `test (${whole(rows.test.length)}), unseen by the search`];
+  const head = ["", `selection (${whole(rows.selection.length)})`, `test (${whole(rows.test.length)})`];
   const body = lines.map(([id, title, shown]) =>
     element("tr", { "data-score": id }, element("th", { scope: "row" }, title),
       ...[selection, test].map((one) => element("td", { class: "number" }, shown(one)))));
