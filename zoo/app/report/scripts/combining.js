@@ -92,6 +92,9 @@ export class AllClasses {
   }
 }
 
+// Probabilities by their codes, 1 to 255.
+const LOGARITHMIC = Float64Array.from({ length: 256 }, (_, code) => Math.exp(-0.07 * (code - 1)));
+
 /**
  * Each model's top classes and the true one; the others share what is left evenly.
  * @implements {Store}
@@ -121,28 +124,32 @@ export class TopClasses {
    * @param {number} row
    */
   read(model, row) {
-    const { examples, classes, labels, predicted, confidence } = this.answers;
+    const { listed, chances, ratios, kept } = this;
+    const { examples, labels, predicted, confidence } = this.answers;
     const at = model * examples + row;
     let p = /** @type {Float64Array} */ (confidence)[at];
     let left = 1 - p;
-    this.listed[0] = predicted[at];
-    this.chances[0] = p;
-    this.count = 1;
-    for (let i = at * this.kept; i < (at + 1) * this.kept; i++) {
-      p *= this.ratios[i] / 255;
+    let count = 1;
+    listed[0] = predicted[at];
+    chances[0] = p;
+    for (let i = at * kept; count <= kept; i++) {
+      p *= ratios[i] / 255;
       left -= p;
-      this.listed[this.count] = this.classes[i];
-      this.chances[this.count++] = p;
+      listed[count] = this.classes[i];
+      chances[count++] = p;
     }
-    if (this.label[at]) {
-      const own = Math.min(p, logarithmic(this.label[at]));
+    const code = this.label[at];
+    if (code !== 0) {
+      const own = Math.min(p, LOGARITHMIC[code]);
       left -= own;
-      this.listed[this.count] = labels[row];
-      this.chances[this.count++] = own;
+      listed[count] = labels[row];
+      chances[count++] = own;
     }
-    const others = classes - this.count;
-    this.each = others ? Math.max(0, left) / others : 0;
-    this.most = others ? Math.min(p, Math.max(0, left)) : 0;
+    const others = this.answers.classes - count;
+    if (left < 0) left = 0;
+    this.count = count;
+    this.each = others > 0 ? left / others : 0;
+    this.most = others > 0 ? Math.min(p, left) : 0;
   }
 
   /** @param {number[]} members */
@@ -155,26 +162,36 @@ export class TopClasses {
     const taken = new Float64Array(classes); // and of what such a class could have at most
     const touched = new Int32Array(classes);
     const seen = new Uint8Array(classes);
+    const { listed, chances } = this;
     for (let row = 0; row < examples; row++) {
-      let [spread, room, count] = [0, 0, 0];
-      for (const member of members) {
-        this.read(member, row);
-        for (let i = 0; i < this.count; i++) {
-          const k = this.listed[i];
-          if (!seen[k]) touched[count++] = k;
-          seen[k] = 1;
-          known[k] += this.chances[i];
-          given[k] += this.each;
-          taken[k] += this.most;
+      let spread = 0;
+      let room = 0;
+      let count = 0;
+      for (let m = 0; m < members.length; m++) {
+        this.read(members[m], row);
+        const { each, most, count: kept } = this;
+        for (let i = 0; i < kept; i++) {
+          const k = listed[i];
+          if (seen[k] === 0) {
+            seen[k] = 1;
+            touched[count++] = k;
+          }
+          known[k] += chances[i];
+          given[k] += each;
+          taken[k] += most;
         }
-        spread += this.each;
-        room += this.most;
+        spread += each;
+        room += most;
       }
-      let [best, top] = [-1, -1];
+      let best = -1;
+      let top = -1;
       for (let i = 0; i < count; i++) {
         const k = touched[i];
         const value = known[k] + spread - given[k];
-        if (value > top || (value === top && k < best)) [best, top] = [k, value];
+        if (value > top || (value === top && k < best)) {
+          best = k;
+          top = value;
+        }
       }
       const y = labels[row];
       found.predicted[row] = best;
@@ -206,9 +223,6 @@ export class TopClasses {
     for (let i = 0; i < this.count; i++) into[this.listed[i]] = this.chances[i];
   }
 }
-
-/** @param {number} code 1 to 255 */
-export const logarithmic = (code) => Math.exp(-0.07 * (code - 1));
 
 /**
  * The class most members predict, of equal counts the first; where nobody answers, none.

@@ -56,11 +56,23 @@ export async function showPair(app) {
       ])
     : null;
   await figures;
-  const ends = await meanIntervals(pair, data.answers.classes, about.seed, app.tasks.begin("pair"));
+  finish(app, pair, `${a},${b},${state.on}`); // the page is ready before
+}
+
+/**
+ * The intervals that take longest.
+ * @param {Explorer} app
+ * @param {Comparison} pair
+ * @param {string} name
+ */
+async function finish(app, pair, name) {
+  const { data, state } = app;
+  const [first, second] = state.pair.map((model) => data.names[model]);
+  const ends = await meanIntervals(pair, data.answers.classes, data.about.seed, app.tasks.begin("pair"));
   if (!ends) return; // another pair is looked at by now
   pair.ends = { ...pair.ends, ...ends };
   showMeasures(app, pair, first, second);
-  byId("pair").dataset.complete = `${a},${b},${state.on}`;
+  byId("pair").dataset.complete = name;
 }
 
 /**
