@@ -380,6 +380,43 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
     assert browser.execute_script("return explorer.state.open") == row
 
 
+@pytest.mark.slow
+def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 10_000)
+    shared = rng.normal(size=(10_000, 10)) + 2 * np.eye(10)[labels]
+    runs = Runs(
+        Outputs.from_arrays(f"m{i}", logits=shared + rng.normal(size=shared.shape), labels=labels, temperature=1.0)
+        for i in range(100)
+    )
+    document = compose(Material(runs), steps=3)
+    page = tmp_path / "large.html"
+    page.write_text(to_explorer(document))
+    assert page.stat().st_size < 8e6
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy():  # processor time of the page's thread, whatever else the machine does
+        metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return {one["name"]: one["value"] for one in metrics}["TaskDuration"]
+
+    before = busy()
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 300, 0.05).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    assert busy() - before < 4
+    WebDriverWait(browser, 300).until(lambda b: b.execute_script("return document.getElementById('pair').dataset.complete"))
+    before = busy()
+    for tick in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody .tick input")[:5]:
+        browser.execute_script("arguments[0].click()", tick)
+    assert (busy() - before) / 5 < 0.1
+    # What the page says of its own error is true of the ensemble it shows.
+    members = browser.execute_script("return explorer.state.members")
+    test = runs.select(document.evidence.halves[1])
+    exact = ensembles.improvement(Runs(test[f"m{i}"] for i in members)).ensemble_accuracy
+    said = {row[0]: row[2] for row in scores(browser) if row[0] == "accuracy"}["accuracy"]
+    bound = re.search(r"within \+([\d.]+) points", browser.find_element(By.ID, "ensemble-close").text)
+    assert abs(float(said.rstrip("%")) - 100 * exact) <= float(bound[1]) + 0.1
+
+
 def test_class_names_alone_vote(browser, tmp_path):
     labels = np.random.default_rng(0).integers(0, 3, 90)
     said = {}

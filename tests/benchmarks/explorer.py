@@ -96,8 +96,8 @@ def main() -> None:
         models, examples, classes = size
         print(
             f"{models} models x {examples:,} examples x {classes:,} classes: {len(text.encode()) / 1e6:.2f} MB {kept}; "
-            f"written in {written:.0f} s; ready in {found['ready']:.2f} s ({found['ready_busy']:.2f} s of processor time); a "
-            f"member's tick painted in {1000 * found['tick']:.0f} ms ({1000 * found['tick_busy']:.0f} ms of processor time)",
+            f"written in {written:.0f} s; ready in {found['ready']:.2f} s ({found['ready_busy']:.2f} s of processor time); "
+            f"a tick painted in {1000 * found['tick']:.0f} ms ({1000 * found['tick_busy']:.0f} ms of processor time)",
             flush=True,
         )
 

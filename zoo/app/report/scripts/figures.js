@@ -4,6 +4,7 @@ import { LIMIT, OUTCOMES } from "./comparison.js";
 
 const ANGLES = { domain: [-LIMIT, LIMIT], nice: false };
 const STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z";
+const NAMED = 20; // classes up to which an axis names them
 const pointer = { cursor: "pointer" };
 
 /**
@@ -139,13 +140,16 @@ export function angles(counts, first, second, band) {
  */
 export function angleByClass(cells, classes, first) {
   const named = cells.map((cell) => ({ ...cell, class: classes[cell.first] + (cell.end - cell.left > 1.01 ? " …" : "") }));
+  const few = classes.length <= NAMED && new Set(classes).size === classes.length;
+  const across = few
+    ? { x: { field: "class", type: "nominal", title: "class", scale: { domain: classes } } }
+    : { x: { field: "left", type: "quantitative", title: "class", scale: { domain: [-0.5, classes.length - 0.5], nice: false } }, x2: { field: "end" } };
   return {
     data: { values: named },
     height: 280,
     mark: "rect",
     encoding: {
-      x: { field: "left", type: "quantitative", title: "class", scale: { domain: [-0.5, classes.length - 0.5], nice: false } },
-      x2: { field: "end" },
+      ...across,
       y: { field: "low", type: "quantitative", title: `θ  (${first} surer upwards)`, scale: ANGLES },
       y2: { field: "high" },
       color: { field: "count", type: "quantitative", title: "examples", scale: { scheme: "viridis" } },
