@@ -1,5 +1,6 @@
 """All that the explorer's page holds beside the answers: who the models are, what was chosen, what measures are called."""
 
+import itertools
 import json
 import warnings
 from typing import Any
@@ -8,19 +9,21 @@ import numpy as np
 
 import ensembles
 import zoo
-from diversity import MEASURES, bootstrap
+from diversity import MEASURES, bootstrap, linear_cka
 from diversity.categories import CATEGORIES
+from diversity.comparison import CKA_ROWS
 from zoo._storage.text import as_text
 from zoo.app.report.document import Document
 from zoo.app.report.embedded import answers
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.packing import packed, packed_bytes, planes_for
 from zoo.app.report.thumbnails import sheets
-from zoo.errors import ZooError, ZooWarning
+from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.labels import describe
-from zoo.outputs import Outputs
+from zoo.outputs import Outputs, Runs
 
 THUMBNAILS = 4096  # examples that have one: those on which the models disagree most
+CKA_WORK = 5e10  # products of features' values up to which every pair's CKA is found
 FRONT_WORK = 4e6  # models x examples x classes up to which the front of cost and accuracy is searched
 FRONT_SIZE = 5  # members of the ensembles on it
 CARD_FIELDS = ("family", "architecture", "objective", "dataset", "framework", "head", "license", "seed", "source")
@@ -59,10 +62,10 @@ def explorable(document: Document, known: Evidence) -> tuple[dict[str, Any], dic
         "measures": [
             {"name": m.name, "title": m.title, "section": m.section, "unit": m.unit, "of": m.of, "interval": m.has_interval}
             for m in MEASURES.values()
-            if m.name != "cka"  # of embeddings, which are not in the page
         ],
         "categories": list(CATEGORIES),
         "pairs": _pairs(known, place),
+        "cka": _cka(known.test),
         "tree": {
             "order": [place[name] for name in known.tree.leaves],
             "segments": known.tree.segments().round(5).to_dict(orient="list"),
@@ -100,6 +103,24 @@ def _pairs(known: Evidence, place: dict[str, int]) -> dict[str, list[Any]]:
     return columns | {
         name: [None if value != value else round(value, 7) for value in values] for name, values in averaged.items()
     }
+
+
+def _cka(test: Runs) -> list[list[float | None]]:
+    """CKA of every pair on the test half, as `diversity.compare` gives it; empty where embeddings are missing or many."""
+    outputs = list(test.values())
+    features = [one.features for one in outputs if one.features is not None]
+    step = slice(None, None, -(-len(outputs[0]) // CKA_ROWS))
+    work = sum(column.shape[1] for column in features) ** 2 * min(len(outputs[0]), CKA_ROWS)
+    if len(features) < len(outputs) or len(outputs[0]) < 2 or work > CKA_WORK:
+        return []
+    columns = [column[step] for column in features]
+    found: list[list[float | None]] = [[1.0] * len(columns) for _ in columns]
+    for i, j in itertools.combinations(range(len(columns)), 2):
+        try:
+            found[i][j] = found[j][i] = linear_cka(columns[i], columns[j])
+        except InputError:  # constant embeddings have no variance to align
+            found[i][j] = found[j][i] = None
+    return found
 
 
 def _parameters(outputs: Outputs) -> float | None:

@@ -24,6 +24,7 @@ import { byId } from "./dom.js";
  * @property {Measure[]} measures
  * @property {string[]} categories
  * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs also the other measures that categories have a mean of
+ * @property {(number | null)[][]} cka of the embeddings on the test examples, which are not in the page
  * @property {{order: number[], segments: {x: number[], y: number[], x2: number[], y2: number[]}}} tree
  * @property {{pair: [number, number], best: number, path: number[], size: number, front: number[][]}} chosen
  * @property {{state: string, increment: string, draws: number}} seed

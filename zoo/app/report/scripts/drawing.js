@@ -48,9 +48,10 @@ const embedViews = async (target, spec, embed) => {
   if (spec.facet) spec.columns = Math.max(1, Math.min(spec.columns ?? 1, panels(spec), Math.floor(room / PANEL)));
   const across = spec.facet ? spec.columns : 1;
   for (let pass = 0; ; pass++) {
-    const result = await embed(structuredClone(spec));
+    const result = await embed(pass ? structuredClone(spec) : trial(spec));
     const drawn = /** @type {Element} */ (target.querySelector("svg, canvas")).getBoundingClientRect().width;
-    if (pass === 2 || (drawn <= room && drawn > 0.97 * room)) return result;
+    const light = !pass && datasets(spec).some((rows) => rows.length > MANY);
+    if (pass === 2 || (!light && drawn <= room && drawn > 0.97 * room)) return result;
     result.view.finalize();
     const width = Math.max(60, parts[0].width + Math.floor((room - drawn) / across) - 1);
     for (const part of parts) {
@@ -59,6 +60,19 @@ const embedViews = async (target, spec, embed) => {
     }
     if (spec.facet) spec.facet.header = { ...spec.facet.header, labelLimit: width };
   }
+};
+
+/**
+ * A specification to be drawn for its measures alone: of many pairs only those of a model with itself, which have all names.
+ * @param {Spec} spec
+ * @returns {Spec}
+ */
+const trial = (spec) => {
+  const copy = structuredClone(spec);
+  for (const rows of datasets(copy)) {
+    if (rows.length > MANY) rows.splice(0, rows.length, ...rows.filter((row) => row.first === row.second));
+  }
+  return copy;
 };
 
 const panels = (/** @type {Spec} */ spec) => {

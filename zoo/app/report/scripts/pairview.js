@@ -43,6 +43,7 @@ export async function showPair(app) {
   options("pair-on", Object.entries(data.rows).map(([on, rows]) => [on, `${on} (${whole(rows.length)})`]), state.on);
   const rows = data.rows[state.on];
   const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed);
+  pair.values.cka = state.on === "test" ? about.cka[a]?.[b] ?? null : null;
   fill("pair-title", `Side by side: ${first} and ${second}`);
   fill("pair-population", population(app, rows.length));
   fill("pair-outcomes", outcomes(pair, first, second));
