@@ -30,12 +30,15 @@ def made(models: int, examples: int, classes: int) -> Runs:
     """Models with partly shared errors and temperatures, so that all examples are reported on."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, classes, examples)
+    wide = np.float16 if classes > 100 else np.float32  # half the memory where there is much of it
     shared = rng.normal(size=(examples, classes)).astype(np.float32)
     outputs = []
     for model in range(models):
         z = shared + rng.normal(size=(examples, classes)).astype(np.float32)
         z[np.arange(examples), labels] += 2 + np.log(classes) / 2
-        outputs.append(Outputs.from_arrays(f"m{model}", logits=z, labels=labels, temperature=1.0, dataset="made"))
+        outputs.append(
+            Outputs.from_arrays(f"m{model}", logits=z.astype(wide), labels=labels, temperature=1.0, dataset="made")
+        )
     return Runs(outputs)
 
 
@@ -78,6 +81,9 @@ def busy(session: webdriver.Chrome) -> float:
 
 
 def main() -> None:
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        print("no chromium and chromedriver on this machine")
+        return
     chosen = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
     for size in SMALL if "--small" in sys.argv else [SIZES[i] for i in chosen] or SIZES:
         began = time.perf_counter()

@@ -37,8 +37,17 @@ export function prepareEnsemble(app) {
     if (value !== "") app.go({ members: sorted([...app.state.members, Number(value)]) });
   });
   for (const id of ["shell", "python"]) {
-    byId(`copy-${id}`).addEventListener("click", () => navigator.clipboard?.writeText(byId(`ensemble-${id}`).textContent ?? ""));
+    byId(`copy-${id}`).addEventListener("click", () => copy(byId(`ensemble-${id}`)));
   }
+}
+
+/**
+ * To the clipboard where the browser lets a page; selected in any case.
+ * @param {HTMLElement} code
+ */
+function copy(code) {
+  getSelection()?.selectAllChildren(code);
+  navigator.clipboard?.writeText(code.textContent ?? "").catch(() => {});
 }
 
 /** @param {Explorer} app */
