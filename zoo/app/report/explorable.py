@@ -140,12 +140,13 @@ def _front(known: Evidence, costs: list[float | None], place: dict[str, int]) ->
     """The members of the ensembles than which none is both cheaper and better, the cheapest first."""
     first = next(iter(known.runs.values()))
     work = len(known.runs) * len(first) * len(first.classes)
-    if not known.has_probabilities or any(cost is None for cost in costs) or work > FRONT_WORK:
+    told = [cost for cost in costs if cost is not None]
+    if not known.has_probabilities or len(told) < len(costs) or work > FRONT_WORK:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)
         frame = ensembles.pareto(
-            known.runs, cost=dict(zip(known.runs, costs, strict=True)), max_size=FRONT_SIZE, split=known.halves
+            known.runs, cost=dict(zip(known.runs, told, strict=True)), max_size=FRONT_SIZE, split=known.halves
         )
     return [[place[name] for name in members] for members in frame["members"]]
 
