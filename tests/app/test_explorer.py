@@ -17,6 +17,7 @@ import ensembles
 import zoo
 from diversity import MEASURES
 from zoo._storage.text import as_text
+from zoo.app.report import embedded
 from zoo.app.report.compose import compose
 from zoo.app.report.document import shown
 from zoo.app.report.explorer import to_explorer
@@ -26,6 +27,9 @@ from zoo.labels import describe
 from zoo.outputs import Outputs, Runs
 
 MODELS, EXAMPLES, CLASSES = 7, 480, 6
+# The table of measures: values and intervals by name.
+MEASURED = """return Object.fromEntries([...document.querySelectorAll("#measures tr[data-measure]")].map(
+    (row) => [row.dataset.measure, [...row.cells].slice(1).map((cell) => cell.textContent)]))"""
 
 
 def carded_runs() -> Runs:
@@ -117,10 +121,7 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         go(explorer, f"#pair={a},{b}&on={on}")
         complete_pair(explorer, names, a, b, on)
         measured = expected.measured()
-        found = explorer.execute_script(
-            """return Object.fromEntries([...document.querySelectorAll("#measures tr[data-measure]")].map(
-                (row) => [row.dataset.measure, [...row.cells].slice(1).map((cell) => cell.textContent)]))"""
-        )
+        found = explorer.execute_script(MEASURED)
         if on != "test":
             assert "cka" not in found  # it is of embeddings, which are not in the page
             del measured["cka"]
@@ -382,6 +383,27 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
     browser.refresh()
     wait(browser, lambda b: b.execute_script("return document.body.dataset.ready"))
     assert browser.execute_script("return explorer.state.open") == row
+
+
+def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "BUDGET", 1)
+    document = compose(Material(made_runs(4, 400, 8)), steps=2)
+    page = tmp_path / "top.html"
+    page.write_text(to_explorer(document))
+    opened(browser, page)
+    assert browser.execute_script("return explorer.data.about.kept") == {"kind": "top", "planes": 2, "top": 2}
+    names, test = document.evidence.runs.names, document.evidence.test
+    for a, b in itertools.permutations(names, 2):
+        go(browser, f"#pair={a},{b}")
+        complete_pair(browser, names, a, b)
+        found = browser.execute_script(MEASURED)
+        for name, (value, low, high) in diversity.compare(test[a], test[b]).measured().items():
+            unit = MEASURES[name].unit
+            if name == "capa":
+                assert float(found[name][0]) == pytest.approx(value, abs=0.1)
+                continue
+            ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
+            assert found[name] == [unit_text(value, unit), ends], (a, b, name)
 
 
 @pytest.mark.slow

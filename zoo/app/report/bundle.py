@@ -14,7 +14,7 @@ _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const|let) (\
 def bundle(entry: str) -> str:
     """The script `entry` with all that it imports, directly or not.
 
-    >>> [line for line in bundle("static").splitlines() if "drawing" in line][:2]
+    >>> [line for line in bundle("static").splitlines() if "$drawing" in line][:2]
     ['const $drawing = (() => {', 'const { datasets, specs, views } = $drawing;']
     """
     texts: dict[str, str] = {}

@@ -4,12 +4,15 @@ The classes predicted and their confidences are always there. For ensembles, all
 else each model's top classes and the true one, and the page says of each ensemble how many examples that leaves open.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
+from diversity.ensembled import ensemble, split_cells
 from zoo._numbers import arrays
 from zoo.app.report.packing import packed, planes_for, roots
 from zoo.outputs import Outputs, Runs
@@ -38,6 +41,24 @@ def answers(runs: Runs, has_probabilities: bool) -> tuple[dict[str, Any], dict[s
     for name, (_, planes) in parts[0].items():
         blocks[name] = packed(np.stack([part[name][0] for part in parts]), planes)
     return kept, blocks
+
+
+def exact_pairs(runs: Runs) -> str:
+    """Packed [pairs, 5]: how many examples of each cell of `diversity.CELLS` the ensemble of two models gets right.
+
+    Two models' numbers are then those of `diversity.compare`, also where only some classes' probabilities are kept.
+    """
+    outputs = list(runs.values())
+    pairs = list(itertools.combinations(range(len(outputs)), 2))
+    counts = np.zeros((len(pairs), 5), np.int64)
+    for start in range(0, len(outputs[0]), CHUNK):
+        rows = slice(start, min(start + CHUNK, len(outputs[0])))
+        p = [arrays.tensor(one.probabilities(rows), one.name) for one in outputs]
+        top = [torch.from_numpy(one.predictions()[rows]) for one in outputs]
+        y = torch.from_numpy(runs.labels[rows])
+        for place, (i, j) in enumerate(pairs):
+            counts[place] += arrays.host(split_cells(top[i], top[j], ensemble(p[i], p[j]).cpu(), y))[:5]
+    return packed(counts, 3)
 
 
 def _ways(classes: int) -> Iterator[tuple[dict[str, Any], Way]]:

@@ -14,7 +14,7 @@ from diversity.categories import CATEGORIES
 from diversity.comparison import CKA_ROWS
 from zoo._storage.text import as_text
 from zoo.app.report.document import Document
-from zoo.app.report.embedded import answers
+from zoo.app.report.embedded import answers, exact_pairs
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.packing import packed, packed_bytes, planes_for
 from zoo.app.report.thumbnails import sheets
@@ -35,6 +35,8 @@ def explorable(document: Document, known: Evidence) -> tuple[dict[str, Any], dic
     place = {name: index for index, name in enumerate(runs)}
     first = next(iter(runs.values()))
     kept, blocks = answers(runs, known.has_probabilities)
+    if kept["kind"] == "top":
+        blocks["right"] = exact_pairs(known.test)
     half = np.zeros(len(runs.labels), np.uint8)
     half[known.halves[1]] = 1
     texts = [as_text(row_id) for row_id in first.ids]

@@ -39,13 +39,14 @@ const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the ba
  * @param {ArrayLike<number>} rows
  * @param {Measure[]} records
  * @param {Seed} seed
+ * @param {number[] | null} exact how many of each cell the ensemble gets right, where that is known
  * @returns {Comparison}
  */
-export function compare(answers, store, a, b, rows, records, seed) {
+export function compare(answers, store, a, b, rows, records, seed, exact = null) {
   const { examples, classes, labels, predicted, confidence } = answers;
   const joint = confidence ? store.combine([a, b]) : null;
   const cells = [0, 0, 0, 0, 0];
-  const right = joint ? [0, 0, 0, 0, 0] : null;
+  let right = joint ? [0, 0, 0, 0, 0] : null;
   const outcome = new Uint8Array(rows.length);
   const theta = confidence ? new Float64Array(rows.length) : null;
   let close = 0;
@@ -62,6 +63,7 @@ export function compare(answers, store, a, b, rows, records, seed) {
     }
     if (theta && confidence) theta[i] = Math.atan2(confidence[a * examples + row], confidence[b * examples + row]) - LIMIT;
   }
+  if (exact) [right, close] = [exact, 0];
   const missed = store.distribution ? misses(answers, store, a, b, rows) : [];
   /** @type {import("./measures.js").Values} */
   const values = { ...measures(cells, right), mcnemar: mcnemar(cells[1], cells[2]) };

@@ -38,6 +38,7 @@ import { byId } from "./dom.js";
  * @property {string[]} ids
  * @property {Answers} answers
  * @property {Store} store
+ * @property {ArrayLike<number> | null} right of pairs on the test examples, exact where the store is not
  * @property {Uint8Array} half 0 for selection, 1 for test
  * @property {Record<string, Int32Array>} rows of "all", "selection" and "test"
  */
@@ -71,9 +72,26 @@ export async function read() {
     ids: JSON.parse(new TextDecoder().decode(ids)),
     answers,
     store: await readStore(answers, kept),
+    right: kept.kind === "top" ? join(await block("right"), 3) : null,
     half,
     rows: { all, selection: all.filter((row) => half[row] === 0), test: all.filter((row) => half[row] === 1) },
   };
+}
+
+/**
+ * How many examples of each cell the ensemble of two models gets right, on the test examples; null where the page has to
+ * find out itself.
+ * @param {Data} data
+ * @param {number} a
+ * @param {number} b
+ * @returns {number[] | null}
+ */
+export function exactRight({ right, answers }, a, b) {
+  if (!right) return null;
+  const [i, j] = a < b ? [a, b] : [b, a];
+  const place = 5 * (i * answers.models - (i * (i + 1)) / 2 + (j - i - 1)); // of all pairs i < j, in order
+  const [both, first, second, same, different] = Array.from({ length: 5 }, (_, cell) => right[place + cell]);
+  return a < b ? [both, first, second, same, different] : [both, second, first, same, different];
 }
 
 /**

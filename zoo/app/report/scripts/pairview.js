@@ -2,6 +2,7 @@
 // Two models side by side, whichever they are.
 import { angleByClass, angles } from "./figures.js";
 import { byClass, classHistogram, compare, histogram, meanIntervals } from "./comparison.js";
+import { exactRight } from "./data.js";
 import { byId, element, fill, options, table } from "./dom.js";
 import { draw } from "./drawing.js";
 import { digits, inUnit, percent, whole } from "./format.js";
@@ -42,7 +43,8 @@ export async function showPair(app) {
   options("pair-second", offered(b), b);
   options("pair-on", Object.entries(data.rows).map(([on, rows]) => [on, `${on} (${whole(rows.length)})`]), state.on);
   const rows = data.rows[state.on];
-  const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed);
+  const exact = state.on === "test" ? exactRight(data, a, b) : null;
+  const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed, exact);
   pair.values.cka = state.on === "test" ? about.cka[a]?.[b] ?? null : null;
   fill("pair-title", `Side by side: ${first} and ${second}`);
   fill("pair-population", population(app, rows.length));
@@ -132,8 +134,10 @@ function showMeasures({ data }, pair, first, second) {
   const head = element("thead", {}, element("tr", {}, ...["measure", "value", "95% interval"].map((title, i) =>
     element("th", { scope: "col", class: i ? "number" : null }, title))));
   fill("pair-measures", element("table", { id: "measures" }, head, element("tbody", {}, ...rows)));
-  const left = pair.close ? `Of ${whole(pair.close)} examples the ensemble's class could be another one with exact probabilities, of which the page holds the top ${data.about.kept.top}.` : "";
-  fill("pair-close", left);
+  const { kind, top } = data.about.kept;
+  const about = kind === "top" ? `CAPA is found from each model's top ${top} classes and the true one. ` : "";
+  const left = pair.close ? `Of ${whole(pair.close)} examples the ensemble's class could be another one with exact probabilities, of which the page holds the top ${top}.` : "";
+  fill("pair-close", about + left);
 }
 
 /**
