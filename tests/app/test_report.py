@@ -203,6 +203,10 @@ def test_own_predictions_in_one_command(tmp_path):
     result = CliRunner().invoke(app, ["report", "--from", str(tmp_path), "-o", str(page)], catch_exceptions=False)
     assert result.exit_code == 0
     assert "m0" in page.read_text()
+    assert 'id="examples"' in page.read_text()
+    CliRunner().invoke(app, ["report", "--from", str(tmp_path), "--static", "-o", str(page)], catch_exceptions=False)
+    assert "m0" in page.read_text()
+    assert 'id="examples"' not in page.read_text()
     table = pd.concat(
         pd.DataFrame({"model": n, "id": o.ids, "label": o.labels, "probabilities": list(o.probabilities())})
         for n, o in runs.items()
