@@ -5,7 +5,7 @@
 const PANEL = 150; // pixels that a panel needs at least, its axis included
 const NARROW = 420; // pixels; legends then stand below their charts, each below the other
 const SQUARE = 560; // pixels; a square chart that fills a wide place is no higher
-const MANY = 2500; // marks from which on a picture is drawn instead of shapes
+const MANY = 2500; // marks from which on pixels are drawn instead of shapes
 
 /** @typedef {any} Spec a Vega-Lite specification */
 /** @typedef {any} View of Vega */

@@ -4,7 +4,7 @@ import { byId, element, fill, options } from "./dom.js";
 import { choose, entropies, facts, OUTCOME_FILTERS, SORTS } from "./examples.js";
 import { LIMIT } from "./comparison.js";
 import { percent, whole } from "./format.js";
-import { answer, thumbnail } from "./pictures.js";
+import { answer, thumbnail } from "./images.js";
 
 const HEIGHT = 64; // pixels of a line
 const MARGIN = 6; // lines drawn above and below those that can be seen

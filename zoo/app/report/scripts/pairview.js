@@ -6,10 +6,10 @@ import { exactRight } from "./data.js";
 import { byId, element, fill, options, table } from "./dom.js";
 import { draw } from "./drawing.js";
 import { digits, inUnit, percent, whole } from "./format.js";
-import { picture } from "./pictures.js";
+import { captioned } from "./images.js";
 
 const OWNED = 10; // classes at each end of the ranking, where there are many
-const PICTURES = 6; // of each model's
+const IMAGES = 6; // of each model's
 
 /**
  * @typedef {import("./explorer.js").Explorer} Explorer
@@ -169,6 +169,6 @@ function owned({ data }, pair, first, second) {
 function extremes(app, { rows, outcome, theta }) {
   if (!theta) return [];
   const apart = Array.from(rows, (_, i) => i).filter((i) => outcome[i] === 1 || outcome[i] === 2).sort((i, j) => theta[j] - theta[i]);
-  const found = new Set([...apart.slice(0, PICTURES), ...apart.slice(-PICTURES).reverse()]);
-  return [...found].map((i) => picture(app, rows[i], app.state.pair));
+  const found = new Set([...apart.slice(0, IMAGES), ...apart.slice(-IMAGES).reverse()]);
+  return [...found].map((i) => captioned(app, rows[i], app.state.pair));
 }

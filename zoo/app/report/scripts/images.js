@@ -51,7 +51,7 @@ export function answer({ data }, model, row) {
  * @param {number} row
  * @param {number[]} models
  */
-export function picture(app, row, models) {
+export function captioned(app, row, models) {
   const { data } = app;
   const lines = [`truth: ${data.about.classes[data.answers.labels[row]]}`, ...models.map((model) => `${data.names[model]}: ${answer(app, model, row)}`)];
   const open = () => app.go({ open: row }, "examples");
