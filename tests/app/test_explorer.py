@@ -379,10 +379,15 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
     )
     assert browser.execute_script("return document.querySelectorAll('main img, main script, main b b').length") == 0
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    go(browser, f"#{browser.execute_script('return location.hash').lstrip('#')}")
-    browser.refresh()
-    wait(browser, lambda b: b.execute_script("return document.body.dataset.ready"))
-    assert browser.execute_script("return explorer.state.open") == row
+    phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        browser.refresh()  # the same address shows the same example
+        wait(browser, lambda b: b.execute_script("return document.body.dataset.ready"))
+        assert browser.execute_script("return explorer.state.open") == row
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypatch):
