@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TSC := .venv/node/node_modules/.bin/tsc
 SEED ?= $(shell date +%s)
 
 .PHONY: demo test test-all fuzz campaign check format wheel-test bench clean
@@ -30,6 +31,10 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if ! command -v npm > /dev/null; then echo "no npm here: the types of the report's scripts were not checked"; \
+	elif [ ! -x $(TSC) ] && ! npm install --silent --no-save --prefix .venv/node typescript@5.9.3; then \
+		echo "typescript cannot be installed: the types of the report's scripts were not checked"; \
+	else $(TSC) --project zoo/app/report/scripts/jsconfig.json; fi
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

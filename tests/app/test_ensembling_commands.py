@@ -160,3 +160,14 @@ def test_a_mistake_ends_in_one_line_and_exit_code_2(outputs):
     assert done.returncode == 2
     assert done.stderr.startswith("zoo: unknown model 'mine-x'")
     assert done.stderr.count("\n") == 1
+
+
+def test_together_takes_all_as_they_are(outputs):
+    found = json.loads(run(*NAMES[:3], "--together", "--data", "cifar10:test", "--json").stdout)
+    assert sorted(found["members"]) == NAMES[:3]
+    assert found["best"] == 3
+    runs = calibrate(store.open_runs(NAMES[:3], "cifar10:test"))
+    _, test = ensembles.stratified_split(runs.labels)
+    assert found["test_score"][-1] == ensembles.improvement(runs.select(test)).ensemble_accuracy
+    with pytest.raises(InputError, match="no --base"):
+        CLI.invoke(app, ["ensemble", *NAMES, "--together", "--base", NAMES[0]], catch_exceptions=False)

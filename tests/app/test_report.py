@@ -4,7 +4,6 @@ import io
 import itertools
 import json
 import re
-import shutil
 import time
 import warnings
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from report_pages import ODD, made_runs, opened
 from typer.testing import CliRunner
 
 import diversity
@@ -26,18 +26,6 @@ from zoo.app.report.markdown import to_markdown
 from zoo.app.report.material import Material, feature_material
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs import Outputs, Runs
-
-
-def made_runs(models: int = 4, examples: int = 400, classes: int = 5, seed: int = 0) -> Runs:
-    """Models with partly shared errors, too sure of themselves by different factors."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, examples)
-    shared = rng.normal(size=(examples, classes))
-    outputs = []
-    for model in range(models):
-        z = shared + rng.normal(size=(examples, classes)) + 2 * np.eye(classes)[labels]
-        outputs.append(Outputs.from_arrays(f"m{model}", logits=z * (model + 1), labels=labels, dataset="made"))
-    return Runs(outputs)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +127,7 @@ def test_class_names_alone(tmp_path):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     (tmp_path / "classes.txt").write_text("\n".join(classes))
     page = tmp_path / "page.html"
-    arguments = ["report", "--from", str(tmp_path), "--steps", "2"]
+    arguments = ["report", "--from", str(tmp_path), "--steps", "2", "--static"]
     done = CliRunner().invoke(app, [*arguments, "-o", str(page)], catch_exceptions=False)
     assert done.exit_code == 0
     shown = page.read_text().split('<script type="application/json"', 1)[0]
@@ -215,6 +203,10 @@ def test_own_predictions_in_one_command(tmp_path):
     result = CliRunner().invoke(app, ["report", "--from", str(tmp_path), "-o", str(page)], catch_exceptions=False)
     assert result.exit_code == 0
     assert "m0" in page.read_text()
+    assert 'id="examples"' in page.read_text()
+    CliRunner().invoke(app, ["report", "--from", str(tmp_path), "--static", "-o", str(page)], catch_exceptions=False)
+    assert "m0" in page.read_text()
+    assert 'id="examples"' not in page.read_text()
     table = pd.concat(
         pd.DataFrame({"model": n, "id": o.ids, "label": o.labels, "probabilities": list(o.probabilities())})
         for n, o in runs.items()
@@ -297,33 +289,6 @@ def test_a_hundred_models_and_ten_thousand_examples(browser, tmp_path):
     assert len(browser.find_elements("css selector", "#model-table tbody tr")) == 100
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("no chromium and chromedriver on this machine")
-    options = Options()
-    options.binary_location = chromium
-    quiet = ("background-networking", "component-update", "sync", "gpu")
-    for argument in ("headless=new", "no-sandbox", "no-first-run", *(f"disable-{name}" for name in quiet)):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    yield session
-    session.quit()
-
-
-def opened(browser, page):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser.get(page.as_uri())
-    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.ready"))
-
-
 def test_page_in_a_browser(document, browser, tmp_path):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -367,15 +332,6 @@ def test_page_in_a_browser(document, browser, tmp_path):
         saved = tmp_path / f"gain.{kind}"
         WebDriverWait(browser, 10).until(lambda _, saved=saved: saved.exists())
         assert saved.read_bytes().startswith(beginning)
-
-
-ODD = [
-    "<img src=x onerror=document.title='run'>",
-    "=1+1|cmd, \"quoted\" 'twice'",
-    "-🦉 שלום & </script><b>",
-    "@" + "long" * 50,
-    "\u202ereversed",
-]
 
 
 def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):

@@ -29,6 +29,7 @@ def ensemble(
         Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="What the search improves.")
     ] = "accuracy",
     stop_early: Annotated[bool, typer.Option("--stop-early", help="Stop where no model helps.")] = False,
+    together: Annotated[bool, typer.Option("--together", help="All of NAMES as they are, without a search.")] = False,
     init: Annotated[int, typer.Option(help="Start with so many of the best single models.")] = 1,
     bags: Annotated[int, typer.Option(help="Average the weights of searches on so many samples of models.")] = 0,
     budget: Annotated[float | None, typer.Option(help="The members' cost together, at most.")] = None,
@@ -49,11 +50,15 @@ def ensemble(
     and on the test split, which counts.
 
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
+
+    [dim]zoo ensemble resnet8-softmax resnet8-cosine --together --save my-pair[/dim]
     """
     from ensembles import greedy
     from zoo.errors import InputError
 
     check_chart(chart)
+    if together and base:
+        raise InputError("--together: it takes all of NAMES, so there is no --base to start from")
     wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
     if above is not None or below is not None:
         wanted["accuracy"] = (above, below)
@@ -64,8 +69,8 @@ def ensemble(
     runs = runs if uncalibrated or votes else calibrated(runs, split)
     path = greedy(
         runs, kind="predictions" if votes else "probabilities",
-        base=base, steps=steps, replace=replace, candidates=wanted or None, objective=objective, init=init,
-        stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
+        base=runs.names if together else base, steps=steps, replace=replace, candidates=wanted or None, objective=objective,
+        init=init, stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
         progress=not json,
     )  # fmt: skip
     card = None

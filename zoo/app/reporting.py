@@ -42,6 +42,7 @@ def report(
     seed: Annotated[int, typer.Option(help="Seed of every random split.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("report.html"),
     format: Annotated[Format | None, typer.Option(help="html, md or json; default: by the file's ending.")] = None,
+    static: Annotated[bool, typer.Option("--static", help="The small page: one pair, one ensemble.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every number as JSON instead of writing a page.")] = False,
 ) -> None:
     """Write a report on several models: mistakes, ensembles, calibration, features.
@@ -61,7 +62,7 @@ def report(
     if chosen is None:
         print_json(document.numbers)
     else:
-        _write(document, output, chosen)
+        _write(document, output, chosen, static)
 
 
 def demo(
@@ -101,19 +102,21 @@ def _format(output: Path, format: Format | None = None) -> Format:
     return cast(Format, chosen)
 
 
-def _write(document: "Document", output: Path, format: Format) -> None:
+def _write(document: "Document", output: Path, format: Format, static: bool = False) -> None:
     """The report as a file; where that cannot be written, as text on standard output, for it took all the work."""
     import json
 
     from zoo._storage import files
     from zoo.app.printing import plain
+    from zoo.app.report.explorer import to_explorer
     from zoo.app.report.html import to_html
     from zoo.app.report.markdown import to_markdown
 
     if format == "json":
         text = json.dumps(plain(document.numbers), indent=2, ensure_ascii=False) + "\n"
     else:
-        text = to_html(document) if format == "html" else to_markdown(document)
+        page = to_html if static else to_explorer
+        text = page(document) if format == "html" else to_markdown(document)
     data = text.encode("utf-8", "backslashreplace")  # a name that is not UTF-8
     try:
         files.write(output, data)

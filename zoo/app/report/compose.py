@@ -42,6 +42,7 @@ def compose(material: Material, base: str | None = None, steps: int = 10, seed: 
         sections=[part.section for part in parts],
         provenance=_provenance(known),
         numbers=numbers,
+        evidence=known,
     )
 
 

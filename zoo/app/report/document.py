@@ -85,6 +85,7 @@ class Document:
     sections: list[Section]
     provenance: dict[str, str]
     numbers: dict[str, Any]
+    evidence: Any = None  # what it was made from, for a page that goes on computing
 
 
 def shown(value: Any, percent: bool = False) -> str:

@@ -13,19 +13,17 @@ from zoo.app.report.evidence import Evidence
 
 def errors(known: Evidence) -> Part:
     """The matrix of all pairs; their gains and categories where they have some."""
-    table = diversity.pairwise(known.runs)
-    matrix = table.matrix("inconsistency")
-    tree = diversity.cluster(1 - np.asarray(table.inconsistency), table.names)
+    matrix = known.pairwise.matrix("inconsistency")
     figures = [
         Figure(
             "inconsistency",
             "How often exactly one of two models is right",
             "Error inconsistency of every pair, models in the order of the tree: groups that err alike are dark squares.",
-            charts.matrix_chart(matrix, tree=tree),
+            charts.matrix_chart(matrix, tree=known.tree),
             wide=len(known.runs) > 12,
         )
     ]
-    frame = known.pairs(known.runs)
+    frame = known.all_pairs
     findings: list[Finding] = []
     tables: list[Table] = []
     numbers: dict[str, Any] = {"inconsistency": matrix.to_dict()}

@@ -81,6 +81,21 @@ class Evidence:
         first = frame.sort_values([key, "inconsistency"], ascending=False, kind="stable").iloc[0]
         return str(first["first"]), str(first["second"])
 
+    @cached_property
+    def all_pairs(self) -> pd.DataFrame:
+        """One row per pair, on all examples reported."""
+        return self.pairs(self.runs)
+
+    @cached_property
+    def pairwise(self) -> diversity.Pairwise:
+        """The errors of every pair, on all examples reported."""
+        return diversity.pairwise(self.runs)
+
+    @cached_property
+    def tree(self) -> diversity.Dendrogram:
+        """The models by how alike they err."""
+        return diversity.cluster(1 - np.asarray(self.pairwise.inconsistency), self.pairwise.names)
+
     def pairs(self, runs: Runs) -> pd.DataFrame:
         """One row per pair, with the ensemble's gains where there are probabilities to average."""
         return diversity.pair_frame(runs, None if len(runs) <= ALL_PAIRS else self.best)

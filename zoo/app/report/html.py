@@ -2,11 +2,11 @@
 
 import html
 import json
-from importlib import resources
 from typing import Any
 
 from zoo._storage.text import as_text
 from zoo.app.printing import plain
+from zoo.app.report.bundle import asset, bundle
 from zoo.app.report.document import Document, Figure, Section, Table, Thumbnail, shown
 
 # Inline styles and scripts only; Vega compiles its expressions, hence unsafe-eval. No address can be reached.
@@ -14,11 +14,27 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def to_html(document: Document) -> str:
-    """The page's text."""
-    figures = [figure for section in document.sections for figure in section.figures]
-    specs = {figure.id: _spec(figure) for figure in figures}
-    links = "".join(f'<li><a href="#{s.id}">{escape(s.title)}</a></li>' for s in document.sections)
-    sections = "\n".join(_section(section) for section in document.sections)
+    """The static page's text."""
+    sections = "\n".join(section_html(section) for section in document.sections)
+    titles = {section.id: section.title for section in document.sections}
+    data = {"specs": chart_specs(document), "numbers": plain(document.numbers)}
+    return page(document, titles, sections, data, "static")
+
+
+def page(
+    document: Document,
+    titles: dict[str, str],
+    sections: str,
+    data: dict[str, Any],
+    script: str,
+    blocks: str = "",
+    style: str = "",
+) -> str:
+    """A page of sections, with `data` as JSON for the script and whatever else it reads in `blocks`."""
+    links = "".join(f'<li><a href="#{id}">{escape(title)}</a></li>' for id, title in titles.items())
+    embedded = "\n".join(
+        f'<script type="application/json" id="{id}">{_embedded(value)}</script>' for id, value in data.items()
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -28,7 +44,7 @@ def to_html(document: Document) -> str:
 <link rel="icon" href="data:,">
 <title>{escape(document.title)}</title>
 <style>
-{_asset("page.css")}</style>
+{asset("page.css")}{style}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the findings</a>
@@ -44,14 +60,20 @@ def to_html(document: Document) -> str:
 <footer>
 {_provenance(document)}
 </footer>
-<script type="application/json" id="specs">{_embedded(specs)}</script>
-<script type="application/json" id="numbers">{_embedded(plain(document.numbers))}</script>
-<script>{_chart_library() if figures else ""}</script>
-<script>
-{_asset("page.js")}</script>
+{embedded}
+{blocks}
+<script>{_chart_library() if data["specs"] else ""}</script>
+<script type="module">
+{bundle(script)}</script>
 </body>
 </html>
 """
+
+
+def chart_specs(document: Document, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Vega-Lite specifications by the figures' ids."""
+    figures = [figure for section in document.sections for figure in section.figures]
+    return {figure.id: _spec(figure) for figure in figures if figure.id not in without}
 
 
 def escape(text: str) -> str:
@@ -67,21 +89,22 @@ def _findings(document: Document) -> str:
     return f'<ul class="findings" aria-label="Findings">{items}</ul>'
 
 
-def _section(section: Section) -> str:
+def section_html(section: Section, before: str = "", after: str = "") -> str:
+    """A chapter, with markup that is put before its tables and after all."""
     lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
     if section.population:
         lead += f'<p class="soft population">On {escape(section.population)}.</p>'
-    figures = "".join(_figure(figure) for figure in section.figures)
+    figures = "".join(figure_html(figure) for figure in section.figures)
     figures = f'<div class="figures">{figures}</div>' if figures else ""
-    tables = "".join(_table(table) for table in section.tables)
+    tables = "".join(table_html(table) for table in section.tables)
     images = "".join(_image(image) for image in section.images)
     images = f'<ul class="images">{images}</ul>' if images else ""
     title = f'<h2 id="{section.id}-title">{escape(section.title)}</h2>'
-    content = f"{title}{lead}{tables}{figures}{images}"
+    content = f"{title}{lead}{before}{tables}{figures}{images}{after}"
     return f'<section id="{section.id}" aria-labelledby="{section.id}-title">{content}</section>'
 
 
-def _figure(figure: Figure) -> str:
+def figure_html(figure: Figure) -> str:
     title = escape(figure.title)
     buttons = "".join(
         f'<button type="button" data-save="{kind}" aria-label="Save {title} as {kind.upper()}">{kind.upper()}</button>'
@@ -95,7 +118,7 @@ def _figure(figure: Figure) -> str:
 """
 
 
-def _table(table: Table) -> str:
+def table_html(table: Table) -> str:
     numeric = {column: table.is_number(column) for column in table.columns}
     head = "".join(
         f'<th scope="col"{" class=number" if numeric[column] else ""}><button type="button">{escape(column)}</button></th>'
@@ -143,15 +166,10 @@ def _provenance(document: Document) -> str:
 
 
 def _spec(figure: Figure) -> dict[str, Any]:
-    """The chart as a Vega-Lite specification, as wide as its place on the page; the script divides it among several views.
-
-    The address of the schema is left out, and the colours, which the page gives.
-    """
+    """The chart as a Vega-Lite specification, without the address of the schema and the colours, which the page gives."""
     spec: dict[str, Any] = _as_text(figure.chart.to_dict())
     spec.pop("$schema", None)
     spec.pop("config", None)
-    if not {"facet", "vconcat"} & set(spec):
-        spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     return spec
 
 
@@ -167,10 +185,6 @@ def _as_text(value: Any) -> Any:
 def _embedded(value: Any) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).replace("<", "\\u003c")
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _chart_library() -> str:

@@ -19,6 +19,7 @@ class Material:
     calibration: Runs | None = None  # outputs on other examples; without them `zoo.calibration.policy` decides
     images: datasets.Dataset | None = None
     features: "FeatureMaterial | None" = None
+    imported: str | None = None  # the user's own file or folder
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def of_models(names: Sequence[str] | None, data: str | None, transfer: str | Non
 
 def of_files(path: Path, kind: Kind | None, data: str | None) -> Material:
     """A user's own predictions."""
-    return Material(zoo.import_outputs(path, kind=kind, data=data), images=images_of(data))
+    return Material(zoo.import_outputs(path, kind=kind, data=data), images=images_of(data), imported=str(path))
 
 
 def feature_material(names: Sequence[str], spec: str, transfer: str, progress: bool = True) -> FeatureMaterial:

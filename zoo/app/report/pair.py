@@ -1,23 +1,19 @@
 """The part on two models side by side: who is sure of what, which classes each owns, and images to look at."""
 
-import base64
-import io
 from collections.abc import Mapping
 from typing import Any
-
-from PIL import Image
 
 import diversity
 from diversity import charts
 from zoo.app.report.document import Figure, Finding, Part, Section, Table, Thumbnail
 from zoo.app.report.evidence import Evidence
+from zoo.app.report.thumbnails import data_uri
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.labels import describe
 
 IMAGES = 6  # of each model's
 CLASSES = 10  # at each end of the ranking
-LARGEST = 160  # pixels; smaller images keep their size, and the page enlarges them without blur
 
 
 def pair(known: Evidence) -> Part:
@@ -110,21 +106,10 @@ def _strip(comparison: diversity.Comparison, images: Dataset | None) -> list[Thu
     strip = []
     for row in comparison.extremes(IMAGES).drop_duplicates("id").to_dict(orient="records"):
         try:
-            uri = _data_uri(images[row_of[row["id"]]])
+            uri = data_uri(images[row_of[row["id"]]])
         except (KeyError, ZooError):  # another id than the dataset's, or an image that is not here or cannot be decoded
             continue
         sides = zip(comparison.names, ("first", "second"), strict=True)
         said = [f"{name}: {describe(row[side])} ({row[f'confidence_{side}']:.0%})" for name, side in sides]
         strip.append(Thumbnail(uri, [f"truth: {describe(row['label'])}", *said], str(row["id"])))
     return strip
-
-
-def _data_uri(image: Image.Image) -> str:
-    """The image as a data URI: PNG where it is tiny, JPEG where that is smaller."""
-    image = image.convert("RGB")
-    tiny = max(image.size) <= 64
-    image.thumbnail((LARGEST, LARGEST))
-    buffer = io.BytesIO()
-    kind = "png" if tiny else "jpeg"
-    image.save(buffer, kind, **({} if tiny else {"quality": 80}))
-    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

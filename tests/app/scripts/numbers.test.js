@@ -1,0 +1,94 @@
+// The page's own arithmetic against numbers that NumPy, SciPy and the package's functions gave (in the file TRUTH names).
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+const from = (name) => import(`${process.env.SCRIPTS}/${name}.js`);
+const truth = JSON.parse(readFileSync(process.env.TRUTH, "utf8"));
+const near = (found, expected, within = 1e-9) =>
+  assert.ok(Math.abs(found - expected) <= within * Math.max(1, Math.abs(expected)), `${found}, expected ${expected}`);
+
+test("draws are NumPy's", async () => {
+  const { Generator } = await from("random");
+  const { state, increment } = truth.seed;
+  let random = new Generator(state, increment);
+  assert.deepEqual(truth.doubles.map(() => random.double()), truth.doubles);
+  for (const { end, drawn } of truth.integers) {
+    random = new Generator(state, increment);
+    assert.deepEqual(drawn.map(() => random.integer(end)), drawn);
+  }
+  for (const { n, shares, drawn } of truth.multinomials) {
+    random = new Generator(state, increment);
+    assert.deepEqual(drawn.map(() => [...random.multinomial(n, shares)]), drawn);
+  }
+});
+
+test("tests and intervals are SciPy's", async () => {
+  const { holm, mcnemar, percentileInterval, wilson } = await from("statistics");
+  for (const { first, second, p } of truth.mcnemar) near(mcnemar(first, second), p);
+  for (const { share, count, ends } of truth.wilson) wilson(share, count).forEach((end, i) => near(end, ends[i]));
+  holm(truth.holm.p).forEach((p, i) => near(p, truth.holm.adjusted[i]));
+  percentileInterval(truth.percentiles.values).forEach((end, i) => near(end, truth.percentiles.ends[i]));
+});
+
+test("numbers are written as Python writes them", async () => {
+  const { digits, fixed, percent } = await from("format");
+  for (const { value, percent: share, digits: three, two } of truth.format) {
+    assert.equal(percent(value), share);
+    assert.equal(digits(value), three);
+    assert.equal(fixed(value, 2), two);
+  }
+});
+
+test("members are put together as the package does", async () => {
+  const { AllClasses, TopClasses, Votes } = await from("combining");
+  const { score } = await from("ensemble");
+  const { confidences, join, squares, unpack } = await from("blocks");
+  for (const { kept, blocks, labels, classes, models, ensembles } of truth.stores) {
+    const read = async (name, planes) => join(await unpack(blocks[name]), planes);
+    const answers = {
+      models, classes, labels, examples: labels.length, predicted: await read("predicted", 1),
+      confidence: kept.kind === "votes" ? null : confidences(await read("confidence", kept.planes), kept.planes),
+    };
+    let store = new Votes(answers);
+    if (kept.kind === "all") store = new AllClasses(answers, squares(await read("others", kept.planes), kept.planes), 256 ** -kept.planes);
+    if (kept.kind === "top") store = new TopClasses(answers, await read("classes", 1), await read("ratios", 1), await read("truth", 1));
+    const rows = labels.map((_, row) => row);
+    for (const { members, predicted, nll } of ensembles) {
+      const found = store.combine(members);
+      const wrong = rows.filter((row) => found.predicted[row] !== predicted[row]);
+      // Whatever differs was said to be close: the bound holds.
+      assert.ok(wrong.every((row) => found.close[row]), `${kept.kind}: ${wrong}`);
+      if (kept.kind !== "top") assert.deepEqual(wrong, []);
+      else assert.ok(rows.some((row) => !found.close[row]) && found.close.some((one) => one), "some are close, some are not");
+      if (nll !== null) near(score(answers, found, members, rows, truth.seed).nll, nll, { 3: 1e-6, 2: kept.kind === "all" ? 1e-4 : 0.03 }[kept.planes]);
+    }
+  }
+});
+
+test("an address gives back the state it was made from", async () => {
+  const { fromHash, toHash } = await from("state");
+  const examples = { label: null, outcome: "any", least: 0, most: 4, half: "all", sort: "disagreement", descending: true, words: "" };
+  const initial = { pair: [0, 1], on: "test", members: [0], colour: "family", hidden: {}, examples, open: null };
+  const known = { models: ["a,b", "c&d=#", "<i>%", "ש"], ids: ["x y", "é,1"], fields: ["family", "a=b"], initial };
+  const state = {
+    pair: [2, 3], on: "all", members: [1, 2, 3], colour: "a=b", hidden: { family: ["x,y", "&"], model: ["ש"] }, open: 1,
+    examples: { label: 0, outcome: "all-wrong", least: 1, most: 3, half: "test", sort: "theta", descending: false, words: "50% & more" },
+  };
+  assert.deepEqual(fromHash(toHash(state, known), known), state);
+  assert.deepEqual(fromHash("", known), initial);
+  for (const broken of ["#pair=a", "#pair=%E0%A4%A,x", "#nothing", "#pair=zz,yy&right=9&example=none&hide:zz=1"]) {
+    assert.deepEqual(fromHash(broken, known).pair, [0, 1]);
+  }
+});
+
+test("recipes are quoted for the shell and for Python", async () => {
+  const { pythonLine, shellLine } = await from("recipes");
+  const recipe = { data: "digits:test", imported: null, votes: false };
+  assert.equal(shellLine(["a", "it's $(x)"], recipe), `zoo ensemble a 'it'\\''s $(x)' --together --data digits:test`);
+  assert.equal(
+    pythonLine(["a", 'b"c'], recipe),
+    'runs = zoo.calibrate(zoo.run(["a", "b\\"c"], data="digits:test")); ensembles.greedy(runs, base=runs.names)',
+  );
+  assert.equal(shellLine(["a"], { ...recipe, imported: "folder" }), "");
+});

@@ -1,0 +1,475 @@
+"""The explorer in a browser: whatever pair or ensemble is asked for, its numbers are the API's."""
+
+import itertools
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_pages import ODD, made_runs, opened
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+import diversity
+import ensembles
+import zoo
+from diversity import MEASURES
+from zoo._storage.text import as_text
+from zoo.app.report import embedded
+from zoo.app.report.compose import compose
+from zoo.app.report.document import shown
+from zoo.app.report.explorer import to_explorer
+from zoo.app.report.material import Material
+from zoo.cards import Card, Training
+from zoo.labels import describe
+from zoo.outputs import Outputs, Runs
+
+MODELS, EXAMPLES, CLASSES = 7, 480, 6
+# The table of measures: values and intervals by name.
+MEASURED = """return Object.fromEntries([...document.querySelectorAll("#measures tr[data-measure]")].map(
+    (row) => [row.dataset.measure, [...row.cells].slice(1).map((cell) => cell.textContent)]))"""
+
+
+def carded_runs() -> Runs:
+    """Models of two families and three objectives; their classes have names, their examples ids."""
+    made, rng = [], np.random.default_rng(3)
+    for i, outputs in enumerate(made_runs(MODELS, EXAMPLES, CLASSES).values()):
+        family, objective = ("resnet", "vgg")[i % 2], ("softmax", "sigmoid", "cosine")[i % 3]
+        training = Training("made", "supervised", objective, {"tau": 0.1 * (i % 2)}, seed=i)
+        card = Card(outputs.name, "local", family, f"{family}8", "made", "softmax", "trained", training)
+        made.append(
+            Outputs.from_arrays(
+                outputs.name, logits=outputs.logits, labels=outputs.labels, dataset="made", card=card,
+                embeddings=rng.normal(size=(EXAMPLES, 3 + i)),
+                classes=[f"class {k}" for k in range(CLASSES)], ids=[f"image-{row}.png" for row in range(EXAMPLES)],
+            )
+        )  # fmt: skip
+    return Runs(made)
+
+
+@pytest.fixture(scope="module")
+def document():
+    rng = np.random.default_rng(0)
+    ids = [f"image-{row}.png" for row in range(EXAMPLES)]
+    pixels = rng.integers(0, 255, (EXAMPLES, 8, 8, 3), np.uint8)
+    images = zoo.datasets.Dataset("made", "made", ids, lambda row: Image.fromarray(pixels[row]), "0")
+    return compose(Material(carded_runs(), images=images), steps=3)
+
+
+@pytest.fixture(scope="module")
+def page(document, tmp_path_factory):
+    place = tmp_path_factory.mktemp("explorer") / "page.html"
+    place.write_text(to_explorer(document))
+    return place
+
+
+@pytest.fixture
+def explorer(page, browser):
+    """The page as it is at first, with no error in it, and none after the test."""
+    browser.get("about:blank")
+    browser.get_log("browser")
+    opened(browser, page)
+    yield browser
+    assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def wait(browser, condition):
+    return WebDriverWait(browser, 60, 0.05).until(condition)
+
+
+def hash_of(browser) -> str:
+    return browser.execute_script("return decodeURIComponent(location.hash)")
+
+
+def go(browser, address):
+    browser.execute_script("location.hash = arguments[0]", address)
+
+
+def texts(browser, selector):
+    script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)"
+    return browser.execute_script(script, selector)
+
+
+def complete_pair(browser, names, a, b, on="test"):
+    wanted = f"{names.index(a)},{names.index(b)},{on}"
+    wait(browser, lambda b: b.execute_script("return document.getElementById('pair').dataset.complete") == wanted)
+
+
+def table(browser, selector):
+    """The cells of a table's body as texts."""
+    script = """return [...document.querySelectorAll(arguments[0] + " tbody tr")]
+        .filter((row) => !row.classList.contains("part")).map((row) => [...row.cells].map((cell) => cell.textContent))"""
+    return browser.execute_script(script, selector)
+
+
+def unit_text(value, unit):
+    return shown(float(value), unit == "share")
+
+
+def test_twelve_pairs_are_those_of_the_api(document, explorer):
+    runs, halves = document.evidence.runs, document.evidence.halves
+    names = runs.names
+    rng = np.random.default_rng(1)
+    pairs = [tuple(pair) for pair in itertools.permutations(names, 2)]
+    populations = {"test": runs.select(halves[1]), "selection": runs.select(halves[0]), "all": runs}
+    for number, index in enumerate(rng.choice(len(pairs), 12, replace=False)):
+        a, b = pairs[index]
+        on = ("test", "selection", "all")[number % 3]
+        expected = diversity.compare(populations[on][a], populations[on][b])
+        go(explorer, f"#pair={a},{b}&on={on}")
+        complete_pair(explorer, names, a, b, on)
+        measured = expected.measured()
+        found = explorer.execute_script(MEASURED)
+        if on != "test":
+            assert "cka" not in found  # it is of embeddings, which are not in the page
+            del measured["cka"]
+        assert set(found) == set(measured)
+        for name, (value, low, high) in measured.items():
+            unit = MEASURES[name].unit
+            assert found[name][0] == unit_text(value, unit), (a, b, on, name)
+            ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
+            assert found[name][1] == ends, (a, b, on, name)
+        counts = [
+            int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for row in table(explorer, "#outcomes") for cell in row[1:]
+        ]
+        assert counts == [*expected.cells[:3], expected.cells[3:].sum()]
+        owned = expected.by_class()
+        assert table(explorer, "#owned") == [
+            [
+                describe(row["class"]), f"{row['count']:,}", shown(row["accuracy_first"], True),
+                shown(row["accuracy_second"], True), shown(row["advantage"], True), shown(row["p_holm"]),
+                {"first": a, "second": b}.get(row["owner"], ""),
+            ]
+            for row in owned.to_dict(orient="records")
+        ]  # fmt: skip
+        bars = explorer.execute_script("return charts.get('theta').data.values")
+        assert [bar["count"] for bar in bars] == expected.histogram()["count"].tolist()
+        rules = explorer.execute_script(
+            "return charts.get('theta').spec.layer.slice(1).map((rule) => rule.encoding.x.datum)"
+        )
+        band = [edge for edge in (expected.band.lower, expected.band.upper) if edge is not None]
+        assert rules == pytest.approx(band, abs=1e-5)
+        under = texts(explorer, "#pair-images b")
+        assert under == list(dict.fromkeys(expected.extremes(6)["id"]))
+
+
+def test_twelve_ensembles_are_those_of_the_api(document, explorer):
+    runs, halves = document.evidence.runs, document.evidence.halves
+    rng = np.random.default_rng(2)
+    for _ in range(12):
+        members = sorted(rng.choice(MODELS, rng.integers(1, MODELS + 1), replace=False))
+        names = [runs.names[i] for i in members]
+        go(explorer, f"#ensemble={','.join(names)}")
+        wanted = ",".join(map(str, members))
+        wait(
+            explorer,
+            lambda b, w=wanted: b.execute_script("return document.getElementById('any-ensemble').dataset.complete") == w,
+        )
+        found = {row[0]: row[1:] for row in scores(explorer)}
+        for side, rows in enumerate(halves):
+            chosen = Runs(runs.select(rows)[name] for name in names)
+            gains = ensembles.improvement(chosen)
+            together = ensembles.average(chosen)
+            labels = chosen.labels
+            low, high = diversity.intervals.wilson(gains.ensemble_accuracy, len(labels))
+            expected = {
+                "accuracy": f"{gains.ensemble_accuracy:.1%}",
+                "interval": f"{low:.1%} to {high:.1%}",
+                "best": f"{max(gains.accuracies):.1%}",
+                "gain": f"{100 * gains.gain_over_best:+.1f}",
+                "gain-interval": " to ".join(f"{100 * end:+.1f}" for end in gains.interval),
+                "gain-over-mean": f"{100 * gains.gain_over_mean:+.1f}",
+                "conversion": shown(gains.conversion_rate, True),
+                "nll": shown(zoo.calibration.negative_log_likelihood(together, labels)),
+                "ece": shown(zoo.calibration.expected_calibration_error(together, labels), True),
+            }
+            assert {key: found[key][side] for key in expected} == expected, (names, side)
+        ticked = explorer.execute_script(
+            "return [...document.querySelectorAll('#model-table :checked')].map((tick) => tick.closest('tr').dataset.model)"
+        )
+        assert sorted(map(int, ticked)) == members
+
+
+def scores(browser):
+    script = """return [...document.querySelectorAll("#scores tr[data-score]")].map(
+        (row) => [row.dataset.score, ...[...row.cells].slice(1).map((cell) => cell.textContent)])"""
+    return browser.execute_script(script)
+
+
+def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
+    names = document.evidence.runs.names
+    first, second = document.numbers["pair"]
+    complete_pair(explorer, names, first, second)
+    assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {first} and {second}"
+
+    a, b = [name for name in names if name not in (first, second)][:2]
+    click(explorer, "#inconsistency", a, b)
+    complete_pair(explorer, names, a, b)
+    assert hash_of(explorer) == f"#pair={a},{b}"
+    assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {a} and {b}"
+
+    dot = explorer.execute_script("return charts.get('gain').layer[1].data.values[2]")
+    click(explorer, "#gain", dot["first"], dot["second"])
+    complete_pair(explorer, names, dot["first"], dot["second"])
+
+    explorer.back()
+    complete_pair(explorer, names, a, b)
+    explorer.back()
+    complete_pair(explorer, names, first, second)
+    explorer.forward()
+    complete_pair(explorer, names, a, b)
+
+    explorer.get("about:blank")
+    explorer.get(f"{page.as_uri()}#pair={b},{a}&ensemble={a},{b}&outcome=only-a")
+    wait(explorer, lambda browser: browser.execute_script("return document.body.dataset.ready"))
+    assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {b} and {a}"
+    assert texts(explorer, "#ensemble-members li span:first-child") == sorted([a, b], key=names.index)
+    chosen = Select(explorer.find_element(By.ID, "example-outcome")).first_selected_option
+    assert chosen.text == "only the first of the pair right"
+
+
+def click(browser, figure, first, second):
+    """A press of the mouse on the mark of two models, where the chart has it."""
+    marks = browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0] + ' path[aria-label]')].map((one) => [one.ariaLabel, one])",
+        figure,
+    )
+    (mark,) = (one for label, one in marks if f"first: {first};" in label + ";" and f"second: {second};" in label + ";")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
+    mark.click()
+
+
+def rows_listed(browser):
+    """All examples of the list, by scrolling through it."""
+    return browser.execute_script("""
+        const list = document.getElementById("example-list"), found = new Map();
+        for (list.scrollTop = 0; ; list.scrollTop += list.clientHeight) {
+            list.dispatchEvent(new Event("scroll"));
+            for (const { dataset } of list.querySelectorAll(".line")) found.set(Number(dataset.place), Number(dataset.row));
+            if (list.scrollTop + list.clientHeight >= list.scrollHeight - 1) break;
+        }
+        return [...found].sort(([a], [b]) => a - b).map(([, row]) => row);""")
+
+
+def test_filters_of_examples_chain(document, explorer):
+    runs = document.evidence.runs
+    names, labels = runs.names, runs.labels
+    said = np.stack([outputs.predictions() for outputs in runs.values()])
+    right = said == labels
+    a, b = (names.index(name) for name in document.numbers["pair"])
+    assert rows_listed(explorer) == sorted(
+        range(len(labels)), key=lambda row: (-(1 - np.bincount(said[:, row]).max() / np.float64(MODELS)).round(6), row)
+    )
+    Select(explorer.find_element(By.ID, "example-class")).select_by_visible_text("class 2")
+    Select(explorer.find_element(By.ID, "example-outcome")).select_by_visible_text("only the second of the pair right")
+    Select(explorer.find_element(By.ID, "example-sort")).select_by_visible_text("θ of the pair")
+    Select(explorer.find_element(By.ID, "example-order")).select_by_visible_text("least first")
+    for field, count in (("least", "2"), ("most", "5")):
+        box = explorer.find_element(By.ID, f"example-{field}")
+        box.clear()
+        box.send_keys(count, Keys.ENTER)
+    comparison = diversity.compare(*(runs[name] for name in document.numbers["pair"]))
+    count = right.sum(0)
+    wanted = np.flatnonzero((labels == 2) & right[b] & ~right[a] & (count >= 2) & (count <= 5))
+    assert rows_listed(explorer) == sorted(wanted.tolist(), key=lambda row: comparison.theta[row])
+    assert explorer.find_element(By.ID, "example-count").text == f"{len(wanted)} of {len(labels)} examples"
+    assert "class=2" in hash_of(explorer)
+
+    explorer.find_element(By.CSS_SELECTOR, "#example-list .line").click()
+    row = explorer.execute_script("return explorer.state.open")
+    opened_rows = table(explorer, "#example-open")
+    assert {line[0]: line[1].split(" ", 1)[1] for line in opened_rows} == {
+        name: f"class {said[i, row]}" for i, name in enumerate(names)
+    }
+    confidences = {name: f"{runs[name].probabilities()[row].max():.1%}" for name in names}
+    assert {line[0]: line[2] for line in opened_rows} == confidences
+    assert hash_of(explorer).endswith(f"example={runs[names[0]].ids[row]}")
+    explorer.back()
+    wait(explorer, lambda browser: not browser.find_element(By.ID, "example-open").is_displayed())
+
+
+def test_hidden_models_leave_every_chart_and_number(document, explorer):
+    names = document.evidence.runs.names
+    kept = [name for i, name in enumerate(names) if i % 2 == 0]  # those of the family resnet
+    explorer.find_element(By.CSS_SELECTOR, "#toolbar summary").click()
+    Select(explorer.find_element(By.ID, "field")).select_by_value("family")
+    explorer.find_element(By.XPATH, "//div[@id='values']/label[contains(., 'vgg')]/input").click()
+    assert texts(explorer, "#visible") == [f"{len(kept)} of {MODELS} models shown"]
+    shown_rows = [name for name in texts(explorer, "#model-table tbody tr:not(.out) th") if name]
+    assert sorted(shown_rows) == kept
+    wait(explorer, lambda browser: browser.execute_script("return charts.get('inconsistency').vconcat.length") == 1)
+    cells = explorer.execute_script("return charts.get('inconsistency').vconcat[0].data.values")
+    matrix = diversity.pairwise(document.evidence.runs).matrix("inconsistency")
+    assert {(c["first"], c["second"]): c["value"] for c in cells} == {
+        (x, y): pytest.approx(matrix.loc[x, y], abs=5.1e-5) for x in kept for y in kept
+    }
+    means = diversity.by_category(diversity.pair_frame(Runs(document.evidence.runs[name] for name in kept)))
+    assert [(row[0], int(row[1]), *row[2:]) for row in table(explorer, "#by-category")] == [
+        (row["category"], row["pairs"], *(shown(row[m.name], True) for m in MEASURES.values() if m.by_category))
+        for row in means.to_dict(orient="records")
+    ]
+    wait(
+        explorer,
+        lambda b: {d["first"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= set(kept),
+    )
+    assert f"of {len(kept)} right" in texts(explorer, "#example-list .line")[0]
+    diagrams = "return charts.get('reliability').datasets || charts.get('reliability').data"
+    wait(
+        explorer,
+        lambda b: not any(f'"{name}"' in json.dumps(b.execute_script(diagrams)) for name in names if name not in kept),
+    )
+    Select(explorer.find_element(By.ID, "colour")).select_by_value("objective")
+    groups = {"softmax", "sigmoid", "cosine", "sigmoid / softmax", "cosine / softmax", "cosine / sigmoid"}
+    wait(
+        explorer,
+        lambda b: {d["group"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= groups,
+    )
+    explorer.find_element(By.ID, "show-all").click()
+    wait(explorer, lambda b: b.execute_script("return charts.get('inconsistency').vconcat.length") == 2)
+    assert "hide" not in hash_of(explorer)
+
+
+def test_by_keyboard_alone(document, explorer):
+    names = document.evidence.runs.names
+    explorer.find_element(By.ID, "pair-first").send_keys(Keys.ARROW_DOWN)
+    wait(explorer, lambda b: hash_of(b) != "")
+    first = int(explorer.find_element(By.ID, "pair-first").get_attribute("value"))
+    assert hash_of(explorer).startswith(f"#pair={names[first]},")
+    tick = explorer.find_element(By.CSS_SELECTOR, "#model-table tbody .tick input")
+    before = tick.is_selected()
+    tick.send_keys(Keys.SPACE)
+    assert tick.is_selected() != before
+    assert "ensemble=" in hash_of(explorer)
+    examples = explorer.find_element(By.ID, "example-list")
+    examples.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    assert explorer.find_element(By.ID, "example-open").is_displayed()
+    assert explorer.execute_script("return document.querySelector('.line[aria-selected=true]').dataset.place") == "2"
+    examples.send_keys(Keys.END)
+    assert explorer.execute_script("return document.querySelector('.line[aria-selected=true]').ariaPosInSet") == str(
+        len(document.evidence.runs.labels)
+    )
+
+
+def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
+    ids = [f"{ODD[i % 5]}{i}" for i in range(400)]
+    runs = Runs(
+        Outputs.from_arrays(name, logits=o.logits, labels=o.labels, classes=ODD, ids=ids)
+        for name, o in zip(ODD, made_runs(5).values(), strict=True)
+    )
+    images = zoo.datasets.Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
+    document = compose(Material(runs, images=images), steps=2)
+    page = tmp_path / "odd.html"
+    page.write_text(to_explorer(document))
+    browser.get_log("browser")
+    opened(browser, page)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert browser.title == document.title
+    known = [as_text(name) for name in ODD]
+    assert browser.execute_script("return [...document.getElementById('pair-first').options].map((one) => one.text)") == [
+        as_text(row["model"]) for row in document.numbers["models"]
+    ]
+    owned = browser.execute_script("return [...document.querySelectorAll('#owned tbody th')].map((one) => one.textContent)")
+    assert sorted(owned) == sorted(known)
+    browser.find_element(By.CSS_SELECTOR, "#example-list .line").click()
+    row = browser.execute_script("return explorer.state.open")
+    assert browser.execute_script("return document.querySelector('#example-open h3').textContent") == as_text(
+        document.evidence.runs[ODD[0]].ids[row]
+    )
+    assert browser.execute_script("return document.querySelectorAll('main img, main script, main b b').length") == 0
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        browser.refresh()  # the same address shows the same example
+        wait(browser, lambda b: b.execute_script("return document.body.dataset.ready"))
+        assert browser.execute_script("return explorer.state.open") == row
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "BUDGET", 1)
+    document = compose(Material(made_runs(4, 400, 8)), steps=2)
+    page = tmp_path / "top.html"
+    page.write_text(to_explorer(document))
+    opened(browser, page)
+    assert browser.execute_script("return explorer.data.about.kept") == {"kind": "top", "planes": 2, "top": 2}
+    names, test = document.evidence.runs.names, document.evidence.test
+    for a, b in itertools.permutations(names, 2):
+        go(browser, f"#pair={a},{b}")
+        complete_pair(browser, names, a, b)
+        found = browser.execute_script(MEASURED)
+        for name, (value, low, high) in diversity.compare(test[a], test[b]).measured().items():
+            unit = MEASURES[name].unit
+            if name == "capa":
+                assert float(found[name][0]) == pytest.approx(value, abs=0.1)
+                continue
+            ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
+            assert found[name] == [unit_text(value, unit), ends], (a, b, name)
+
+
+@pytest.mark.slow
+def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 10_000)
+    shared = rng.normal(size=(10_000, 10)) + 2 * np.eye(10)[labels]
+    runs = Runs(
+        Outputs.from_arrays(f"m{i}", logits=shared + rng.normal(size=shared.shape), labels=labels, temperature=1.0)
+        for i in range(100)
+    )
+    document = compose(Material(runs), steps=3)
+    page = tmp_path / "large.html"
+    page.write_text(to_explorer(document))
+    assert page.stat().st_size < 8e6
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy():  # processor time of the page's thread, whatever else the machine does
+        metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return {one["name"]: one["value"] for one in metrics}["TaskDuration"]
+
+    before = busy()
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 300, 0.05).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    assert busy() - before < 4
+    WebDriverWait(browser, 300).until(lambda b: b.execute_script("return document.getElementById('pair').dataset.complete"))
+    before = busy()
+    for tick in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody .tick input")[:5]:
+        browser.execute_script("arguments[0].click()", tick)
+    assert (busy() - before) / 5 < 0.1
+    # What the page says of its own error is true of the ensemble it shows.
+    members = browser.execute_script("return explorer.state.members")
+    test = runs.select(document.evidence.halves[1])
+    exact = ensembles.improvement(Runs(test[f"m{i}"] for i in members)).ensemble_accuracy
+    said = {row[0]: row[2] for row in scores(browser) if row[0] == "accuracy"}["accuracy"]
+    bound = re.search(r"within \+([\d.]+) points", browser.find_element(By.ID, "ensemble-close").text)
+    assert abs(float(said.rstrip("%")) - 100 * exact) <= float(bound[1]) + 0.1
+
+
+def test_class_names_alone_vote(browser, tmp_path):
+    labels = np.random.default_rng(0).integers(0, 3, 90)
+    said = {}
+    for seed, name in enumerate("abc"):
+        rng = np.random.default_rng(seed + 1)
+        said[name] = np.where(rng.random(90) < 0.7, labels, rng.integers(0, 3, 90))
+    said["c"][:4] = -1
+    runs = Runs(Outputs.from_arrays(n, predictions=p, labels=labels, classes=["x", "y", "z"]) for n, p in said.items())
+    document = compose(Material(runs), steps=2)
+    page = tmp_path / "votes.html"
+    page.write_text(to_explorer(document))
+    browser.get_log("browser")
+    opened(browser, page)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    go(browser, "#ensemble=a,b,c&pair=a,c")
+    complete_pair(browser, runs.names, "a", "c")
+    test = runs.select(document.evidence.halves[1])
+    expected = ensembles.improvement(test, how="predictions")
+    found = {row[0]: row[1:] for row in scores(browser)}
+    assert found["accuracy"][1] == f"{expected.ensemble_accuracy:.1%}"
+    assert "nll" not in found
+    comparison = diversity.compare(test["a"], test["c"])
+    measures = {row[0]: row[1] for row in table(browser, "#measures")}
+    assert measures["chance-adjusted (CAPA)"] == shown(float(comparison.capa))
+    assert "accuracy of the ensemble" not in measures

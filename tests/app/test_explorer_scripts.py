@@ -1,0 +1,125 @@
+"""The explorer's scripts under node: their arithmetic against NumPy's, SciPy's and the package's own."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from report_pages import made_runs
+
+import ensembles
+import zoo
+from diversity.specialization import holm
+from zoo.app.report import embedded
+from zoo.app.report.document import shown
+from zoo.outputs import Outputs, Runs
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "zoo" / "app" / "report" / "scripts"
+
+
+@pytest.fixture
+def node():
+    found = shutil.which("node")
+    if not found:
+        pytest.skip("no node on this machine")
+    return found
+
+
+def stores(monkeypatch) -> list[dict[str, object]]:
+    """The same outputs in each of the ways a page may keep them, with ensembles of them."""
+    runs = zoo.calibrate(made_runs(6, 300, 7), 0.5, 0)
+    bare = Runs(
+        Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions()), labels=o.labels)
+        for i, (n, o) in enumerate(runs.items())
+    )
+    rng = np.random.default_rng(0)
+    subsets = [sorted(rng.choice(6, rng.integers(1, 7), replace=False).tolist()) for _ in range(8)]
+    found = []
+    for kind, planes, top in (("all", 3, 7), ("all", 2, 7), ("top", 2, 4), ("top", 2, 2), ("votes", 0, 0)):
+        ways = [one for one in embedded._ways(7) if (one[0]["kind"], one[0]["planes"], one[0]["top"]) == (kind, planes, top)]
+        monkeypatch.setattr(embedded, "_ways", lambda _, ways=ways: iter(ways))
+        given = bare if kind == "votes" else runs
+        kept, blocks = embedded.answers(given, kind != "votes")
+        monkeypatch.undo()
+        combined = []
+        for members in subsets:
+            chosen = Runs(given[given.names[m]] for m in members)
+            if kind == "votes":
+                combined.append({"members": members, "predicted": ensembles.vote(chosen).tolist(), "nll": None})
+                continue
+            mean = ensembles.average(chosen)
+            nll = zoo.calibration.negative_log_likelihood(mean, runs.labels)
+            combined.append({"members": members, "predicted": mean.argmax(1).tolist(), "nll": nll})
+        found.append(
+            {
+                "kept": kept,
+                "blocks": blocks,
+                "labels": runs.labels.tolist(),
+                "classes": 7,
+                "models": 6,
+                "ensembles": combined,
+            }
+        )
+    return found
+
+
+def truth(monkeypatch) -> dict[str, object]:
+    def rng():
+        return np.random.default_rng(0)
+
+    state = rng().bit_generator.state["state"]
+    cells = [[0.5, 0.2, 0.1, 0.15, 0.05], [0.001, 0.3, 0.0001, 0.6, 0.0989], [0.5, 0.5, 0.0, 0.0], [0.999, 0.0005, 0.0005]]
+    values = rng().normal(size=101)
+    p = np.array([0.01, 0.04, 0.03, 0.9, 0.2])
+    numbers = [0.125, 0.1225, 0.0005, 1 / 3, 0.99999, 1e-7, 0.00012345, 1.005, 12.345, 0.0, -0.06125, 1.0, 0.9995, 123.45]
+    return {
+        "seed": {"state": str(state["state"]), "increment": str(state["inc"]), "draws": 200},
+        "doubles": rng().random(50).tolist(),
+        "integers": [{"end": end, "drawn": rng().integers(0, end, 200).tolist()} for end in (2, 3, 1000, 50_000, 1_500_000)],
+        "multinomials": [
+            {"n": n, "shares": one, "drawn": rng().multinomial(n, one, 300).tolist()}
+            for n in (7, 400, 50_000)
+            for one in cells
+        ],
+        "mcnemar": [
+            {"first": a, "second": b, "p": scipy.stats.binomtest(a, a + b).pvalue}
+            for a, b in ((0, 6), (3, 3), (10, 2), (120, 80), (1200, 1300), (1, 0))
+        ],
+        "wilson": [
+            {"share": k / n, "count": n, "ends": list(scipy.stats.binomtest(k, n).proportion_ci(method="wilson"))}
+            for k, n in ((0, 5), (5, 5), (1, 3), (812, 1000))
+        ],
+        "holm": {"p": p.tolist(), "adjusted": holm(p).tolist()},
+        "percentiles": {"values": values.tolist(), "ends": np.quantile(values, [0.025, 0.975]).tolist()},
+        "format": [
+            {"value": x, "percent": shown(x, True), "digits": shown(x), "two": f"{x:.2f}"} for x in numbers
+        ],
+        "stores": stores(monkeypatch),
+    }  # fmt: skip
+
+
+def test_scripts_under_node(node, tmp_path, monkeypatch):
+    place = tmp_path / "truth.json"
+    place.write_text(json.dumps(truth(monkeypatch)))
+    done = subprocess.run(
+        [node, "--test", str(ROOT / "tests" / "app" / "scripts" / "numbers.test.js")],
+        env=os.environ | {"TRUTH": str(place), "SCRIPTS": str(SCRIPTS)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pages_beyond_the_budget_keep_top_classes(monkeypatch):
+    runs = zoo.calibrate(made_runs(3, 200, 30), 0.5, 0)
+    assert embedded.answers(runs, True)[0] == {"kind": "all", "planes": 3, "top": 30}
+    sizes = []
+    for budget in (30_000, 5_000, 1_000):
+        monkeypatch.setattr(embedded, "BUDGET", budget)
+        kept, blocks = embedded.answers(runs, True)
+        sizes.append(sum(map(len, blocks.values())))
+        assert kept["kind"] == ("all" if budget == 30_000 else "top")
+    assert sizes == sorted(sizes, reverse=True)

@@ -1,0 +1,258 @@
+// @ts-check
+// Two models side by side on some examples: what `diversity.compare` gives, from the answers inside the page.
+import { capa, intervals, measures, sum } from "./measures.js";
+import { Generator } from "./random.js";
+import { holm, mcnemar, percentileInterval } from "./statistics.js";
+
+export const OUTCOMES = ["both right", "only first right", "only second right", "both wrong"];
+export const LIMIT = Math.PI / 4;
+const BINS = 40;
+const OWNED_BELOW = 0.05; // Holm-adjusted p-value of equal accuracies
+const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the band
+
+/**
+ * @typedef {import("./combining.js").Answers} Answers
+ * @typedef {import("./combining.js").Store} Store
+ * @typedef {import("./measures.js").Measure} Measure
+ * @typedef {{state: string, increment: string, draws: number}} Seed
+ */
+
+/**
+ * @typedef {object} Comparison
+ * @property {ArrayLike<number>} rows
+ * @property {number[]} cells
+ * @property {number[] | null} right
+ * @property {Record<string, number | null>} values
+ * @property {Record<string, [number, number]>} ends
+ * @property {Uint8Array} outcome of each row, into OUTCOMES
+ * @property {Float64Array | null} theta
+ * @property {Float64Array[]} missed the columns CAPA is made of: shared, the first's, the second's
+ * @property {[number | null, number | null] | null} band
+ * @property {number} close examples of which the ensemble's class may be another one
+ */
+
+/**
+ * @param {Answers} answers
+ * @param {Store} store
+ * @param {number} a
+ * @param {number} b
+ * @param {ArrayLike<number>} rows
+ * @param {Measure[]} records
+ * @param {Seed} seed
+ * @param {number[] | null} exact how many of each cell the ensemble gets right, where that is known
+ * @returns {Comparison}
+ */
+export function compare(answers, store, a, b, rows, records, seed, exact = null) {
+  const { examples, classes, labels, predicted, confidence } = answers;
+  const joint = confidence ? store.combine([a, b]) : null;
+  const cells = [0, 0, 0, 0, 0];
+  let right = joint ? [0, 0, 0, 0, 0] : null;
+  const outcome = new Uint8Array(rows.length);
+  const theta = confidence ? new Float64Array(rows.length) : null;
+  let close = 0;
+  for (let i = 0; i < rows.length; i++) {
+    const row = rows[i];
+    const [said, other, y] = [predicted[a * examples + row], predicted[b * examples + row], labels[row]];
+    const wrong = said === other && said < classes ? 3 : 4;
+    const cell = said === y ? (other === y ? 0 : 1) : other === y ? 2 : wrong;
+    cells[cell]++;
+    outcome[i] = Math.min(cell, 3);
+    if (joint && right) {
+      right[cell] += Number(joint.predicted[row] === y);
+      close += joint.close[row];
+    }
+    if (theta && confidence) theta[i] = Math.atan2(confidence[a * examples + row], confidence[b * examples + row]) - LIMIT;
+  }
+  if (exact) [right, close] = [exact, 0];
+  const missed = store.distribution ? misses(answers, store, a, b, rows) : [];
+  /** @type {import("./measures.js").Values} */
+  const values = { ...measures(cells, right), mcnemar: mcnemar(cells[1], cells[2]) };
+  const ends = intervals(records, cells, right, seed);
+  values.mean_theta = theta && sum(theta) / theta.length;
+  values.capa = classes < 2 ? null : chanceAdjusted(values, cells, missed, classes);
+  const band = joint && theta ? prevalence(answers, joint.predicted, theta, a, b, rows) : null;
+  return { rows, cells, right, values, ends, outcome, theta, missed, band, close };
+}
+
+/**
+ * @param {Record<string, number | null>} values
+ * @param {ArrayLike<number>} cells
+ * @param {Float64Array[]} missed
+ * @param {number} classes
+ */
+function chanceAdjusted(values, cells, missed, classes) {
+  if (missed.length) {
+    const [shared, first, second] = missed.map((column) => sum(column) / column.length);
+    return capa(shared, first, second, classes);
+  }
+  const n = Number(values.examples);
+  return capa((Number(values.both_wrong) + cells[3]) / n, Number(values.first_wrong) / n, Number(values.second_wrong) / n, classes);
+}
+
+/**
+ * What CAPA is made of, for each row: the product of both models' probabilities, where the label's p is replaced by 1 - p,
+ * summed over classes; and each model's 1 - p.
+ * @param {Answers} answers
+ * @param {Store} store
+ * @param {number} a
+ * @param {number} b
+ * @param {ArrayLike<number>} rows
+ */
+function misses({ classes, labels }, store, a, b, rows) {
+  const columns = [0, 1, 2].map(() => new Float64Array(rows.length));
+  const [p, q] = [new Float64Array(classes), new Float64Array(classes)];
+  for (let i = 0; i < rows.length; i++) {
+    const y = labels[rows[i]];
+    store.distribution?.(a, rows[i], p);
+    store.distribution?.(b, rows[i], q);
+    p[y] = 1 - p[y];
+    q[y] = 1 - q[y];
+    let shared = 0;
+    for (let k = 0; k < classes; k++) shared += p[k] * q[k];
+    columns[0][i] = shared;
+    columns[1][i] = p[y];
+    columns[2][i] = q[y];
+  }
+  return columns;
+}
+
+/**
+ * The angles beyond which one model's class is the ensemble's in at least `LEVEL` of the cases in which they disagree.
+ * @param {Answers} answers
+ * @param {Int32Array} joint
+ * @param {Float64Array} theta
+ * @param {number} a
+ * @param {number} b
+ * @param {ArrayLike<number>} rows
+ * @returns {[number | null, number | null]}
+ */
+function prevalence({ examples, predicted }, joint, theta, a, b, rows) {
+  /** @type {number[]} */
+  const apart = [];
+  for (let i = 0; i < rows.length; i++) {
+    if (predicted[a * examples + rows[i]] !== predicted[b * examples + rows[i]]) apart.push(i);
+  }
+  apart.sort((i, j) => theta[j] - theta[i]);
+  const angles = apart.map((i) => theta[i]);
+  const won = (/** @type {number} */ model) =>
+    apart.map((i) => joint[rows[i]] === predicted[model * examples + rows[i]]);
+  const upper = edge(angles, won(a));
+  const lower = edge(angles.map((angle) => -angle).reverse(), won(b).reverse());
+  return [lower === null ? null : -lower, upper];
+}
+
+/**
+ * @param {number[]} descending
+ * @param {boolean[]} won
+ */
+function edge(descending, won) {
+  let [gain, best, at] = [0, 0, -1];
+  won.forEach((one, i) => {
+    gain = Math.fround(gain + Math.fround(Number(one) - LEVEL));
+    if (gain > best) [best, at] = [gain, i];
+  });
+  if (at < 0) return null;
+  return (descending[at] + (descending[at + 1] ?? -LIMIT)) / 2;
+}
+
+/**
+ * Intervals of the means, which are no counts: every draw weighs each example by how often it is in it. The weights are
+ * the same for every pair on the same number of examples. Gives way to the page from time to time.
+ * @param {Comparison} pair
+ * @param {number} classes
+ * @param {Seed} seed
+ * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @returns {Promise<Record<string, [number, number]> | null>}
+ */
+export async function meanIntervals(pair, classes, seed, goOn) {
+  if (!pair.theta) return {};
+  const columns = [...pair.missed, pair.theta];
+  const random = new Generator(seed.state, seed.increment);
+  const rows = pair.theta.length;
+  const drawn = { capa: new Float64Array(seed.draws), mean_theta: new Float64Array(seed.draws) };
+  const sums = new Float64Array(columns.length);
+  for (let draw = 0; draw < seed.draws; draw++) {
+    if (draw % 20 === 0 && !(await goOn())) return null;
+    sums.fill(0);
+    for (let i = 0; i < rows; i++) {
+      const row = random.integer(rows);
+      for (let c = 0; c < columns.length; c++) sums[c] += columns[c][row];
+    }
+    const means = Array.from(sums, (total) => total / rows);
+    drawn.mean_theta[draw] = means[columns.length - 1];
+    drawn.capa[draw] = capa(means[0], means[1], means[2], classes);
+  }
+  /** @type {Record<string, [number, number]>} */
+  const found = { mean_theta: percentileInterval(drawn.mean_theta) };
+  if (classes > 1) found.capa = percentileInterval(drawn.capa);
+  return found;
+}
+
+/**
+ * Counts of examples by outcome and theta.
+ * @param {Comparison} pair
+ */
+export function histogram({ outcome, theta }) {
+  const counts = new Int32Array(4 * BINS);
+  if (theta) {
+    for (let i = 0; i < theta.length; i++) counts[outcome[i] * BINS + bin(theta[i])]++;
+  }
+  return Array.from(counts, (count, i) => ({
+    outcome: OUTCOMES[Math.floor(i / BINS)],
+    low: -LIMIT + ((i % BINS) * 2 * LIMIT) / BINS,
+    high: -LIMIT + (((i % BINS) + 1) * 2 * LIMIT) / BINS,
+    count,
+  }));
+}
+
+/** @param {number} theta */
+const bin = (theta) => Math.max(0, Math.min(BINS - 1, Math.floor(((theta + LIMIT) / (2 * LIMIT)) * BINS)));
+
+/**
+ * Counts of examples that exactly one model gets right, by class (or runs of classes, where there are many) and theta.
+ * @param {Comparison} pair
+ * @param {Answers} answers
+ */
+export function classHistogram({ rows, outcome, theta }, { labels, classes }) {
+  const across = Math.min(classes, BINS);
+  const counts = new Int32Array(across * BINS);
+  for (let i = 0; i < rows.length; i++) {
+    if (theta && (outcome[i] === 1 || outcome[i] === 2)) {
+      counts[Math.min(across - 1, Math.floor(((labels[rows[i]] + 0.5) / classes) * across)) * BINS + bin(theta[i])]++;
+    }
+  }
+  const cells = [];
+  for (let i = 0; i < counts.length; i++) {
+    if (!counts[i]) continue;
+    const [k, j] = [Math.floor(i / BINS), i % BINS];
+    cells.push({
+      first: Math.ceil((k * classes) / across - 0.5), left: (k * classes) / across - 0.5, end: ((k + 1) * classes) / across - 0.5,
+      low: -LIMIT + (j * 2 * LIMIT) / BINS, high: -LIMIT + ((j + 1) * 2 * LIMIT) / BINS, count: counts[i],
+    });
+  }
+  return cells;
+}
+
+/**
+ * Classes ranked by which model owns them: the first's own first.
+ * @param {Comparison} pair
+ * @param {Answers} answers
+ */
+export function byClass({ rows, outcome, theta }, { labels, classes }) {
+  const table = Array.from({ length: classes }, (_, k) => ({ class: k, cells: [0, 0, 0, 0], theta: 0 }));
+  for (let i = 0; i < rows.length; i++) {
+    const one = table[labels[rows[i]]];
+    one.cells[outcome[i]]++;
+    if (theta) one.theta += theta[i];
+  }
+  const present = table.filter(({ cells }) => sum(cells) > 0);
+  const p = holm(present.map(({ cells }) => mcnemar(cells[1], cells[2])));
+  const ranked = present.map(({ class: k, cells, theta: total }, i) => {
+    const count = sum(cells);
+    const [first, second] = [(cells[0] + cells[1]) / count, (cells[0] + cells[2]) / count];
+    const advantage = first - second;
+    const owner = p[i] < OWNED_BELOW && advantage !== 0 ? (advantage > 0 ? "first" : "second") : "either";
+    return { class: k, count, first, second, advantage, theta: total / count, p: p[i], owner };
+  });
+  return ranked.sort((x, y) => y.advantage - x.advantage || y.theta - x.theta);
+}

@@ -1,0 +1,110 @@
+// @ts-check
+// What is inside the page, read once: who the models are, what they answered, and how answers are put together.
+import { confidences, join, squares, unpack } from "./blocks.js";
+import { AllClasses, TopClasses, Votes } from "./combining.js";
+import { byId } from "./dom.js";
+
+/**
+ * @typedef {import("./combining.js").Answers} Answers
+ * @typedef {import("./combining.js").Store} Store
+ * @typedef {import("./measures.js").Measure} Measure
+ * @typedef {{name: string, fields: Record<string, string>, parameters: number | null}} Model
+ */
+
+/**
+ * @typedef {object} About
+ * @property {number} examples
+ * @property {string[]} classes
+ * @property {Model[]} models
+ * @property {number[]} table the models in the order of the page's table
+ * @property {string | null} data
+ * @property {string | null} imported
+ * @property {string} population
+ * @property {{kind: string, planes: number, top: number}} kept
+ * @property {Measure[]} measures
+ * @property {string[]} categories
+ * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs also the other measures that categories have a mean of
+ * @property {(number | null)[][]} cka of the embeddings on the test examples, which are not in the page
+ * @property {{order: number[], segments: {x: number[], y: number[], x2: number[], y2: number[]}}} tree
+ * @property {{pair: [number, number], best: number, path: number[], size: number, front: number[][]}} chosen
+ * @property {{state: string, increment: string, draws: number}} seed
+ * @property {{side: number, across: number, rows: number[]} | null} tiles
+ */
+
+/**
+ * @typedef {object} Data
+ * @property {About} about
+ * @property {string[]} names of the models
+ * @property {string[]} ids
+ * @property {Answers} answers
+ * @property {Store} store
+ * @property {ArrayLike<number> | null} right of pairs on the test examples, exact where the store is not
+ * @property {Uint8Array} half 0 for selection, 1 for test
+ * @property {Record<string, Int32Array>} rows of "all", "selection" and "test"
+ */
+
+/** @param {string} id */
+const text = (id) => byId(id).textContent ?? "";
+/** @param {string} name */
+const block = (name) => unpack(text(`block-${name}`));
+const bytesFor = (/** @type {number} */ most) => (most < 256 ? 1 : most < 65536 ? 2 : 3);
+
+/** @returns {Promise<Data>} */
+export async function read() {
+  /** @type {About} */
+  const about = JSON.parse(text("about"));
+  const { examples, kept } = about;
+  const classes = about.classes.length;
+  const [half, labels, predicted, ids] = await Promise.all(["half", "labels", "predicted", "ids"].map(block));
+  /** @type {Answers} */
+  const answers = {
+    models: about.models.length,
+    examples,
+    classes,
+    labels: join(labels, bytesFor(classes)),
+    predicted: join(predicted, bytesFor(classes)),
+    confidence: kept.kind === "votes" ? null : confidences(join(await block("confidence"), kept.planes), kept.planes),
+  };
+  const all = Int32Array.from({ length: examples }, (_, row) => row);
+  return {
+    about,
+    names: about.models.map((model) => model.name),
+    ids: JSON.parse(new TextDecoder().decode(ids)),
+    answers,
+    store: await readStore(answers, kept),
+    right: kept.kind === "top" ? join(await block("right"), 3) : null,
+    half,
+    rows: { all, selection: all.filter((row) => half[row] === 0), test: all.filter((row) => half[row] === 1) },
+  };
+}
+
+/**
+ * How many examples of each cell the ensemble of two models gets right, on the test examples; null where the page has to
+ * find out itself.
+ * @param {Data} data
+ * @param {number} a
+ * @param {number} b
+ * @returns {number[] | null}
+ */
+export function exactRight({ right, answers }, a, b) {
+  if (!right) return null;
+  const [i, j] = a < b ? [a, b] : [b, a];
+  const place = 5 * (i * answers.models - (i * (i + 1)) / 2 + (j - i - 1)); // of all pairs i < j, in order
+  const [both, first, second, same, different] = Array.from({ length: 5 }, (_, cell) => right[place + cell]);
+  return a < b ? [both, first, second, same, different] : [both, second, first, same, different];
+}
+
+/**
+ * @param {Answers} answers
+ * @param {About["kept"]} kept
+ * @returns {Promise<Store>}
+ */
+async function readStore(answers, kept) {
+  if (kept.kind === "votes") return new Votes(answers);
+  if (kept.kind === "all") {
+    const most = 256 ** kept.planes - 1;
+    return new AllClasses(answers, squares(join(await block("others"), kept.planes), kept.planes), 1 / most);
+  }
+  const [classes, ratios, truth] = await Promise.all(["classes", "ratios", "truth"].map(block));
+  return new TopClasses(answers, join(classes, bytesFor(answers.classes - 1)), ratios, truth);
+}

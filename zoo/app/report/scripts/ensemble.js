@@ -1,0 +1,132 @@
+// @ts-check
+// An ensemble of any members, on the examples that may choose it and on those that judge it.
+import { ratio } from "./measures.js";
+import { percentileInterval, resample, wilson } from "./statistics.js";
+
+const BINS = 15; // of confidence, for the expected calibration error
+const SMALLEST = 1.1754943508222875e-38; // a probability of 0 counts as the least that a float holds
+
+/**
+ * @typedef {import("./combining.js").Answers} Answers
+ * @typedef {import("./combining.js").Store} Store
+ * @typedef {import("./combining.js").Combined} Combined
+ */
+
+/**
+ * @typedef {object} Score of an ensemble on some rows
+ * @property {number} accuracy
+ * @property {[number, number]} interval
+ * @property {number} best accuracy of the best member
+ * @property {number} gain over the best member
+ * @property {[number, number]} gainInterval
+ * @property {number} gainOverMean
+ * @property {number} conversion
+ * @property {number | null} nll
+ * @property {number | null} ece
+ * @property {number} close share of examples of which the class may be another one with exact probabilities
+ */
+
+/**
+ * @param {Answers} answers
+ * @param {Combined} combined
+ * @param {number[]} members
+ * @param {ArrayLike<number>} rows
+ * @param {{state: string, increment: string, draws: number}} seed
+ * @returns {Score}
+ */
+export function score(answers, combined, members, rows, seed) {
+  const { examples, labels, predicted } = answers;
+  const n = rows.length;
+  const hits = new Float64Array(members.length);
+  let [right, some, converted, close] = [0, 0, 0, 0];
+  for (let i = 0; i < n; i++) {
+    const row = rows[i];
+    let count = 0;
+    for (let m = 0; m < members.length; m++) {
+      if (predicted[members[m] * examples + row] === labels[row]) {
+        hits[m]++;
+        count++;
+      }
+    }
+    const hit = combined.predicted[row] === labels[row];
+    right += Number(hit);
+    close += combined.close[row];
+    if (count > 0 && count < members.length) {
+      some++;
+      converted += Number(hit);
+    }
+  }
+  const first = hits.indexOf(Math.max(...hits));
+  let [lost, gained] = [0, 0];
+  for (let i = 0; i < n; i++) {
+    const row = rows[i];
+    const own = predicted[members[first] * examples + row] === labels[row];
+    const hit = combined.predicted[row] === labels[row];
+    if (own && !hit) lost++;
+    if (hit && !own) gained++;
+  }
+  const draws = resample([lost, n - lost - gained, gained], seed).map(([less, , more]) => (more - less) / n);
+  const accuracy = right / n;
+  return {
+    accuracy,
+    interval: wilson(accuracy, n),
+    best: hits[first] / n,
+    gain: accuracy - hits[first] / n,
+    gainInterval: percentileInterval(draws),
+    gainOverMean: accuracy - hits.reduce((total, count) => total + count / n, 0) / members.length,
+    conversion: ratio(converted, some),
+    nll: combined.label && logLoss(combined.label, rows),
+    ece: combined.confidence && calibrationError(combined, labels, rows),
+    close: close / n,
+  };
+}
+
+/**
+ * @param {Float64Array} label
+ * @param {ArrayLike<number>} rows
+ */
+function logLoss(label, rows) {
+  let total = 0;
+  for (let i = 0; i < rows.length; i++) total -= Math.log(Math.max(label[rows[i]], SMALLEST));
+  return total / rows.length;
+}
+
+/**
+ * @param {Combined} combined
+ * @param {ArrayLike<number>} labels
+ * @param {ArrayLike<number>} rows
+ */
+function calibrationError({ predicted, confidence }, labels, rows) {
+  const excess = new Float64Array(BINS);
+  if (!confidence) return NaN;
+  for (let i = 0; i < rows.length; i++) {
+    const row = rows[i];
+    const sure = Math.fround(confidence[row]);
+    const bin = Math.max(1, Math.min(BINS, Math.ceil(Math.fround(sure * BINS)))) - 1;
+    excess[bin] += sure - Number(predicted[row] === labels[row]);
+  }
+  return excess.reduce((total, one) => total + Math.abs(one), 0) / rows.length;
+}
+
+/**
+ * What each member contributes: how much accuracy the ensemble loses without it, on these rows. Gives way to the page after
+ * each member.
+ * @param {Answers} answers
+ * @param {Store} store
+ * @param {number[]} members
+ * @param {ArrayLike<number>} rows
+ * @param {number} accuracy of all together
+ * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @returns {Promise<number[] | null>}
+ */
+export async function contributions({ labels }, store, members, rows, accuracy, goOn) {
+  const found = [];
+  for (const member of members) {
+    if (!(await goOn())) return null;
+    const { predicted } = store.combine(members.filter((other) => other !== member));
+    let right = 0;
+    for (let i = 0; i < rows.length; i++) right += Number(predicted[rows[i]] === labels[rows[i]]);
+    found.push(accuracy - right / rows.length);
+  }
+  return found;
+}

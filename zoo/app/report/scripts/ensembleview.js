@@ -1,0 +1,141 @@
+// @ts-check
+// Any ensemble: its members ticked, its numbers at once, and how to make it.
+import { byId, element, fill, options } from "./dom.js";
+import { contributions, score } from "./ensemble.js";
+import { amount, digits, percent, points, whole } from "./format.js";
+import { pythonLine, shellLine } from "./recipes.js";
+
+const MOST_JUDGED = 40; // members up to which each one's part is told
+
+/**
+ * @typedef {import("./explorer.js").Explorer} Explorer
+ * @typedef {import("./ensemble.js").Score} Score
+ */
+
+/** @param {Explorer} app */
+export function prepareEnsemble(app) {
+  const { chosen } = app.data.about;
+  const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
+  /** @type {[string, () => number[]][]} */
+  const starts = [
+    ["best model", () => [chosen.best]],
+    ["best pair", () => chosen.pair],
+    ["this pair", () => app.state.pair],
+    ["greedy search", () => chosen.path.slice(0, chosen.size)],
+    ["whole greedy path", () => chosen.path],
+    ...chosen.front.map((members, i) => /** @type {[string, () => number[]]} */ ([`Pareto front ${i + 1} of ${chosen.front.length}`, () => members])),
+    ["all shown", () => app.shown],
+  ];
+  const select = /** @type {HTMLSelectElement} */ (byId("ensemble-start"));
+  select.append(element("option", { value: "" }, "choose …"), ...starts.map(([title], i) => element("option", { value: i }, title)));
+  select.addEventListener("change", () => {
+    if (select.value !== "") app.go({ members: sorted(starts[Number(select.value)][1]()) });
+    select.value = "";
+  });
+  byId("ensemble-add").addEventListener("change", (event) => {
+    const { value } = /** @type {HTMLSelectElement} */ (event.target);
+    if (value !== "") app.go({ members: sorted([...app.state.members, Number(value)]) });
+  });
+  for (const id of ["shell", "python"]) {
+    byId(`copy-${id}`).addEventListener("click", () => copy(byId(`ensemble-${id}`)));
+  }
+}
+
+/**
+ * To the clipboard where the browser lets a page; selected in any case.
+ * @param {HTMLElement} code
+ */
+function copy(code) {
+  getSelection()?.selectAllChildren(code);
+  navigator.clipboard?.writeText(code.textContent ?? "").catch(() => {});
+}
+
+/** @param {Explorer} app */
+export async function showEnsemble(app) {
+  const { data, state, shown } = app;
+  const { about, names, answers, store, rows } = data;
+  const { members } = state;
+  const began = performance.now();
+  options("ensemble-add", [["", "add a model …"], .../** @type {[number, string][]} */ (
+    about.table.filter((model) => shown.includes(model) && !members.includes(model)).map((model) => [model, names[model]]))], "");
+  byId("ensemble-numbers").hidden = !members.length;
+  showMembers(app, null);
+  if (!members.length) {
+    fill("ensemble-close", "Tick models in the table above, or start from one of these.");
+    return;
+  }
+  const combined = store.combine(members);
+  const [selection, test] = [rows.selection, rows.test].map((own) => score(answers, combined, members, own, about.seed));
+  fill("ensemble-scores", numbers(app, selection, test));
+  fill("ensemble-close", bound(app, test));
+  const recipe = { data: about.data, imported: about.imported, votes: about.kept.kind === "votes" };
+  fill("ensemble-shell", shellLine(members.map((model) => names[model]), recipe));
+  fill("ensemble-python", pythonLine(members.map((model) => names[model]), recipe));
+  const section = byId("any-ensemble");
+  section.dataset.took = String(performance.now() - began);
+  section.dataset.complete = members.join(",");
+  if (members.length < 2 || members.length > MOST_JUDGED) return;
+  const parts = await contributions(answers, store, members, rows.test, test.accuracy, app.tasks.begin("ensemble"));
+  if (parts) showMembers(app, parts);
+}
+
+/**
+ * @param {Explorer} app
+ * @param {number[] | null} parts
+ */
+function showMembers(app, parts) {
+  const { names } = app.data;
+  const { members } = app.state;
+  const items = members.map((model, i) =>
+    element("li", { "data-model": model },
+      element("span", {}, names[model]),
+      element("span", { class: "soft number" }, parts ? `${points(parts[i])} points` : ""),
+      element("button", {
+        type: "button", "aria-label": `Remove ${names[model]}`, onclick: () => app.go({ members: members.filter((other) => other !== model) }),
+      }, "×")));
+  fill("ensemble-members", ...items);
+}
+
+/**
+ * @param {Explorer} app
+ * @param {Score} selection
+ * @param {Score} test
+ */
+function numbers({ data, state }, selection, test) {
+  const { rows, about } = data;
+  const range = (/** @type {[number, number]} */ ends, /** @type {(x: number) => string} */ shown) => ends.map(shown).join(" to ");
+  /** @type {[string, string, (score: Score) => string][]} */
+  const lines = [
+    ["accuracy", "accuracy", (one) => percent(one.accuracy)],
+    ["interval", "95% interval", (one) => range(one.interval, (end) => percent(end))],
+    ["best", "best member alone", (one) => percent(one.best)],
+    ["gain", "gain over the best member, points", (one) => points(one.gain)],
+    ["gain-interval", "95% interval", (one) => range(one.gainInterval, points)],
+    ["gain-over-mean", "gain over the mean member, points", (one) => points(one.gainOverMean)],
+    ["conversion", "right where members disagree (conversion)", (one) => percent(one.conversion)],
+  ];
+  if (test.nll !== null) lines.push(["nll", "NLL", (one) => digits(Number(one.nll))], ["ece", "ECE", (one) => percent(Number(one.ece))]);
+  const costs = state.members.map((model) => about.models[model].parameters);
+  const cost = costs.some((one) => one === null) ? null : costs.reduce((total, one) => Number(total) + Number(one), 0);
+  const head = ["", `selection (${whole(rows.selection.length)})`, `test (${whole(rows.test.length)})`];
+  const body = lines.map(([id, title, shown]) =>
+    element("tr", { "data-score": id }, element("th", { scope: "row" }, title),
+      ...[selection, test].map((one) => element("td", { class: "number" }, shown(one)))));
+  if (cost) body.push(element("tr", { "data-score": "cost" }, element("th", { scope: "row" }, "cost: parameters"), element("td", { class: "number", colspan: 2 }, amount(cost))));
+  return element("table", { id: "scores" },
+    element("thead", {}, element("tr", {}, ...head.map((title, i) => element("th", { scope: "col", class: i ? "number" : null }, title)))),
+    element("tbody", {}, ...body));
+}
+
+/**
+ * How far the numbers may be from those of exact probabilities.
+ * @param {Explorer} app
+ * @param {Score} test
+ */
+function bound({ data }, test) {
+  const { kind, top } = data.about.kept;
+  if (kind === "votes") return "Of these models the page holds predicted classes: they vote.";
+  if (kind === "all") return test.close ? `On ${percent(test.close, 2)} of the test examples two classes are as good as equal.` : "";
+  return `From each model's top ${top} classes and the true one, the rest spread evenly: on ${percent(test.close)} of the test `
+    + `examples another class could win with all ${whole(data.about.classes.length)}, so the accuracy is right within ${points(test.close)} points at most.`;
+}

@@ -1,0 +1,1 @@
+declare function vegaEmbed(target: HTMLElement, spec: any, options: any): Promise<{ view: any }>;

@@ -1,0 +1,14 @@
+// @ts-check
+// The static page: charts, downloads, sorting and filtering. Everything a person reads is in it without this script.
+import { drawAll, onChange, specs } from "./drawing.js";
+import { offerDownloads } from "./downloads.js";
+import { offerFilter, offerSorting } from "./tables.js";
+
+const given = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("specs")).textContent ?? "{}");
+for (const [id, spec] of Object.entries(given)) specs.set(id, spec);
+offerDownloads();
+offerSorting();
+offerFilter();
+onChange(drawAll);
+await drawAll();
+document.body.dataset.ready = "yes";
