@@ -42,7 +42,9 @@ def figure(
         list[Path] | None,
         typer.Option("--out", "-o", help=f"Write {', '.join(TABLES)} (table), {', '.join(CHARTS)} (chart); repeatable."),
     ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="What there is, what it needs, and what is missing here.")] = False,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="What there is, what it needs, and what is missing here.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="With --list: the table of the README.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -107,7 +109,7 @@ def _list(study: "Study", json: bool) -> None:
     if json:
         print_json({"models": study.names, "data": study.data, "transfer": study.transfer, "figures": rows})
         return
-    note(f"with {len(study.names)} models on {study.data}{', transfer to ' + ', '.join(study.transfer) if study.transfer else ''}")
+    note(f"with {len(study.names)} models on {', '.join([study.data, *study.transfer])}")
     print_table(
         {
             "figure": row["figure"], "shows": row["title"], "needs": ", ".join(row["needs"]) or "nothing",
@@ -118,17 +120,20 @@ def _list(study: "Study", json: bool) -> None:
 
 
 def in_markdown() -> str:
-    """The table of every figure that the README has."""
+    """The list of every figure that the README has: what it was run with here, and what one with ImageNet would run."""
     from zoo.app.figures import FIGURES, PAPERS
 
     lines = []
     for paper, title in PAPERS.items():
-        lines += ["", f"**{title}**", "", "| place | shows | run on the digits | with ImageNet |", "| --- | --- | --- | --- |"]
+        lines += ["", f"| {title} | `zoo figure` | run here with | with ImageNet |", "| --- | --- | --- | --- |"]
         for one in sorted((one for one in FIGURES.values() if one.key.startswith(paper)), key=lambda one: one.order):
-            here = f"no: {one.why_not}" if one.example is None else f"`zoo figure {one.key} {one.example}`".replace(" `", "`")
-            there = f"`zoo figure {one.key} {one.imagenet}`".replace(" `", "`")
-            lines.append(f"| {one.place} | {one.title} | {here} | {there} |")
+            here = f"not run: {one.why_not}" if one.example is None else _code(one.example)
+            lines.append(f"| {one.place}: {one.title.lower()} | `{one.key}` | {here} | {_code(one.imagenet)} |")
     return "\n".join(lines[1:]) + "\n"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "the same"
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -186,10 +191,14 @@ def _print(wanted: "Figure", result: "Result") -> None:
 
     table, frame = result.table, result.frame
     if result.shown is not None and _width(table) > TERMINAL:
+        ours = zip(frame["mean"], frame["error"], frame["best"], strict=True)
+        theirs = zip(frame["paper"], frame["paper_error"], strict=True)
         table = frame[["row", "column"]].assign(
-            ours=[with_error(m, e) + ("*" if best else "") for m, e, best in zip(frame["mean"], frame["error"], frame["best"], strict=True)],
-            paper=[with_error(m, e) for m, e in zip(frame["paper"], frame["paper_error"], strict=True)],
+            ours=[f"**{with_error(mean, error)}**" if best else with_error(mean, error) for mean, error, best in ours],
+            paper=[with_error(mean, error) for mean, error in theirs],
         )
+    if result.shown is not None and frame["best"].notna().any():
+        table = table.map(lambda text: f"{text.strip('*')} *" if text.startswith("**") else text)
         note("* does not differ significantly from the best")
     rows: list[dict[str, Any]] = table.head(LONGEST).to_dict("records")  # type: ignore[assignment]
     print_table(rows, [str(column) for column in table.columns], title=f"{wanted.key}: {wanted.title}")

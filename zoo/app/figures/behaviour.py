@@ -55,10 +55,8 @@ def gains(study: Study) -> Result:
     frame, theirs = pairs(study, study.base_name), papers.pairs()
     measures = ["gain_over_mean", "ensemble_accuracy", "conversion_rate"]
     known = diversity.regression(theirs["inconsistency"], theirs["gain_over_mean"])
-    notes = [
-        f"{diversity.MEASURES[name].title} against error inconsistency: {diversity.regression(frame['inconsistency'], frame[name])}"
-        for name in measures
-    ]
+    lines = {name: diversity.regression(frame["inconsistency"], frame[name]) for name in measures}
+    notes = [f"{diversity.MEASURES[name].title} against error inconsistency: {line}" for name, line in lines.items()]
     notes.append(f"the paper's Table 1, gain over the mean member: {known} over {known.points} models beside ResNet-50")
     shown = ["inconsistency", *measures]
     table = pd.concat([frame[["first", "second", "category"]], 100 * frame[shown]], axis=1)
@@ -84,7 +82,9 @@ def specialization_by_class(study: Study, *, bins: int = 40) -> Result:
     """The angle by class, of the examples that exactly one of two models gets right."""
     found = {", ".join(one.names): one for one in _comparisons(study)}
     frame = pd.concat([one.by_class().assign(pair=pair) for pair, one in found.items()], ignore_index=True)
-    return Result(frame, shapes.side_by_side(*(charts.class_chart(one, bins).properties(title=p) for p, one in found.items())))
+    return Result(
+        frame, shapes.side_by_side(*(charts.class_chart(one, bins).properties(title=p) for p, one in found.items()))
+    )
 
 
 BESIDE = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")

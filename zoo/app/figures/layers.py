@@ -4,6 +4,8 @@ import itertools
 from typing import Any
 
 import pandas as pd
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 import diversity
 import probes
@@ -18,25 +20,26 @@ from zoo.app.figures.needs import IMAGES, OBJECTIVES, TASK, TRAINING_SPLIT, arch
 from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, by_row
 from zoo.app.figures.study import Study
+from zoo.model import Model
 
 INCEPTION = "'inception_v3-*.in1k' --data in1k"
 SMALLER = "an Inception v3 takes images of 299 pixels; loss/2a and loss/2b are the same of resnet8"
 DRAWN = 6  # layers in the figure of corresponding layers, the last ones, where objectives differ
 
 
-@figure("loss/2a", "Layers of one objective against layers of another", [models(), IMAGES], DIGITS, IMAGENET)
+@figure("loss/2a", "Layers of one objective against layers of another", [models(), IMAGES, TRAINING_SPLIT], DIGITS, IMAGENET)
 @figure("loss/B.1a", "The same of Inception v3", [architecture("inception_v3"), models(), IMAGES], None, INCEPTION, SMALLER)
-def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 1) -> Result:
+def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 512) -> Result:
     """CKA of all layers of the base, or the first softmax model, with those of one model of each row.
 
-    Another seed of the base's own row stands for it. With `control`, the last panel is against random weights; the paper's
-    have their batch norm moments from the training set, ours the moments that networks start with.
+    Another seed of the base's own row stands for it. With `control`, the last panel is against the base as it was before
+    training, its batch norm moments those of so many training images.
     """
     base = study.base_name or next(iter(study.rows))
     others = {row: [name for name in names if name != base] for row, names in study.members.items()}
     found = {names[0]: _cka(base, names[0], study, epochs) for names in others.values() if names}
     if control:
-        found["random weights"] = _cka(base, registry.load(base, weights=False), study, epochs)
+        found["at initialization"] = _cka(base, _untrained(base, study, control), study, epochs)
     drawn = [similarity_chart(frame, f"{base} and {name}") for name, frame in found.items()]
     table = [
         {"first": base, "second": name, "layer": str(a), "other layer": str(b), "cka": value}
@@ -46,8 +49,24 @@ def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 1) ->
     return Result(pd.DataFrame(table), shapes.side_by_side(*drawn))
 
 
+def _untrained(name: str, study: Study, count: int) -> Model:
+    """The model with the weights it began with, and the moments that its activations then have."""
+    model, images = registry.load(name, weights=False), datasets.load(study.training_split)
+    for module in model.network.modules():
+        if isinstance(module, _BatchNorm):
+            module.momentum = None  # moments of all that is seen, not of what was seen last
+    pixels = torch.stack([model.transform.pixels(images[row]) for row in range(min(count, len(images)))])
+    model.network.train()
+    with torch.no_grad():
+        for batch in pixels.split(64):
+            model.network(model.transform.normalise(batch.to(model.device)))
+    return model
+
+
 @figure("loss/2b", "Corresponding layers, objective by objective", [OBJECTIVES, IMAGES], DIGITS, IMAGENET)
-@figure("loss/B.1b", "The same of Inception v3", [architecture("inception_v3"), OBJECTIVES, IMAGES], None, INCEPTION, SMALLER)
+@figure(
+    "loss/B.1b", "The same of Inception v3", [architecture("inception_v3"), OBJECTIVES, IMAGES], None, INCEPTION, SMALLER
+)
 def corresponding_layers(study: Study, *, epochs: int = 1) -> Result:
     """CKA of the same layer of two objectives' networks, a matrix per layer; on the diagonal two seeds of one objective."""
     rows = []

@@ -110,7 +110,11 @@ def _temperatures(study: Study) -> str | None:
 
 def _augmented(study: Study) -> str | None:
     found = [name for name, card in study.cards.items() if card and card.value("auto_augment")]
-    return None if found else "none of the models was trained with AutoAugment; train some: --set auto_augment=imagenet --as NAME"
+    return (
+        None
+        if found
+        else "none of the models was trained with AutoAugment; train some: --set auto_augment=imagenet --as NAME"
+    )
 
 
 def _long(study: Study) -> str | None:

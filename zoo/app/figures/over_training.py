@@ -137,7 +137,9 @@ def _combination(study: Study, name: str) -> str:
     """`holdout-dropout-0.7`, as the cards call it; `holdout` of a loss alone."""
     card = study.cards[name]
     parts = study.objective(name).split("+")[1:]
-    values = [f"-{part}-{card.value(REGULARIZERS[part]) if card and part in REGULARIZERS else ''}".rstrip("-") for part in parts]
+    values = [
+        f"-{part}-{card.value(REGULARIZERS[part]) if card and part in REGULARIZERS else ''}".rstrip("-") for part in parts
+    ]
     return "holdout" + "".join(values)
 
 

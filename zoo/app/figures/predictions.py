@@ -22,7 +22,7 @@ CALIBRATION = {"nll": "nll_before", "ece": "ece_before", "nll-calibrated": "nll_
 
 @figure("loss/table-C.2", "Robustness", [OBJECTIVES], f"{DIGITS} -O sets=digits-holes", IMAGENET)
 def robustness(study: Study, *, sets: tuple[str, ...] = SETS) -> Result:
-    """Accuracy on shifted data in percent, and for ImageNet-C the mean corruption error; sets that are not here are named."""
+    """Accuracy on shifted data in percent, for ImageNet-C the mean corruption error; sets that are not here are named."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)  # what is missing is said below
         frame = probes.robustness(list(study.names), sets, run=study.outputs)

@@ -62,7 +62,9 @@ def by_row(
     columns = list(dict.fromkeys(table["column"]))
     cells = []
     for column in columns:
-        groups = {row: part.to_numpy(float) for row, part in table[table["column"] == column].groupby("row", sort=False)["value"]}
+        groups = {
+            row: part.to_numpy(float) for row, part in table[table["column"] == column].groupby("row", sort=False)["value"]
+        }
         cells += _column(column, groups, _best(groups, column in lower), theirs)
     averaged = [column for column in columns if column in average]
     if len(averaged) > 1:

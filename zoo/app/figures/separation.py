@@ -76,7 +76,9 @@ def hardness(study: Study, *, bandwidth: float | None = None) -> Result:
     return _drawn(study, density, feature_charts.hardness_chart)
 
 
-@figure("loss/E.2", "Singular values of features, weights and centroids", [models(1), RECIPES, TRAINING_SPLIT], DIGITS, IMAGENET)
+@figure(
+    "loss/E.2", "Singular values of features, weights and centroids", [models(1), RECIPES, TRAINING_SPLIT], DIGITS, IMAGENET
+)
 def spectra(study: Study) -> Result:
     """Relative to the largest."""
 
@@ -99,7 +101,7 @@ def distances(study: Study, *, bins: int = 200, rows: int = 10_000) -> Result:
 
 
 def _drawn(study: Study, one: Callable[[str], pd.DataFrame], chart: Callable[[Any], Any]) -> Result:
-    """A frame of the first model of each row, and all of them in one chart: as in the paper, one model stands for its row."""
+    """One model of each row, as in the paper, and all of them in one chart."""
     frames = {row: one(names[0]) for row, names in study.members.items()}
     return Result(pd.concat([frame.assign(row=row) for row, frame in frames.items()], ignore_index=True), chart(frames))
 

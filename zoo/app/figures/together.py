@@ -39,10 +39,16 @@ def low_accuracy(study: Study, *, steps: int = 10, below: float | None = None) -
     ranked = sorted(accuracy, key=lambda name: (-accuracy[name], name))
     limit = math.inf if below is None else below
     most = max(1, min(STARTS, len(ranked) // 2))
-    starts = [study.base_name] if study.base_name else [name for name in ranked if accuracy[name] >= limit or below is None][:most]
+    starts = (
+        [study.base_name]
+        if study.base_name
+        else [name for name in ranked if accuracy[name] >= limit or below is None][:most]
+    )
     added = [name for name in ranked if name not in starts and accuracy[name] < limit]
     if not starts or not added:
-        raise InputError(f"representation/5: below={below:g} leaves {len(starts)} models to start from and {len(added)} to add")
+        raise InputError(
+            f"representation/5: below={below:g} leaves {len(starts)} models to start from and {len(added)} to add"
+        )
     search = {start: ensembles.Search(runs, base=start, candidates=added, split=halves, progress=False) for start in starts}
     paths = {start: found.greedy(steps) for start, found in search.items()}
     partners = pd.concat([found.best_partners([start]) for start, found in search.items()], ignore_index=True)
@@ -55,7 +61,9 @@ def low_accuracy(study: Study, *, steps: int = 10, below: float | None = None) -
         }
         for row, path in zip(partners.to_dict("records"), paths.values(), strict=True)
     ]  # fmt: skip
-    return Result(pd.DataFrame(rows), path_chart(paths), (f"chosen on {len(halves[0]):,} examples, judged on {len(halves[1]):,}",))
+    return Result(
+        pd.DataFrame(rows), path_chart(paths), (f"chosen on {len(halves[0]):,} examples, judged on {len(halves[1]):,}",)
+    )
 
 
 @figure(
@@ -114,7 +122,8 @@ def stacked(study: Study) -> Result:
     home["source"] = [study.runs[name].accuracy for name in alone.index]
     shown = frame.assign(score=100 * frame["score"], gain=100 * frame["gain"])
     shown["inconsistency"] = [
-        100 * matrix.loc[a, b] if isinstance(b, str) else math.nan for a, b in zip(frame["first"], frame["second"], strict=True)
+        100 * matrix.loc[a, b] if isinstance(b, str) else math.nan
+        for a, b in zip(frame["first"], frame["second"], strict=True)
     ]
     chart = shapes.side_by_side(transfer_chart(home), matrix_chart(matrix, "error inconsistency"), stacking_chart(frame))
     return Result(shown, chart, (f"{metric} on {task}",))

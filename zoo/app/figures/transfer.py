@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterator
 
 import pandas as pd
+import torch
 
 import probes
 from diversity import class_separation
+from probes._splits import hold_out
 from probes.finetuning import STEPS
-from probes.multilabel import METRICS, MultilabelProbe
+from probes.multilabel import METRICS, MultilabelProbe, strata
 from probes.transfer import labels_of
 from zoo import datasets
 from zoo._registry.names import dataset_name
@@ -28,9 +30,7 @@ from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, Value, by_row
 from zoo.app.figures.study import Study
 
-EIGHT = " ".join(
-    f"--transfer {name}" for name in ("food101", "cifar10", "cifar100", "birdsnap", "sun397", "cars", "pets", "flowers")
-)
+EIGHT = "--transfer EIGHT"  # stands for the eight datasets of Table A.2
 HERE, THERE = f"{DIGITS} --transfer digits-rotated", f"{IMAGENET} {EIGHT}"
 INCEPTION = f"'inception_v3-*.in1k' --data in1k {EIGHT}"
 TAUS = "'cosine-tau-*'"  # cosine models of several temperatures, each trained under a name of its own
@@ -107,7 +107,10 @@ def separation_against_transfer(study: Study) -> Result:
     merged = {o: {**tables["1"][o], **tables["3"][o]} for o in tables["1"]}
     eight = [name for name in merged["softmax"] if name.startswith("linear-")]
     theirs = pd.DataFrame(
-        [{"class-separation": n["class-separation"][0], "transfer": sum(n[t][0] for t in eight) / 8} for n in merged.values()]
+        [
+            {"class-separation": n["class-separation"][0], "transfer": sum(n[t][0] for t in eight) / 8}
+            for n in merged.values()
+        ]
     )
     rho, p = probes.spearman(theirs["class-separation"], theirs["transfer"])
     return _against_transfer(study, merged, f"the paper's, over nine objectives: {rho:.2f} (p = {p:.3f} by our test)")
@@ -183,12 +186,9 @@ def relearned(study: Study, *, test: float = 0.2) -> Result:
 
 @figure(
     "loss/table-2", "Fine-tuning", [OBJECTIVES, TASK],
-    "resnet8-softmax resnet8-softmax-s1 resnet8-cosine resnet8-cosine-s1 --transfer digits-rotated -O steps=20 -O rates=0.01 "
-    "-O decays=0", THERE,
+    f"{HERE} -O steps=20 -O rates=0.01 -O decays=0", THERE,
 )  # fmt: skip
-def fine_tuned(
-    study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = ()
-) -> Result:
+def fine_tuned(study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = ()) -> Result:
     """Whole networks trained further on each task; learning rate and weight decay by a validation split, per objective."""
     grid = {"learning_rates": rates, "weight_decays": decays}
     chosen = {name: [float(value) for value in values] for name, values in grid.items() if values}
@@ -239,10 +239,14 @@ def class_overlap(study: Study) -> Result:
     "loss/table-D.1", "Transfer to chest X-rays", [OBJECTIVES, transferred_to("chexpert")],
     None, "'resnet50-*.in1k' --data in1k --transfer chexpert", "CheXpert's images are given to those who sign for them",
 )  # fmt: skip
-def chest_x_rays(study: Study) -> Result:
-    """AUC of each pathology, by classifiers of fixed features."""
+def chest_x_rays(study: Study, *, iid: float = 0.0) -> Result:
+    """AUC of each pathology, by classifiers of fixed features; with `iid`, on that share of the training images."""
     (task, *_) = [spec for spec in study.transfer if dataset_name(spec) == "chexpert"]
     train, test = study.task(task)
+    if iid:
+        kept, held = hold_out(strata(torch.from_numpy(next(iter(train.values())).targets)), iid, study.seed)
+        train, test = train.select(kept), train.select(held)
+    start = "chexpert-iid" if iid else "chexpert"
     values: list[Value] = []
     for name in study.names:
         y, test_y = labels_of(train[name], test[name])
@@ -251,7 +255,7 @@ def chest_x_rays(study: Study) -> Result:
         classes = train[name].label_classes or train[name].classes
         learnt = [c for c, column in zip(classes, (train[name].targets == 1).any(0), strict=True) if column]  # type: ignore[union-attr]
         pairs = zip(learnt, scores, strict=True)
-        values += [(name, f"chexpert-{label.lower().replace(' ', '-')}", 100 * float(score)) for label, score in pairs]
+        values += [(name, f"{start}-{label.lower().replace(' ', '-')}", 100 * float(score)) for label, score in pairs]
     return by_row(study, values, papers.loss_table("D.1"))
 
 
