@@ -200,12 +200,29 @@ def _print(wanted: "Figure", result: "Result") -> None:
     if result.shown is not None and frame["best"].notna().any():
         table = table.map(lambda text: f"{text.strip('*')} *" if text.startswith("**") else text)
         note("* does not differ significantly from the best")
-    rows: list[dict[str, Any]] = table.head(LONGEST).to_dict("records")  # type: ignore[assignment]
-    print_table(rows, [str(column) for column in table.columns], title=f"{wanted.key}: {wanted.title}")
-    if len(table) > LONGEST:
-        note(f"{LONGEST} of {len(table)} rows; -o FILE.csv has all of them")
+    table = table.head(LONGEST).map(_short)
+    columns = _fitting(table)
+    rows: list[dict[str, Any]] = table[columns].to_dict("records")  # type: ignore[assignment]
+    print_table(rows, columns, title=f"{wanted.key}: {wanted.title}")
+    left_out = [f"{len(result.table) - LONGEST:,} rows"] if len(result.table) > LONGEST else []
+    left_out += [str(column) for column in table.columns if column not in columns]
+    if left_out:
+        note(f"not shown: {', '.join(left_out)}; -o FILE.csv has everything")
     for said in result.notes:
         note(said)
+
+
+def _short(text: str) -> str:
+    """A model's name without its dataset, which the command was given."""
+    from zoo._registry.names import bare
+
+    return ", ".join(map(bare, text.split(", "))) if "." in text else text
+
+
+def _fitting(table: "pd.DataFrame") -> list[str]:
+    """The first columns, as many as the terminal has room for."""
+    names = [str(name) for name in table.columns]
+    return next((names[:count] for count in range(len(names), 1, -1) if _width(table[names[:count]]) <= TERMINAL), names[:2])
 
 
 def _width(table: "pd.DataFrame") -> int:

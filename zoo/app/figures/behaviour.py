@@ -97,11 +97,12 @@ def model_table(study: Study, *, low: float = 0.0, high: float = 100.0) -> Resul
     """Each model with its temperature, and beside the base its error inconsistency and their ensemble's accuracy."""
     beside = pairs(study, _base(study)).set_index("second")
     rows = _models(study, low, high)
+    order = ["model", *BESIDE[:2], "category", *BESIDE[2:], "method", "head"]
     rows["temperature"] = [study.calibrated[name].temperature for name in rows["model"]]
     for name in ("inconsistency", "ensemble_accuracy"):
         rows[name] = [100 * beside[name].get(model, math.nan) for model in rows["model"]]
     chart = shapes.scatter(rows, "inconsistency", "ensemble_accuracy", "category", fit=False)
-    return Result(_beside(rows, "model", papers.models("1", "2", "3"), BESIDE), chart, (f"beside {_base(study)}",))
+    return Result(_beside(rows[order], "model", papers.models("1", "2", "3"), BESIDE), chart, (f"beside {_base(study)}",))
 
 
 @figure("representation/table-4", "Other models", [models(), CARDS], HERE, THERE)
@@ -120,11 +121,11 @@ def _models(study: Study, low: float, high: float) -> pd.DataFrame:
     """The models whose accuracy lies in the band, in percent."""
     cards = {name: card for name, card in study.cards.items() if card is not None}
     rows = [
-        (name, f"{card.framework} / {card.dataset}", card.head, accuracy, diversity.category(cards[_base(study)], card))
+        (name, accuracy, diversity.category(cards[_base(study)], card), f"{card.framework} / {card.dataset}", card.head)
         for name, card in cards.items()
         if low <= (accuracy := 100 * study.runs[name].accuracy) <= high
     ]
-    return pd.DataFrame(rows, columns=["model", "method", "head", "accuracy", "category"])
+    return pd.DataFrame(rows, columns=["model", "accuracy", "category", "method", "head"])
 
 
 def _beside(table: pd.DataFrame, key: str, theirs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

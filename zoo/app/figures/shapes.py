@@ -40,8 +40,8 @@ def scatter(
         alt.Chart()
         .mark_point(filled=True, size=60)
         .encode(
-            x=alt.X(f"{x}:Q", scale=alt.Scale(zero=False, padding=15)),
-            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=False, padding=15)),
+            x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False, padding=15)),
+            y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False, padding=15)),
             color=alt.Color(f"{color}:N", sort=list(dict.fromkeys(frame[color])), title=None),
             tooltip=[f"{label}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
         )
@@ -63,8 +63,8 @@ def curves(frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str |
         alt.Chart(inline(frame.assign(_place=range(len(frame)))))
         .mark_line(point=alt.OverlayMarkDef(size=12))
         .encode(
-            x=alt.X(f"{x}:Q", scale=alt.Scale(zero=False)),
-            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=False)),
+            x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False)),
+            y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False)),
             color=alt.Color(f"{color}:N", sort=list(dict.fromkeys(frame[color])), title=None),
             detail=f"{line}:N",
             order="_place:Q",
@@ -83,11 +83,15 @@ def side_by_side(*charts: Any, columns: int = COLUMNS) -> alt.ConcatChart:
     return alt.concat(*charts, columns=columns).resolve_scale(color="independent", shape="independent")
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _line(frame: pd.DataFrame, x: str, y: str) -> alt.Chart:
     line: Line = regression(frame[x], frame[y])
     ends = pd.DataFrame({x: [frame[x].min(), frame[x].max()]})
     return (
         alt.Chart(inline(ends.assign(**{y: line.slope * ends[x] + line.intercept})))
         .mark_line(color="grey", strokeDash=[4, 4])
-        .encode(x=f"{x}:Q", y=f"{y}:Q")
+        .encode(x=alt.X(f"{x}:Q", title=_words(x)), y=alt.Y(f"{y}:Q", title=_words(y)))
     )

@@ -31,6 +31,7 @@ class Study:
     split: str | float | None = None
     seed: int = 0
     outputs: Callable[..., Runs] = field(default=runner.run, repr=False)
+    _tasks: dict[str, tuple[Runs, Runs]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def cards(self) -> dict[str, Card | None]:
@@ -62,11 +63,13 @@ class Study:
 
     def task(self, spec: str) -> tuple[Runs, Runs]:
         """Outputs on the training and on the test images of another task, each image framed as transfer asks for."""
-        learn = datasets.training_split(spec)
-        if learn is None or learn == spec:
-            raise InputError(f"--transfer {spec}: expected the test split of a dataset that also has a training split")
-        train, test = (self.outputs(list(self.names), data=part, transform="transfer") for part in (learn, spec))
-        return train, test
+        if spec not in self._tasks:
+            learn = datasets.training_split(spec)
+            if learn is None or learn == spec:
+                raise InputError(f"--transfer {spec}: expected the test split of a dataset that also has a training split")
+            train, test = (self.outputs(list(self.names), data=part, transform="transfer") for part in (learn, spec))
+            self._tasks[spec] = train, test
+        return self._tasks[spec]
 
     @cached_property
     def base_name(self) -> str | None:

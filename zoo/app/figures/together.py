@@ -54,8 +54,8 @@ def low_accuracy(study: Study, *, steps: int = 10, below: float | None = None) -
     partners = pd.concat([found.best_partners([start]) for start, found in search.items()], ignore_index=True)
     rows = [
         {
-            "start": row["base"], "start accuracy": 100 * row["test_alone"], "first partner": row["partner"],
-            "category": row["category"], "pair": 100 * row["test_pair"], "members": path.best,
+            "start": row["base"], "alone": 100 * row["test_alone"], "first partner": row["partner"],
+            "pair": 100 * row["test_pair"], "category": row["category"], "members": path.best,
             "ensemble": 100 * (path.best_test_score or math.nan),
             "pair, paper": papers.stated(str(row["base"]), "Fig. 5").get(f"with-{row['partner']}", math.nan),
         }
@@ -68,7 +68,7 @@ def low_accuracy(study: Study, *, steps: int = 10, below: float | None = None) -
 
 @figure(
     "representation/6", "Parts of two models' features, and how few are enough", [models(), CARDS, TRAINING_SPLIT],
-    "resnet8-softmax resnet8-softmax-s1 resnet8-cosine -O draws=1 -O multiples=32",
+    "resnet8-softmax resnet8-sigmoid -O draws=1 -O multiples=64",
     "resnet50-ra resnet50-a1 efficientnet-b0 clip-vit-b32 --data in1k -O target=0.76",
 )  # fmt: skip
 def features_together(study: Study, *, draws: int = 3, multiples: int = 256, target: float | None = None) -> Result:
