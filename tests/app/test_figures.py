@@ -1,5 +1,6 @@
 """Figures of made-up outputs, each against the same numbers computed another way."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -298,6 +299,22 @@ def test_chest_x_rays_by_pathology() -> None:
     assert cell(frame, "softmax", "chexpert-pleural-effusion")["paper"] == 86.4
     apart = find("loss/table-D.1").of(known, {"iid": "0.3"}).frame
     assert cell(apart, "softmax", "chexpert-iid-edema")["paper"] == 79.9
+
+
+def test_transfer_over_training() -> None:
+    epochs = [f"{name}@epoch{epoch}" for name in names(seeds=1)[:2] for epoch in (3, 12)]
+    known = study(epochs, outputs=lambda models, data, **o: Runs(_renamed(name, data) for name in models))
+    frame = find("loss/D.2").of(known).frame
+    assert frame["epoch"].tolist() == [3, 12, 3, 12]
+    train, test = _renamed(epochs[1], "digits-rotated:train"), _renamed(epochs[1], "digits-rotated:test")
+    score = float(probes.probe(train, test)["score"].iloc[0])
+    assert frame.loc[(frame["model"] == BASE) & (frame["epoch"] == 12), "transfer"].item() == pytest.approx(100 * score)
+
+
+def _renamed(name: str, data: str) -> Outputs:
+    """The outputs of a model at an epoch: those of a seed of the model."""
+    model, _, epoch = name.partition("@epoch")
+    return dataclasses.replace(made(model.replace(".digits", f"-s{epoch}.digits"), data), name=name)
 
 
 def test_relearning_is_of_the_same_held_out_examples() -> None:

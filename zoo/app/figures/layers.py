@@ -8,15 +8,12 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import diversity
-import probes
 from diversity.charts import matrix_chart
 from diversity.feature_charts import separation_chart, similarity_chart, sparsity_chart
-from probes.finetuning import STEPS
 from zoo import datasets
 from zoo._registry import registry
-from zoo._registry.names import dataset_name
 from zoo.app.figures import shapes
-from zoo.app.figures.needs import IMAGES, OBJECTIVES, TASK, TRAINING_SPLIT, architecture, models
+from zoo.app.figures.needs import IMAGES, INCEPTION_V3, OBJECTIVES, TRAINING_SPLIT, models
 from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, by_row
 from zoo.app.figures.study import Study
@@ -28,7 +25,14 @@ DRAWN = 6  # layers in the figure of corresponding layers, the last ones, where 
 
 
 @figure("loss/2a", "Layers of one objective against layers of another", [models(), IMAGES, TRAINING_SPLIT], DIGITS, IMAGENET)
-@figure("loss/B.1a", "The same of Inception v3", [architecture("inception_v3"), models(), IMAGES], None, INCEPTION, SMALLER)
+@figure(
+    "loss/B.1a",
+    "Layers against layers, Inception v3",
+    [INCEPTION_V3, models(), IMAGES],
+    None,
+    INCEPTION,
+    SMALLER,
+)
 def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 512) -> Result:
     """CKA of all layers of the base, or the first softmax model, with those of one model of each row.
 
@@ -37,9 +41,9 @@ def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 512) 
     """
     base = study.base_name or next(iter(study.rows))
     others = {row: [name for name in names if name != base] for row, names in study.members.items()}
-    found = {names[0]: _cka(base, names[0], study, epochs) for names in others.values() if names}
+    found = {names[0]: layer_cka(base, names[0], study, epochs) for names in others.values() if names}
     if control:
-        found["at initialization"] = _cka(base, _untrained(base, study, control), study, epochs)
+        found["at initialization"] = layer_cka(base, _untrained(base, study, control), study, epochs)
     drawn = [similarity_chart(frame, f"{base} and {name}") for name, frame in found.items()]
     table = [
         {"first": base, "second": name, "layer": str(a), "other layer": str(b), "cka": value}
@@ -65,7 +69,12 @@ def _untrained(name: str, study: Study, count: int) -> Model:
 
 @figure("loss/2b", "Corresponding layers, objective by objective", [OBJECTIVES, IMAGES], DIGITS, IMAGENET)
 @figure(
-    "loss/B.1b", "The same of Inception v3", [architecture("inception_v3"), OBJECTIVES, IMAGES], None, INCEPTION, SMALLER
+    "loss/B.1b",
+    "Corresponding layers, Inception v3",
+    [INCEPTION_V3, OBJECTIVES, IMAGES],
+    None,
+    INCEPTION,
+    SMALLER,
 )
 def corresponding_layers(study: Study, *, epochs: int = 1) -> Result:
     """CKA of the same layer of two objectives' networks, a matrix per layer; on the diagonal two seeds of one objective."""
@@ -73,7 +82,7 @@ def corresponding_layers(study: Study, *, epochs: int = 1) -> Result:
     for (a, ours), (b, theirs) in itertools.combinations_with_replacement(study.members.items(), 2):
         second = ours[1:2] if a == b else theirs[:1]  # of one seed alone there is no second to compare it with
         if second:
-            frame = _cka(ours[0], second[0], study, epochs)
+            frame = layer_cka(ours[0], second[0], study, epochs)
             rows += [(a, b, str(layer), frame.loc[layer, layer]) for layer in frame.index if layer in frame.columns]
     table = pd.DataFrame(rows, columns=["row", "other", "layer", "cka"])
     drawn = []
@@ -104,28 +113,5 @@ def _by_layer(study: Study, frame: pd.DataFrame, value: str, chart: Any, unit: f
     return Result(found.frame, chart(means.assign(**{value: means["mean"] / unit})), (), found.shown)
 
 
-@figure(
-    "loss/D.3", "Layers before and after fine-tuning", [models(1), TASK, IMAGES],
-    "resnet8-softmax --transfer digits-rotated -O steps=20 -O rates=0.01 -O decays=0",
-    "resnet50-softmax.in1k --data in1k --transfer food101 --transfer pets",
-)  # fmt: skip
-def before_and_after(
-    study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = (), epochs: int = 1
-) -> Result:
-    """CKA of a model's layers with those of the same model fine-tuned on each task, on the data it was trained for."""
-    grid = {"learning_rates": rates, "weight_decays": decays}
-    chosen: dict[str, Any] = {name: [float(value) for value in values] for name, values in grid.items() if values}
-    rows, drawn = [], []
-    for name in study.names:
-        start = registry.load(name)
-        for task in study.transfer:
-            learn = datasets.training_split(task) or task
-            (tuned,) = probes.finetune(start, learn, task, steps=steps, seed=study.seed, **chosen).models
-            frame = _cka(start, tuned, study, epochs)
-            rows += [(name, dataset_name(task), str(layer), frame.loc[layer, layer]) for layer in frame.index]
-            drawn.append(similarity_chart(frame, f"{name} before and after {dataset_name(task)}"))
-    return Result(pd.DataFrame(rows, columns=["model", "task", "layer", "cka"]), shapes.side_by_side(*drawn))
-
-
-def _cka(first: Any, second: Any, study: Study, epochs: int) -> pd.DataFrame:
+def layer_cka(first: Any, second: Any, study: Study, epochs: int) -> pd.DataFrame:
     return diversity.cka(first, second, data=study.data, epochs=epochs, seed=study.seed)

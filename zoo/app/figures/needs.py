@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zoo import datasets
-from zoo.app.figures.study import TRAINED_HERE, Study
+from zoo.app.figures.study import RECIPE, Study
 from zoo.errors import ZooError
 
 SNAPSHOT = re.compile(r"(?P<name>.+)@epoch(?P<epoch>\d+)\Z")
@@ -84,7 +84,7 @@ def _cards(study: Study) -> str | None:
 
 
 def _recipes(study: Study) -> str | None:
-    others = [name for name, card in study.cards.items() if card is None or card.source not in TRAINED_HERE]
+    others = [name for name, card in study.cards.items() if card is None or card.source != RECIPE]
     return f"{others[0]} was not trained by a recipe, and its final layer is not known" if others else None
 
 
@@ -139,5 +139,6 @@ CURVES = Need("training logs with a holdout", _curves)
 COMBINED = Need("combined objectives, trained with a holdout", _combined)
 TEMPERATURES = Need("cosine models of several tau", _temperatures)
 AUGMENTED = Need("models with AutoAugment", _augmented)
+INCEPTION_V3 = architecture("inception_v3")
 LONG = Need("models trained with decay 0.985", _long)
 SNAPSHOTS = Need("snapshots NAME@epochN", _snapshots)

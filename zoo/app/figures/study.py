@@ -14,7 +14,7 @@ from zoo.errors import InputError, UnknownName
 from zoo.objectives.names import OBJECTIVES
 from zoo.outputs import Runs
 
-TRAINED_HERE = ("recipe", "own")  # sources whose cards say everything that training depended on
+RECIPE = "recipe"  # the source of models whose cards say everything that their training depended on
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Study:
 
         A row is called by its objective; where that does not tell rows apart, by what else differs among them as well.
         """
-        recipes = {name: _recipe(card) for name, card in self.cards.items() if card and card.source in TRAINED_HERE}
+        recipes = {name: _recipe(card) for name, card in self.cards.items() if card and card.source == RECIPE}
         found = {name: name for name in self.names}
         for name, recipe in recipes.items():
             alike = [other for other in recipes.values() if other["objective"] == recipe["objective"]]

@@ -9,20 +9,18 @@ import torch
 import probes
 from diversity import class_separation
 from probes._splits import hold_out
-from probes.finetuning import STEPS
 from probes.multilabel import METRICS, MultilabelProbe, strata
 from probes.transfer import labels_of
-from zoo import datasets
 from zoo._registry.names import dataset_name
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import (
+    INCEPTION_V3,
     OBJECTIVES,
     SNAPSHOT,
     SNAPSHOTS,
     TASK,
     TEMPERATURES,
     TRAINING_SPLIT,
-    architecture,
     models,
     transferred_to,
 )
@@ -68,7 +66,7 @@ def transfer_table(study: Study) -> Result:
 
 
 @figure(
-    "loss/table-B.1", "The same of Inception v3", [architecture("inception_v3"), OBJECTIVES, TASK, TRAINING_SPLIT],
+    "loss/table-B.1", "Less transferable features, Inception v3", [INCEPTION_V3, OBJECTIVES, TASK, TRAINING_SPLIT],
     None, INCEPTION, "an Inception v3 takes images of 299 pixels; loss/table-1 is the same of resnet8",
 )  # fmt: skip
 def inception_table(study: Study) -> Result:
@@ -85,7 +83,7 @@ def accuracy_against_transfer(study: Study) -> Result:
     return Result(mean, shapes.scatter(mean, "top1", "transfer"), (_rank_correlation(mean, "top1"),))
 
 
-@figure("loss/D.1", "The same by task", [models(), TASK], HERE, THERE)
+@figure("loss/D.1", "Accuracy at home against transfer, by task", [models(), TASK], HERE, THERE)
 def accuracy_against_each_transfer(study: Study) -> Result:
     """A panel per task."""
     frame = _points(study)
@@ -139,7 +137,7 @@ def _at_temperatures(study: Study) -> dict[str, dict[str, papers.Number]]:
 
 
 @figure(
-    "loss/5b", "The same at several temperatures of cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
+    "loss/5b", "Class separation against transfer, cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
     f"{TAUS} --transfer digits-rotated", f"{TAUS} --data in1k {EIGHT}",
 )  # fmt: skip
 def temperature_against_transfer(study: Study) -> Result:
@@ -166,10 +164,7 @@ def _rank_correlation(frame: pd.DataFrame, x: str) -> str:
     return f"Spearman's rank correlation of {x.replace('_', ' ')} and transfer: {rho:.2f} (p = {p:.3f})"
 
 
-@figure(
-    "loss/6", "Relearning the classes from few examples", [OBJECTIVES, TRAINING_SPLIT],
-    DIGITS, IMAGENET,
-)  # fmt: skip
+@figure("loss/6", "Relearning the classes from few examples", [OBJECTIVES, TRAINING_SPLIT], DIGITS, IMAGENET)
 def relearned(study: Study, *, test: float = 0.2) -> Result:
     """Accuracy of each model's own last layer, and of one learnt anew from the other examples, against class separation."""
     values = list(separation_values(study))
@@ -182,24 +177,6 @@ def relearned(study: Study, *, test: float = 0.2) -> Result:
     )
     chart = shapes.scatter(long, "class_separation", "accuracy", "classifier", fit=False, label="row")
     return Result(found.frame, chart, (f"on the same {test:.0%} of the examples",), found.shown)
-
-
-@figure(
-    "loss/table-2", "Fine-tuning", [OBJECTIVES, TASK],
-    f"{HERE} -O steps=20 -O rates=0.01 -O decays=0", THERE,
-)  # fmt: skip
-def fine_tuned(study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = ()) -> Result:
-    """Whole networks trained further on each task; learning rate and weight decay by a validation split, per objective."""
-    grid = {"learning_rates": rates, "weight_decays": decays}
-    chosen = {name: [float(value) for value in values] for name, values in grid.items() if values}
-    values: list[Value] = []
-    for task in study.transfer:
-        for members in study.members.values():
-            found = probes.finetune(
-                members, datasets.training_split(task) or task, task, steps=steps, seed=study.seed, **chosen  # type: ignore[arg-type]
-            )  # fmt: skip
-            values += [(name, f"finetuned-{dataset_name(task)}", 100 * score) for name, score in found.accuracies.items()]
-    return by_row(study, values, papers.loss_table("2"), average={column for _, column, _ in values})
 
 
 @figure(
