@@ -48,7 +48,7 @@ def at_home(zoo_home: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def study(*names: str, **changes: object) -> Study:
     def outputs(models: list[str], data: str, **options: object) -> object:
-        return run(models, data=data.replace(":train", ":train[:96]"), progress=False, **options)  # type: ignore[arg-type]
+        return run(models, data=data.replace(":train", ":train[:96]"), progress=False, workers=0, **options)  # type: ignore[arg-type]
 
     return Study(list(names), DATA, outputs=outputs, **changes)  # type: ignore[arg-type]
 
@@ -194,6 +194,7 @@ def test_temperatures_of_cosine_softmax() -> None:
     assert points.notes[0] == "too few points for a rank correlation"
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_the_layers_it_changes() -> None:
     task = "digits-rotated:test[:40]"
     settings = {"steps": "2", "rates": "0.01", "decays": "0"}

@@ -128,12 +128,14 @@ def in_markdown() -> str:
         lines += ["", f"| {title} | `zoo figure` | run here with | with ImageNet |", "| --- | --- | --- | --- |"]
         for one in sorted((one for one in FIGURES.values() if one.key.startswith(paper)), key=lambda one: one.order):
             here = f"not run: {one.why_not}" if one.example is None else _code(one.example)
-            lines.append(f"| {one.place}: {one.title.lower()} | `{one.key}` | {here} | {_code(one.imagenet)} |")
+            lines.append(f"| {one.place}: {one.title} | `{one.key}` | {here} | {_code(one.imagenet)} |")
     return "\n".join(lines[1:]) + "\n"
 
 
 def _code(text: str) -> str:
-    return f"`{text}`" if text else "the same"
+    """Arguments as code, and the command to run before it, where there is one."""
+    arguments, _, before = text.partition(" after ")
+    return (f"`{arguments}`" if text else "no arguments") + (f" after `{before}`" if before else "")
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from zoo.errors import ZooError
 from zoo.objectives import options
 
 HELD = "'*-held'"  # models trained with a holdout, under names of their own
+HOLDING = "NAMES --data in1k after zoo train resnet50-cosine.in1k --set holdout=50046 --as NAME"
 # What a log calls a quantity of the training images, the one measured on plain images first; and of those held out.
 TRAINING, HOLDOUT = ("plain_{}", "{}"), ("holdout_{}",)
 REGULARIZERS = {"dropout": "rho", "logit-penalty": "beta", "logit-norm": "tau", "cosine": "tau"}
@@ -87,7 +88,7 @@ def training_accuracy(study: Study) -> Result:
     return by_row(study, values, papers.loss_table("C.1"))
 
 
-@figure("loss/C.1", "Validation accuracy over training", [CURVES], HELD, IMAGENET)
+@figure("loss/C.1", "Validation accuracy over training", [CURVES], HELD, HOLDING)
 def validation_curves(study: Study) -> Result:
     """On the images held out of training, a line per model."""
     frame = _percent(curve(study, "accuracy", HOLDOUT))
@@ -101,7 +102,7 @@ def training_curves(study: Study) -> Result:
     return Result(frame, shapes.curves(frame, "epoch", "accuracy"))
 
 
-@figure("loss/C.3", "Validation against training accuracy", [CURVES], HELD, IMAGENET)
+@figure("loss/C.3", "Validation against training accuracy", [CURVES], HELD, HOLDING)
 def validation_against_training(study: Study) -> Result:
     """A line per model, in the order of the epochs."""
     both = (_percent(curve(study, "accuracy", forms)) for forms in (TRAINING, HOLDOUT))
@@ -119,8 +120,8 @@ def separation_curves(study: Study) -> Result:
 
 
 @figure(
-    "loss/table-C.4", "Objectives combined", [COMBINED], "'*-held'",
-    "NAMES --data in1k, trained by `zoo train resnet50-sigmoid+dropout.in1k --set holdout=50046 --as NAME`",
+    "loss/table-C.4", "Objectives combined", [COMBINED], HELD,
+    HOLDING.replace("cosine", "sigmoid+dropout"),
 )  # fmt: skip
 def combined(study: Study) -> Result:
     """The best accuracy on the holdout at any epoch: losses down, what they are combined with across."""
@@ -143,7 +144,7 @@ def _combination(study: Study, name: str) -> str:
     return "holdout" + "".join(values)
 
 
-AUGMENTATIONS = "NAMES --data in1k, trained by `zoo train resnet50-cosine.in1k --set auto_augment=imagenet --as NAME`"
+AUGMENTATIONS = "NAMES --data in1k after zoo train resnet50-cosine.in1k --set auto_augment=imagenet --as NAME"
 
 
 @figure("loss/table-C.5", "AutoAugment and Mixup", [AUGMENTED], "resnet8-softmax softmax-auto", AUGMENTATIONS)

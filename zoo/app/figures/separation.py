@@ -50,7 +50,7 @@ def collapse_table(study: Study) -> Result:
 
 @figure(
     "loss/table-E.3", "Augmentation and class separation", [AUGMENTED, TRAINING_SPLIT],
-    "resnet8-softmax softmax-auto", "resnet50-softmax.in1k AUTOAUGMENT-MODELS --data in1k",
+    "resnet8-softmax softmax-auto", "NAMES --data in1k after zoo train resnet50-cosine.in1k --set auto_augment=imagenet --as NAME",
 )  # fmt: skip
 def augmented_separation(study: Study) -> Result:
     """Accuracy and class separation with and without AutoAugment."""

@@ -32,6 +32,7 @@ EIGHT = "--transfer EIGHT"  # stands for the eight datasets of Table A.2
 HERE, THERE = f"{DIGITS} --transfer digits-rotated", f"{IMAGENET} {EIGHT}"
 INCEPTION = f"'inception_v3-*.in1k' --data in1k {EIGHT}"
 TAUS = "'cosine-tau-*'"  # cosine models of several temperatures, each trained under a name of its own
+TRAINED = f"NAMES --data in1k {EIGHT} after zoo train resnet50-cosine.in1k --set tau=0.01 --as NAME"
 QUOTED = ("semantic-overlap", "assignment", "linear")
 
 
@@ -116,7 +117,7 @@ def separation_against_transfer(study: Study) -> Result:
 
 @figure(
     "loss/table-4", "The temperature of cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
-    f"{TAUS} --transfer digits-rotated", f"{TAUS} --data in1k {EIGHT}",
+    f"{TAUS} --transfer digits-rotated", TRAINED,
 )  # fmt: skip
 def temperatures(study: Study) -> Result:
     """Accuracy, class separation and linear transfer of cosine softmax at several temperatures."""
@@ -138,7 +139,7 @@ def _at_temperatures(study: Study) -> dict[str, dict[str, papers.Number]]:
 
 @figure(
     "loss/5b", "Class separation against transfer, cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
-    f"{TAUS} --transfer digits-rotated", f"{TAUS} --data in1k {EIGHT}",
+    f"{TAUS} --transfer digits-rotated", TRAINED,
 )  # fmt: skip
 def temperature_against_transfer(study: Study) -> Result:
     """Mean linear transfer accuracy against class separation, a point per temperature."""
