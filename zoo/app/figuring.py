@@ -99,7 +99,7 @@ def _list(study: "Study", json: bool) -> None:
     """Every figure: what it needs, and why it cannot be made of these models."""
     from zoo.app.figures import FIGURES
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "figure": one.key, "title": one.title, "needs": [need.words for need in one.needs],
             "settings": one.options, "missing": one.missing(study),

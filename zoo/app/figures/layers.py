@@ -48,7 +48,8 @@ def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 512) 
     table = [
         {"first": base, "second": name, "layer": str(a), "other layer": str(b), "cka": value}
         for name, frame in found.items()
-        for (a, b), value in frame.stack().items()
+        for a, row in frame.iterrows()
+        for b, value in row.items()
     ]
     return Result(pd.DataFrame(table), shapes.side_by_side(*drawn))
 

@@ -105,8 +105,8 @@ def training_curves(study: Study) -> Result:
 @figure("loss/C.3", "Validation against training accuracy", [CURVES], HELD, HOLDING)
 def validation_against_training(study: Study) -> Result:
     """A line per model, in the order of the epochs."""
-    both = (_percent(curve(study, "accuracy", forms)) for forms in (TRAINING, HOLDOUT))
-    frame = pd.merge(*both, on=["model", "row", "epoch"], suffixes=("_training", "_validation"))
+    train, held = (_percent(curve(study, "accuracy", forms)) for forms in (TRAINING, HOLDOUT))
+    frame = train.merge(held, on=["model", "row", "epoch"], suffixes=("_training", "_validation"))
     return Result(frame, shapes.curves(frame, "accuracy_training", "accuracy_validation"))
 
 

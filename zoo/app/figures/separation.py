@@ -50,7 +50,8 @@ def collapse_table(study: Study) -> Result:
 
 @figure(
     "loss/table-E.3", "Augmentation and class separation", [AUGMENTED, TRAINING_SPLIT],
-    "resnet8-softmax softmax-auto", "NAMES --data in1k after zoo train resnet50-cosine.in1k --set auto_augment=imagenet --as NAME",
+    "resnet8-softmax softmax-auto",
+    "NAMES --data in1k after zoo train resnet50-cosine.in1k --set auto_augment=imagenet --as NAME",
 )  # fmt: skip
 def augmented_separation(study: Study) -> Result:
     """Accuracy and class separation with and without AutoAugment."""
@@ -108,6 +109,6 @@ def _drawn(study: Study, one: Callable[[str], pd.DataFrame], chart: Callable[[An
 
 def final_layer(name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Weights [K, D] and biases [K] of a model's classifier; unit weights where its objective acts with such."""
-    head = registry.load(name, device="cpu").network.head
-    weight, bias = head.weight.detach(), head.bias.detach()  # type: ignore[union-attr]
+    head: Any = registry.load(name, device="cpu").network.head
+    weight, bias = head.weight.detach(), head.bias.detach()
     return (torch.nn.functional.normalize(weight), bias) if "cosine" in registry.card(name).objective else (weight, bias)

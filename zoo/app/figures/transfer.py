@@ -80,7 +80,7 @@ def inception_table(study: Study) -> Result:
 def accuracy_against_transfer(study: Study) -> Result:
     """The mean over tasks of each model's linear transfer accuracy against its accuracy at home, a point per model."""
     frame = _points(study)
-    mean = frame.groupby(["model", "row", "top1"], sort=False, as_index=False)["transfer"].mean()
+    mean = frame.groupby(["model", "row", "top1"], sort=False)["transfer"].mean().reset_index()
     return Result(mean, shapes.scatter(mean, "top1", "transfer"), (_rank_correlation(mean, "top1"),))
 
 
@@ -150,7 +150,7 @@ def temperature_against_transfer(study: Study) -> Result:
 def _against_transfer(study: Study, theirs: dict[str, dict[str, papers.Number]], *said: str) -> Result:
     tasks = [f"linear-{dataset_name(task)}" for task in study.transfer]
     found = by_row(study, [*separation_values(study), *transfer_values(study)], theirs, average=tasks)
-    means = found.frame.pivot(index="row", columns="column", values="mean").reindex(study.members)
+    means = found.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members))
     points = pd.DataFrame(
         {"row": means.index, "class_separation": means["class-separation"], "transfer": means[tasks].mean(axis=1)}
     )
@@ -172,7 +172,7 @@ def relearned(study: Study, *, test: float = 0.2) -> Result:
     for row in probes.relearn(study.runs, test=test, seed=study.seed).to_dict("records"):
         values += [(row["model"], name, 100 * row[name]) for name in ("original", "relearned", "gap")]
     found = by_row(study, values, papers.loss_table("3"), lower=["gap"])
-    means = found.frame.pivot(index="row", columns="column", values="mean").reindex(study.members).reset_index()
+    means = found.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members)).reset_index()
     long = means.rename(columns={"class-separation": "class_separation"}).melt(
         ["row", "class_separation"], ["original", "relearned"], "classifier", "accuracy"
     )
