@@ -58,7 +58,7 @@ def hyperparameters(study: Study) -> Result:
         rows.append({"row": row, "settings": said or "none", "epochs": settings.get("epochs", math.nan)})
     frame = pd.DataFrame(rows)
     drawn = frame.assign(column="epochs", mean=frame["epochs"], error=math.nan, seeds=1, paper=math.nan)
-    return Result(frame, shapes.bars(drawn))
+    return Result(frame, shapes.dots(drawn))
 
 
 @figure("loss/table-A.2", "Datasets to transfer to", [], "", "")
@@ -75,7 +75,7 @@ def transfer_sets(study: Study) -> Result:
         rows.append(row)
     frame = pd.DataFrame(rows)
     drawn = frame.melt(["dataset"], ["classes", "train", "test"], "column", "mean").rename(columns={"dataset": "row"})
-    return Result(frame, shapes.bars(drawn.assign(error=math.nan, seeds=1, paper=math.nan)))
+    return Result(frame, shapes.dots(drawn.assign(error=math.nan, seeds=1, paper=math.nan)))
 
 
 @figure("loss/table-C.1", "Accuracy on the training images", [OBJECTIVES, TRAINING_SPLIT], DIGITS, IMAGENET)

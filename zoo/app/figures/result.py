@@ -72,7 +72,7 @@ def by_row(
         best = not_worse_on_average(wide) if wide and min(x.shape[1] for x in wide.values()) > 1 else None
         cells += _column(AVERAGE, {row: x.mean(0) for row, x in wide.items()}, best, _averaged(theirs, averaged))
     frame = pd.DataFrame(cells)
-    return Result(frame, shapes.bars(frame), tuple(notes), _wide(frame))
+    return Result(frame, shapes.dots(frame), tuple(notes), _wide(frame))
 
 
 def _quoted(paper: Quotes, row: str, objective: str) -> Mapping[str, Number]:

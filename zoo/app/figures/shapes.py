@@ -1,4 +1,4 @@
-"""The few forms that most figures have: bars with their errors, points with a line, curves. Altair, the data inside."""
+"""The few forms that most figures have: dots with their errors, points with a line, curves. Altair, the data inside."""
 
 from typing import Any
 
@@ -12,20 +12,21 @@ WIDTH, HEIGHT = 320, 240
 COLUMNS = 3  # panels in a row
 
 
-def bars(frame: pd.DataFrame) -> alt.FacetChart:
-    """One panel per column, a bar per row with its standard error, and a tick where the paper has its number.
+def dots(frame: pd.DataFrame) -> alt.FacetChart:
+    """One panel per column, a dot per row with its standard error, and a tick where the paper has its number.
 
     `frame` is what `by_row` makes: row, column, mean, error, paper.
     """
     data = frame.assign(low=frame["mean"] - frame["error"].fillna(0), high=frame["mean"] + frame["error"].fillna(0))
     rows, columns = (list(dict.fromkeys(frame[name])) for name in ("row", "column"))
     base = alt.Chart().encode(y=alt.Y("row:N", sort=rows, title=None))
-    shown = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("mean", "error", "seeds", "paper")]
-    bar = base.mark_bar().encode(x=alt.X("mean:Q", title=None, stack=None), tooltip=["row:N", "column:N", *shown])
-    whisker = base.mark_rule(color="black").encode(x="low:Q", x2="high:Q")
-    paper = base.mark_tick(color="darkorange", thickness=3).encode(x="paper:Q", tooltip=["row:N", "column:N", *shown])
+    shown = ["row:N", "column:N", *(alt.Tooltip(f"{n}:Q", format=".4g") for n in ("mean", "error", "seeds", "paper"))]
+    x = alt.X("mean:Q", title=None, scale=alt.Scale(zero=False, padding=8))
+    dot = base.mark_point(filled=True, size=60).encode(x=x, tooltip=shown)
+    whisker = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2="high:Q")
+    paper = base.mark_tick(color="darkorange", thickness=3).encode(x=alt.X("paper:Q", title=None), tooltip=shown)
     return (
-        alt.layer(bar, whisker, paper, data=inline(data))
+        alt.layer(whisker, dot, paper, data=inline(data))
         .properties(width=180)
         .facet(facet=alt.Facet("column:N", sort=columns, title=None), columns=COLUMNS)
         .resolve_scale(x="independent")

@@ -210,7 +210,7 @@ def class_overlap(study: Study) -> Result:
     frame = pd.DataFrame(rows)
     drawn = frame.melt(["model", "task"], ["assignment", "assignment_test", "linear"], "row", "mean")
     drawn = drawn.rename(columns={"task": "column"}).assign(error=math.nan, seeds=1, paper=math.nan)
-    return Result(frame, shapes.bars(drawn))
+    return Result(frame, shapes.dots(drawn))
 
 
 @figure(
