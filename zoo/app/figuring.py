@@ -192,14 +192,17 @@ def _print(wanted: "Figure", result: "Result") -> None:
     from zoo.app.figures.result import with_error
 
     table, frame = result.table, result.frame
-    if result.shown is not None and _width(table) > TERMINAL:
+    tested = "best" in frame
+    if tested and _width(table) > TERMINAL:
         ours = zip(frame["mean"], frame["error"], frame["best"], strict=True)
         theirs = zip(frame["paper"], frame["paper_error"], strict=True)
+        firsts = {f"{column.partition('-')[0]}-" for column in frame["column"]}  # `collapse-` of all: need not be said
         table = frame[["row", "column"]].assign(
+            column=[c.removeprefix(min(firsts)) if len(firsts) == 1 else c for c in frame["column"]],
             ours=[f"**{with_error(mean, error)}**" if best else with_error(mean, error) for mean, error, best in ours],
             paper=[with_error(mean, error) for mean, error in theirs],
         )
-    if result.shown is not None and frame["best"].notna().any():
+    if tested and frame["best"].notna().any():
         table = table.map(lambda text: f"{text.strip('*')} *" if text.startswith("**") else text)
         note("* does not differ significantly from the best")
     table = table.head(LONGEST).map(_short)

@@ -8,6 +8,7 @@ import pandas as pd
 import diversity
 from diversity import charts
 from probes.charts import score_chart
+from zoo._registry.names import bare
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure
@@ -74,7 +75,9 @@ def _comparisons(study: Study) -> list[diversity.Comparison]:
 def specialization(study: Study, *, bins: int = 40) -> Result:
     """Histograms of the specialization angle on the examples where at least one pair is inconsistent."""
     frame = diversity.joint_histogram(_comparisons(study), bins)
-    return Result(frame, charts.joint_theta_chart(frame))
+    shown = frame.pivot_table("count", "pair", "outcome", "sum", sort=False).astype(int).astype(str).reset_index()
+    others = {pair: bare(pair.rpartition(", ")[2]) for pair in frame["pair"].unique()}  # the base has no part in a label
+    return Result(frame, charts.joint_theta_chart(frame.assign(pair=frame["pair"].map(others))), (), shown)
 
 
 @figure("representation/4", "Which classes each model is surer of", [models()], HERE, THERE)

@@ -109,7 +109,8 @@ def separation(study: Study) -> Result:
 
 
 def _by_layer(study: Study, frame: pd.DataFrame, value: str, chart: Any, unit: float) -> Result:
-    found = by_row(study, frame[["model", "layer", value]].itertuples(index=False, name=None))
+    values = frame[["model", "layer", value]].itertuples(index=False, name=None)
+    found = by_row(study, values, untested=set(frame["layer"]))
     means = found.frame.rename(columns={"row": "model", "column": "layer"})
     return Result(found.frame, chart(means.assign(**{value: means["mean"] / unit})), (), found.shown)
 

@@ -16,6 +16,7 @@ from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, by_row
 from zoo.app.figures.study import Study
 from zoo.errors import InputError, ZooWarning
+from zoo.outputs import Runs
 
 CALIBRATION = {"nll": "nll_before", "ece": "ece_before", "nll-calibrated": "nll_after", "ece-calibrated": "ece_after"}
 
@@ -55,11 +56,10 @@ def agreements(study: Study) -> Result:
 
 def _agreements(study: Study, measures: list[str]) -> Result:
     """A matrix per measure, and a line per pair of rows: the mean over pairs of different models of the two."""
-    table = diversity.pairwise(study.runs.matching(*study.rows))
+    table = diversity.pairwise(Runs(study.runs[name] for name in study.rows))
     frame = table.to_frame()
-    rows = [tuple(sorted((study.rows[a], study.rows[b]), key=list(study.members).index))
-            for a, b in zip(frame["first"], frame["second"], strict=True)]  # fmt: skip
-    frame = pd.concat([pd.DataFrame(rows, columns=["row", "other"]), 100 * frame[measures]], axis=1)
+    rows = {"row": frame["first"].map(study.rows), "other": frame["second"].map(study.rows)}
+    frame = pd.concat([pd.DataFrame(rows), 100 * frame[measures]], axis=1)
     means = frame.groupby(["row", "other"], sort=False, as_index=False)[measures].mean()
     drawn = []
     for name in measures:

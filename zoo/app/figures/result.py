@@ -42,16 +42,17 @@ def by_row(
     values: Iterable[Value],
     paper: Quotes | None = None,
     lower: Collection[str] = (),
+    untested: Collection[str] = (),
     average: Collection[str] = (),
     notes: Iterable[str] = (),
     rows: Mapping[str, str] | None = None,
 ) -> Result:
     """A table of the papers' form: rows are objectives, cells the mean over seeds ± its standard error.
 
-    In bold, as there, is what does not differ significantly from the best of its column (t-test, p < 0.05; the least is
-    best in the columns of `lower`; nothing where a cell has one seed). The paper's number stands beside each: `paper` has
-    them by row or by objective. `average` names columns whose mean is one more, tested by a two-way analysis of variance.
-    `rows` says to which row each model belongs, where that is not the study's own.
+    In bold, as there, is what does not differ significantly from the best of its column (t-test, p < 0.05). The least is
+    best in the columns of `lower`; there is none in those of `untested`, nor where a cell has one seed. The paper's number
+    stands beside each: `paper` has them by row or by objective. `average` names columns whose mean is one more, tested by a
+    two-way analysis of variance. `rows` says to which row each model belongs, where that is not the study's own.
     """
     row_of = study.rows if rows is None else rows
     place = {row: number for number, row in enumerate(dict.fromkeys(row_of.values()))}
@@ -65,7 +66,7 @@ def by_row(
         groups = {
             row: part.to_numpy(float) for row, part in table[table["column"] == column].groupby("row", sort=False)["value"]
         }
-        cells += _column(column, groups, _best(groups, column in lower), theirs)
+        cells += _column(column, groups, None if column in untested else _best(groups, column in lower), theirs)
     averaged = [column for column in columns if column in average]
     if len(averaged) > 1:
         wide = _complete(table, averaged)

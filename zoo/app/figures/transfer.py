@@ -73,7 +73,7 @@ def transfer_table(study: Study) -> Result:
 def inception_table(study: Study) -> Result:
     """Accuracy and class separation at home, and linear transfer."""
     values = [*home_values(study), *separation_values(study), *transfer_values(study)]
-    return by_row(study, values, papers.loss_table("B.1", "inception_v3"))
+    return by_row(study, values, papers.loss_table("B.1", "inception_v3"), untested=["class-separation"])
 
 
 @figure("loss/1", "Accuracy at home against transfer", [models(), TASK], HERE, THERE)
@@ -123,7 +123,8 @@ def temperatures(study: Study) -> Result:
     """Accuracy, class separation and linear transfer of cosine softmax at several temperatures."""
     study = study.of_objective("cosine")
     values = [value for value in home_values(study) if value[1] == "top1"]
-    return by_row(study, [*values, *separation_values(study), *transfer_values(study)], _at_temperatures(study))
+    values += [*separation_values(study), *transfer_values(study)]
+    return by_row(study, values, _at_temperatures(study), untested=["class-separation"])
 
 
 def _at_temperatures(study: Study) -> dict[str, dict[str, papers.Number]]:
@@ -149,7 +150,9 @@ def temperature_against_transfer(study: Study) -> Result:
 
 def _against_transfer(study: Study, theirs: dict[str, dict[str, papers.Number]], *said: str) -> Result:
     tasks = [f"linear-{dataset_name(task)}" for task in study.transfer]
-    found = by_row(study, [*separation_values(study), *transfer_values(study)], theirs, average=tasks)
+    found = by_row(
+        study, [*separation_values(study), *transfer_values(study)], theirs, untested=["class-separation"], average=tasks
+    )
     means = found.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members))
     points = pd.DataFrame(
         {"row": means.index, "class_separation": means["class-separation"], "transfer": means[tasks].mean(axis=1)}
@@ -171,7 +174,7 @@ def relearned(study: Study, *, test: float = 0.2) -> Result:
     values = list(separation_values(study))
     for row in probes.relearn(study.runs, test=test, seed=study.seed).to_dict("records"):
         values += [(row["model"], name, 100 * row[name]) for name in ("original", "relearned", "gap")]
-    found = by_row(study, values, papers.loss_table("3"), lower=["gap"])
+    found = by_row(study, values, papers.loss_table("3"), lower=["gap"], untested=["class-separation"])
     means = found.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members)).reset_index()
     long = means.rename(columns={"class-separation": "class_separation"}).melt(
         ["row", "class_separation"], ["original", "relearned"], "classifier", "accuracy"
