@@ -15,7 +15,7 @@ from zoo import datasets
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, TASK, TRAINING_SPLIT, models
 from zoo.app.figures.record import DIGITS, figure
-from zoo.app.figures.result import Result
+from zoo.app.figures.result import Result, number, with_error
 from zoo.app.figures.study import Study
 from zoo.errors import InputError
 
@@ -83,7 +83,7 @@ def features_together(study: Study, *, draws: int = 3, multiples: int = 256, tar
     alone = float(mixed.loc[mixed["rate"] == 1, "accuracy"].iloc[0])
     wanted = alone if target is None else target
     stated = papers.stated(papers.BASE, "Section 4.6")
-    rows, squeezed = [], {}
+    rows, shown, squeezed = [], [], {}
     for other in mixed["other"].unique():
         pair = (base, other)
         squeezed[other] = probes.compress(
@@ -93,13 +93,17 @@ def features_together(study: Study, *, draws: int = 3, multiples: int = 256, tar
         kind = diversity.category(first, second) if first and second else None
         row = {"with": other, "category": kind, "dimensions": squeezed[other].dimensions}
         row["dimensions, paper"] = stated.get(f"dimensions-{kind}", math.nan)
+        texts = {"with": other, "dimensions": number(row["dimensions"]), "paper": number(row["dimensions, paper"])}
         for rate, values in mixed[mixed["other"] == other].groupby("rate", sort=False)["accuracy"]:
             mean, error = probes.mean_and_error(100 * values)
-            row |= {f"{100 * rate:g}/{100 * (1 - rate):g}": mean, f"{100 * rate:g}/{100 * (1 - rate):g} error": error}
+            mix = f"{100 * rate:g}/{100 * (1 - rate):g}"
+            row |= {mix: mean, f"{mix} error": error}
+            texts[mix] = with_error(mean, error)
         rows.append(row)
+        shown.append(texts)
     notes = f"dimensions are the fewest multiple of {multiples} that reaches {100 * wanted:.1f}%; the paper's are for 76%"
     chart = shapes.side_by_side(concatenation_chart(mixed), compression_chart(squeezed))
-    return Result(pd.DataFrame(rows), chart, (f"base: {base}", notes))
+    return Result(pd.DataFrame(rows), chart, (f"base: {base}", notes), pd.DataFrame(shown))
 
 
 @figure(
