@@ -436,7 +436,7 @@ def test_settings_of_objectives() -> None:
     ("key", "models", "reason"),
     [
         ("loss/C.7", names(seeds=1), "at least two seeds of every objective, and softmax has one"),
-        ("loss/table-3", names(["softmax"]), "it compares training objectives, and all models are of 1"),
+        ("loss/table-3", names(["softmax"]), "it compares training objectives, and the models have just one"),
         ("loss/table-4", names(), "it takes cosine models of several tau, found 0"),
         ("loss/table-B.1", names(), "it is about inception_v3, and resnet8-softmax.digits is none"),
         ("loss/table-C.5", names(), "none of the models was trained with AutoAugment"),

@@ -112,11 +112,12 @@ def _list(study: "Study", json: bool) -> None:
     note(f"with {len(study.names)} models on {', '.join([study.data, *study.transfer])}")
     print_table(
         {
-            "figure": row["figure"], "shows": row["title"], "needs": ", ".join(row["needs"]) or "nothing",
-            "here": row["missing"] or "yes",
+            "figure": row["figure"],
+            "shows, and needs": f"{row['title']} ({', '.join(row['needs']) or 'nothing'})",
+            "can be made": row["missing"] or "yes",
         }
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def in_markdown() -> str:

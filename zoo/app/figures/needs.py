@@ -50,8 +50,7 @@ def transferred_to(*names: str) -> Need:
 
 
 def _objectives(study: Study) -> str | None:
-    found = len(study.members)
-    return None if found > 1 else f"it compares training objectives, and all models are of {found}"
+    return None if len(study.members) > 1 else "it compares training objectives, and the models have just one"
 
 
 def _seeds(study: Study) -> str | None:
