@@ -16,6 +16,7 @@ from zoo.app import (
     describing,
     ensembling,
     features,
+    figuring,
     heads,
     housekeeping,
     pairs,
@@ -108,7 +109,7 @@ def before_any_command(
 
 
 for group in (
-    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, reporting,
+    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, figuring, reporting,
     housekeeping,
 ):  # fmt: skip
     group.register(app)
