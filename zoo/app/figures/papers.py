@@ -36,7 +36,7 @@ def stated(name: str, place: str) -> dict[str, float]:
 def models(*tables: str) -> pd.DataFrame:
     """The rows of Tables 1 to 4 of the paper on representations, in percent: what each model has beside ResNet-50.
 
-    >>> len(models("1")), models("1").set_index("model").loc["efficientnet-b0", "ensemble_accuracy"]
+    >>> len(models("1")), float(models("1").set_index("model").loc["efficientnet-b0", "ensemble_accuracy"])
     (50, 78.65)
     """
     fields = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy", "category")
