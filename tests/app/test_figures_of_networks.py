@@ -146,7 +146,7 @@ def test_curves_are_what_the_log_says() -> None:
     lines = {name: [json.loads(line) for line in text] for name, text in logs.items()}
     shown = find("loss/C.2").of(known).frame
     for name in known.names:
-        expected = [100 * line.get("plain_accuracy", line["accuracy"]) for line in lines[name]]
+        expected = [100 * line.get("train_accuracy", line["accuracy"]) for line in lines[name]]
         assert shown.loc[shown["model"] == name, "accuracy"].tolist() == pytest.approx(expected)
     held = [100 * line["holdout_accuracy"] for line in lines["both"]]
     assert find("loss/C.1").of(known).frame["accuracy"].tolist() == pytest.approx(held)
@@ -159,7 +159,7 @@ def test_curves_are_what_the_log_says() -> None:
 
 
 def test_logs_with_plain_images_are_taken_at_their_word(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [{"epoch": 8, "accuracy": 0.5, "plain_accuracy": 0.7}, {"epoch": 9, "accuracy": 0.6}]
+    lines = [{"epoch": 8, "accuracy": 0.5, "train_accuracy": 0.7}, {"epoch": 9, "accuracy": 0.6}]
     monkeypatch.setattr(trained, "log", lambda folder: lines)
     frame = find("loss/C.2").of(study("soft-one")).frame
     assert frame[["epoch", "accuracy"]].to_numpy().tolist() == [[8, pytest.approx(70)]]

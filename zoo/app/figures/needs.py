@@ -92,13 +92,18 @@ def _logs(study: Study) -> str | None:
 
 
 def _curves(study: Study) -> str | None:
+    seen = any(field in line for log in study.logs.values() for line in log for field in ("holdout_accuracy", "test_accuracy"))
+    return _logs(study) or (None if seen else "no training log has other images; train with --measure-every 8")
+
+
+def _held(study: Study) -> str | None:
     held = any("holdout_accuracy" in line for log in study.logs.values() for line in log)
     return _logs(study) or (None if held else "no training log has a holdout; train with --set holdout=N")
 
 
 def _combined(study: Study) -> str | None:
     both = [name for name in study.names if "+" in study.objective(name)]
-    return _curves(study) or (None if both else "none of the models combines objectives, as resnet8-sigmoid+dropout does")
+    return _held(study) or (None if both else "none of the models combines objectives, as resnet8-sigmoid+dropout does")
 
 
 def _temperatures(study: Study) -> str | None:
@@ -134,7 +139,7 @@ TASK = Need("--transfer", _task)
 CARDS = Need("a card of every model", _cards)
 RECIPES = Need("models trained by recipes", _recipes)
 LOGS = Need("training logs", _logs)
-CURVES = Need("training logs with a holdout", _curves)
+CURVES = Need("training logs with images not learnt from", _curves)
 COMBINED = Need("combined objectives, trained with a holdout", _combined)
 TEMPERATURES = Need("cosine models of several tau", _temperatures)
 AUGMENTED = Need("models with AutoAugment", _augmented)

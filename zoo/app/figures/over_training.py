@@ -26,8 +26,8 @@ from zoo.objectives import options
 
 HELD = "'*-held'"  # models trained with a holdout, under names of their own
 HOLDING = "NAMES --data in1k after zoo train resnet50-cosine.in1k --set holdout=50046 --as NAME"
-# What a log calls a quantity of the training images, the one measured on plain images first; and of those held out.
-TRAINING, HOLDOUT = ("plain_{}", "{}"), ("holdout_{}",)
+# What a log calls a quantity of the training images, measured on plain images first; and of those not learnt from.
+TRAINING, HOLDOUT = ("train_{}", "{}"), ("holdout_{}", "test_{}")
 REGULARIZERS = {"dropout": "rho", "logit-penalty": "beta", "logit-norm": "tau", "cosine": "tau"}
 TASKS = ("food101", "cifar10", "cifar100", "birdsnap", "sun397", "cars", "pets", "flowers")
 
