@@ -160,12 +160,14 @@ def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: 
     """[pairs, 5], with what the ensemble of each pair makes of them."""
     counts: Tensor | None = None
     used = sorted({i for pair in pairs for i in pair})
+    # A model's answers come from its own numbers: sigmoids at a low temperature round to 1 for several classes at once.
+    said = {i: torch.from_numpy(runs[i].predictions()) for i in used}
     for start in range(0, len(labels), CHUNK):
         rows = slice(start, min(start + CHUNK, len(labels)))
         probs = {i: probabilities(runs[i], rows) for i in used}
         device = next(iter(probs.values())).device
         y = labels[rows].to(device)
-        top = {i: p.argmax(1) for i, p in probs.items()}
+        top = {i: said[i][rows].to(device) for i in used}
         found = torch.stack([split_cells(top[i], top[j], ensemble(probs[i], probs[j]), y) for i, j in pairs])
         counts = found if counts is None else counts + found
     if counts is None:

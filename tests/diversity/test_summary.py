@@ -1,5 +1,6 @@
 """Pairs by category, and the papers' own figures."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,18 @@ def test_faults(runs):
         diversity.regression([1.0, 1.0], [1.0, 2.0])
     with pytest.raises(InputError, match="two lists of one length"):
         diversity.regression([1.0, 2.0], [1.0])
+
+
+def test_answers_do_not_change_where_sigmoids_saturate() -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 5, 300)
+    runs = []
+    for name in "ab":
+        logits = 3 * rng.normal(size=(300, 5)) + 2 * np.eye(5)[labels]
+        outputs = Outputs.from_arrays(name, logits=logits.astype(np.float32), labels=labels, link="sigmoid")
+        runs.append(dataclasses.replace(outputs, temperature=1e-3))
+    frame = diversity.pair_frame(Runs(runs)).iloc[0]
+    right = [outputs.predictions() == labels for outputs in runs]
+    assert (np.asarray(runs[0].probabilities()).argmax(1) != runs[0].predictions()).any()  # several round to 1
+    assert frame["inconsistency"] == pytest.approx((right[0] != right[1]).mean())
+    assert frame["inconsistency"] == pytest.approx(diversity.compare(*runs).inconsistency)
