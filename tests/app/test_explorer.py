@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from report_pages import ODD, made_runs, opened
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -238,7 +239,10 @@ def click(browser, figure, first, second):
     )
     (mark,) = (one for label, one in marks if f"first: {first};" in label + ";" and f"second: {second};" in label + ";")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
-    mark.click()
+    try:
+        mark.click()
+    except ElementClickInterceptedException:  # another dot lies on top of it
+        browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", mark)
 
 
 def rows_listed(browser):

@@ -97,7 +97,7 @@ def test_nothing_there(tmp_path: Path, where: str) -> None:
 
 def test_nothing_says_what_it_is(tmp_path: Path) -> None:
     save_file(network().state_dict(), tmp_path / "w.safetensors")
-    with pytest.raises(InputError, match=rf"write a card for it at {tmp_path}/w\.md"):
+    with pytest.raises(InputError, match=rf"say it with --arch .*, or by a card at {tmp_path}/w\.md"):
         zoo.load(f"file:{tmp_path / 'w.safetensors'}")
     with pytest.raises(InputError, match="has none of"):
         zoo.load(f"file:{tmp_path}")

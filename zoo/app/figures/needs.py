@@ -92,7 +92,9 @@ def _logs(study: Study) -> str | None:
 
 
 def _curves(study: Study) -> str | None:
-    seen = any(field in line for log in study.logs.values() for line in log for field in ("holdout_accuracy", "test_accuracy"))
+    seen = any(
+        field in line for log in study.logs.values() for line in log for field in ("holdout_accuracy", "test_accuracy")
+    )
     return _logs(study) or (None if seen else "no training log has other images; train with --measure-every 8")
 
 
