@@ -1,11 +1,9 @@
 """Processes that end when they should: with their parent, with an error that says why, or cleanly when told to."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from zoo import store
 from zoo._running import runner
+from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.training import train
 
@@ -24,35 +23,32 @@ if __name__ == "__main__":
 """
 
 
-def kill_the_first_child() -> threading.Thread:
-    others = set(multiprocessing.active_children())  # what other tests have left running
+@pytest.fixture
+def deadly_image(monkeypatch):
+    """Whatever process other than this one decodes the fifth image is killed then, as one that runs out of memory is.
 
-    def kill() -> None:
-        for _ in range(600):
-            for child in set(multiprocessing.active_children()) - others:
-                child.kill()
-                return
-            time.sleep(0.05)
+    Killed at another moment, it may hold a lock that torch's loader waits for.
+    """
+    decode, here = Dataset.__getitem__, os.getpid()
 
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    return thread
+    def decode_or_die(dataset, number):
+        if number == 5 and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return decode(dataset, number)
+
+    monkeypatch.setattr(Dataset, "__getitem__", decode_or_die)
 
 
-def test_a_killed_loader_worker_of_a_run_is_a_sentence(zoo_home):
-    killer = kill_the_first_child()
+def test_a_killed_loader_worker_of_a_run_is_a_sentence(zoo_home, deadly_image):
     with pytest.raises(ZooError, match="a process that decodes images was killed, maybe for want of memory"):
         runner.run("timm:test_vit", data="digits", weights=False, workers=1, batch_size=1, progress=False)
-    killer.join()
     assert store.verify().clean
 
 
-def test_a_killed_loader_worker_of_a_training_is_a_sentence(zoo_home, monkeypatch):
+def test_a_killed_loader_worker_of_a_training_is_a_sentence(zoo_home, monkeypatch, deadly_image):
     monkeypatch.setattr("zoo.training.loading.MEMORY", 0)  # so that workers decode
-    killer = kill_the_first_child()
     with pytest.raises(ZooError, match="a process that decodes images was killed"):
         train("resnet8-cosine", data="digits[:600]", epochs=50, save_as="killed", progress=False)
-    killer.join()
 
 
 @pytest.mark.slow
