@@ -1,7 +1,12 @@
 """Models to report on, and a page opened in a browser."""
 
 import numpy as np
+from PIL import Image
 
+from zoo.app.report.compose import compose
+from zoo.app.report.document import Document
+from zoo.app.report.material import Material
+from zoo.datasets import Dataset
 from zoo.outputs import Outputs, Runs
 
 ODD = [
@@ -23,6 +28,17 @@ def made_runs(models: int = 4, examples: int = 400, classes: int = 5, seed: int 
         z = shared + rng.normal(size=(examples, classes)) + 2 * np.eye(classes)[labels]
         outputs.append(Outputs.from_arrays(f"m{model}", logits=z * (model + 1), labels=labels, dataset="made"))
     return Runs(outputs)
+
+
+def odd_document() -> Document:
+    """A report whose models, classes and ids are all `ODD`."""
+    ids = [f"{ODD[i % 5]}{i}" for i in range(400)]
+    runs = Runs(
+        Outputs.from_arrays(name, logits=o.logits, labels=o.labels, classes=ODD, ids=ids)
+        for name, o in zip(ODD, made_runs(5).values(), strict=True)
+    )
+    images = Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
+    return compose(Material(runs, images=images), steps=2)
 
 
 def opened(browser, page):

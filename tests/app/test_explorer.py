@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
-from report_pages import ODD, made_runs, opened
+from report_pages import ODD, made_runs, odd_document, opened
 from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -357,13 +357,7 @@ def test_by_keyboard_alone(document, explorer):
 
 
 def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
-    ids = [f"{ODD[i % 5]}{i}" for i in range(400)]
-    runs = Runs(
-        Outputs.from_arrays(name, logits=o.logits, labels=o.labels, classes=ODD, ids=ids)
-        for name, o in zip(ODD, made_runs(5).values(), strict=True)
-    )
-    images = zoo.datasets.Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
-    document = compose(Material(runs, images=images), steps=2)
+    document = odd_document()
     page = tmp_path / "odd.html"
     page.write_text(to_explorer(document))
     browser.get_log("browser")
