@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo import settings
 from zoo._registry import registry
 from zoo._running import devices
-from zoo._running.engines.loading import load_batches, useful_workers
+from zoo._running.engines.loading import killed_worker_told, load_batches, useful_workers
 from zoo._running.runner import resolve
 from zoo.datasets import Dataset
 from zoo.datasets import load as load_dataset
@@ -56,17 +56,18 @@ def layers(
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]
     transforms = {model.transform.fingerprint: model.transform for model in loaded}
     workers = useful_workers(workers, len(dataset), 1)
-    batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
-    for span, batch in zip(spans, batches, strict=True):
-        good = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]
-        lost += [dataset.ids[row] for row in span if row not in good]
-        if not good:
-            continue
-        kept = torch.tensor(good) - span.start
-        pixels = {key: values[kept] for key, values in zip(transforms, batch.pixels, strict=True)}
-        found = {model.name: _of_model(model, pixels[model.transform.fingerprint], wanted[model.name]) for model in loaded}
-        labels = None if dataset.labels is None else dataset.labels[good]
-        yield LayerBatch(found, [dataset.ids[row] for row in good], labels)
+    with killed_worker_told():
+        batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
+        for span, batch in zip(spans, batches, strict=True):
+            good = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]
+            lost += [dataset.ids[row] for row in span if row not in good]
+            if not good:
+                continue
+            kept = torch.tensor(good) - span.start
+            pixels = {key: values[kept] for key, values in zip(transforms, batch.pixels, strict=True)}
+            found = {m.name: _of_model(m, pixels[m.transform.fingerprint], wanted[m.name]) for m in loaded}
+            labels = None if dataset.labels is None else dataset.labels[good]
+            yield LayerBatch(found, [dataset.ids[row] for row in good], labels)
     if lost:
         named = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
         warnings.warn(

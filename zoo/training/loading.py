@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo._running.engines.loading import from_workers
 from zoo.datasets import Dataset
 from zoo.errors import InputError
 from zoo.training.augmentation import ImageAugmentation
@@ -51,8 +52,7 @@ class ImageBatches:
             collate_fn=_stack,
             pin_memory=torch.cuda.is_available(),
         )
-        for batch in loader:
-            yield _checked(batch)
+        yield from map(_checked, from_workers(loader))
 
     def plain(self) -> "ImageBatches":
         """The same as prediction sees them."""

@@ -58,15 +58,28 @@ def load_batches(
         worker_init_fn=_step_back if device.type == "cpu" else None,
         **options,
     )
-    with warnings.catch_warnings():
-        # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
-        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
-        started = iter(loader)
     with killed_worker_told():
-        for batch in started:
+        for batch in from_workers(loader):
             if batch.failure is not None:
                 raise batch.failure
             yield batch
+
+
+def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
+    """What a loader gives; its processes end with this iterator, however that ends.
+
+    Else they would live as long as the traceback of an error, and torch tells of a killed one at the next signal, wherever
+    the program then is.
+    """
+    with warnings.catch_warnings():
+        # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+        started: Any = iter(loader)
+    try:
+        yield from started
+    finally:
+        if loader.num_workers:
+            started._shutdown_workers()
 
 
 @contextlib.contextmanager
