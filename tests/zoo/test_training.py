@@ -61,7 +61,7 @@ def kill_at(monkeypatch, steps):
 
 
 # Everything that has a state: momentum, batch statistics, averages, the best epoch, dropout, shifts, flips and mixing.
-FULL = {"ema": 0.9, "mixup": 0.3, "shift": 1, "flip": True, "holdout": 20, "warmup_epochs": 1, "epochs": 4}
+FULL = {"ema": 0.9, "mixup": 0.3, "early_side": 6, "shift": 1, "flip": True, "holdout": 20, "warmup_epochs": 1, "epochs": 4}
 
 
 def test_it_learns(few):
@@ -189,6 +189,18 @@ def test_the_best_epoch_on_the_holdout_is_the_result(few):
 def test_augmentation_still_learns(few, changes):
     done = fit(network(), few, recipe(epochs=6, **changes), workers=0)
     assert done.log[-1]["loss"] < done.log[0]["loss"]
+
+
+def test_the_first_half_of_the_steps_may_have_smaller_images(few):
+    net, sides = network(), []
+    net.body.register_forward_pre_hook(
+        lambda module, images: sides.append(tuple(images[0].shape[2:])) if module.training else None
+    )
+    fit(net, few, recipe(steps=7, early_side=4))
+    assert sides == [(4, 4)] * 4 + [(8, 8)] * 3
+    fixed = architectures.build("mixer-mini", 10, "softmax", {}, SMALL.size)
+    with pytest.raises(InputError, match="early_side is 4, but the network takes images of 8 pixels alone"):
+        fit(fixed, few, recipe(early_side=4))
 
 
 def test_a_frozen_body_stays_as_it_is(few):

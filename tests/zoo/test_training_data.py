@@ -10,7 +10,7 @@ from zoo.cards import Transform
 from zoo.datasets import Dataset, load
 from zoo.errors import InputError
 from zoo.training import Recipe
-from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip
+from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip, shrink
 from zoo.training.loading import ImageBatches, check_classes, order, split_holdout
 from zoo.training.measures import Tally, class_separation
 
@@ -42,6 +42,15 @@ def test_each_epoch_visits_images_at_most_once_and_in_its_own_order():
     assert (first != second).any()
     assert (order(21, recipe(), 0) == first).all()
     assert (order(21, recipe(seed=1), 0) != first).any()
+
+
+def test_small_images_are_what_pillow_makes_of_them():
+    images = torch.randn(2, 3, SIDE, SIDE)
+    small = shrink(images, recipe(early_side=7), step=3, total=7)
+    for image, found in zip(images.flatten(0, 1), small.flatten(0, 1), strict=True):
+        expected = np.asarray(Image.fromarray(image.numpy()).resize((7, 7), Image.Resampling.BILINEAR))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert shrink(images, recipe(early_side=7), step=4, total=7) is images
 
 
 def test_the_holdout_and_the_rest_are_all_there_is():

@@ -32,7 +32,8 @@ class TokenNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.stem(x).flatten(2).transpose(1, 2)  # [N, tokens, width]
-        return self.norm(self.stages(tokens + self.positions)).mean(1)
+        # One token alone would be spread over all positions by broadcasting; expanding refuses any other number of them.
+        return self.norm(self.stages(self.positions.expand_as(tokens) + tokens)).mean(1)
 
     @property
     def blocks(self) -> dict[str, nn.Module]:

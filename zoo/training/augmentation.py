@@ -79,6 +79,16 @@ def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
     return window.unflatten(2, (height, width))
 
 
+def shrink(images: Tensor, recipe: Recipe, step: int, total: int) -> Tensor:
+    """Images [N, C, H, W] at the recipe's early side in the first half of the steps.
+
+    What a network learns of small images carries over to larger ones, at a cost that falls with the area (Howard 2018).
+    """
+    if not recipe.early_side or 2 * step >= total:
+        return images
+    return functional.interpolate(images, (recipe.early_side,) * 2, mode="bilinear", antialias=True)
+
+
 def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
     """Mixup: each image and its targets blended with those of the image opposite in the batch.
 

@@ -24,7 +24,7 @@ from zoo.model import Network
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.frameworks import Distilled
 from zoo.training import checkpoints, loading, optimisation, pretext
-from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip
+from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip, shrink
 from zoo.training.checkpoints import Checkpoint
 from zoo.training.evaluation import evaluate
 from zoo.training.measures import Tally
@@ -81,6 +81,7 @@ def fit(
     teacher's probabilities for each image. `watch` looks at the network on the way, and changes nothing in it.
     """
     _check(network, train_set, soft_targets)
+    _check_early(network, recipe)
     with torch.random.fork_rng(devices=[]):
         run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers, watch)
         if resume:
@@ -104,6 +105,20 @@ def _check(network: Network, train_set: Dataset, soft_targets: Tensor | None) ->
         raise InputError("distillation: needs a teacher to learn from; name a model, such as a saved ensemble: teacher=NAME")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise InputError("network: all of it is frozen, as loaded models are; call requires_grad_() on what is to learn")
+
+
+def _check_early(network: Network, recipe: Recipe) -> None:
+    if not recipe.early_side:
+        return
+    sides = recipe.transform.size[0], recipe.early_side, recipe.early_side
+    try:
+        with torch.inference_mode():
+            network.eval().body(torch.zeros(1, *sides, device=next(network.parameters()).device))
+    except (RuntimeError, AssertionError) as error:
+        side = recipe.transform.size[-1]
+        raise InputError(
+            f"recipe: early_side is {recipe.early_side}, but the network takes images of {side} pixels alone; set 0"
+        ) from error
 
 
 class _Learner(nn.Module):
@@ -194,7 +209,7 @@ class _Run:
         pixels, answers = shift_and_flip(pixels, recipe, step, rows), None
         if self.task is not None:
             pixels, labels, answers = self.task.pose(pixels, labels, step)
-        images = self.pipeline.normalise(pixels)
+        images = shrink(self.pipeline.normalise(pixels), recipe, step, self.total)
         if self.soft_targets is None:
             targets = functional.one_hot(labels, self.head.weight.shape[0]).to(images.dtype)
         else:

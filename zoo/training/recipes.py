@@ -30,6 +30,7 @@ class Recipe:
     nesterov: bool = True  # of SGD
     decay_norms: bool = False  # whether scales and biases take part in weight decay
     ema: float = 0.0  # momentum of the running average of the weights; 0: the weights themselves
+    early_side: int = 0  # side of the images in the first half of the steps, which are then the faster; 0: as ever
     crop: float = 0.0  # random crops of at least this share of the area, aspect 3/4..4/3; 0: none
     shift: int = 0  # random shifts of up to so many pixels; what comes in is black
     flip: bool = False  # mirror half of the images
@@ -105,6 +106,7 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "decay": (0, False, 1),
     "momentum": (0, True, 1),
     "ema": (0, True, 1),
+    "early_side": (0, True, math.inf),
     "crop": (0, True, 1),
     "shift": (0, True, math.inf),
     "mixup": (0, True, math.inf),
