@@ -182,7 +182,7 @@ class Outputs:
     def require_labels(self) -> np.ndarray:
         """[N] true classes as indices into `classes`, to score predictions with; an error where there are none."""
         if self.labels is None and self.targets is not None:
-            raise InputError(f"{self.name}: several classes an example ({self.dataset}); this measure needs exactly one")
+            raise InputError(f"{self.name}: several classes per example ({self.dataset}); this measure needs exactly one")
         if self.labels is None:
             raise InputError(f"{self.name}: no labels are stored; this measure needs them")
         if self.label_classes is not None:

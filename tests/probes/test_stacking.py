@@ -53,7 +53,7 @@ def test_scale_of_a_model_does_not_matter_nor_numpy_or_tensor() -> None:
     np.testing.assert_allclose(frames[0].score, frames[1].score, atol=0.01)
 
 
-TARGETS = np.stack([Y % 2 == 0, Y > 4], 1).astype(int)  # several labels an example: even, above four
+TARGETS = np.stack([Y % 2 == 0, Y > 4], 1).astype(int)  # several labels per example: even, above four
 
 
 def eleven_points(scores: np.ndarray, truth: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""From outputs to probes: rows by id, classes by name, several classes an example, relearning."""
+"""From outputs to probes: rows by id, classes by name, several classes per example, relearning."""
 
 import dataclasses
 

@@ -138,7 +138,7 @@ def test_what_was_not_kept_says_so():
     with pytest.raises(InputError, match="no embeddings"):
         _ = only.embeddings
     many = make(labels=None, targets=np.eye(3)[Y])
-    with pytest.raises(InputError, match="several classes an example"):
+    with pytest.raises(InputError, match="several classes per example"):
         many.require_labels()
 
 
