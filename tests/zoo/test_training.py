@@ -99,6 +99,8 @@ def test_killed_and_resumed_is_the_undisturbed_run_bit_for_bit(tmp_path_factory,
     for ours, theirs in zip(resumed.log, whole.log, strict=True):
         assert {k: v for k, v in ours.items() if k not in timing} == {k: v for k, v in theirs.items() if k not in timing}
     assert resumed.epoch == whole.epoch
+    written = [list(json.loads(line)) for line in (folder / fitting.LOG).read_text().splitlines()]
+    assert written == [sorted(line) for line in whole.log]  # in one order, whatever was resumed
 
 
 def test_two_runs_are_equal_and_another_seed_is_another_run(few):

@@ -316,5 +316,6 @@ class _Run:
 
     def _write_log(self) -> None:
         if self.folder is not None and self.processes.main:
-            lines = "".join(json.dumps(line) + "\n" for line in self.log)
+            # Sorted, as a checkpoint has them: a resumed run writes the bytes of an undisturbed one.
+            lines = "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.log)
             files.write(files.make_folder(self.folder) / LOG, lines.encode())
