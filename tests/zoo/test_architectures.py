@@ -126,7 +126,7 @@ def test_the_stem_of_resnet7_decorrelates_natural_images() -> None:
     from zoo.architectures.pooled import Decorrelation
 
     stem = Decorrelation()
-    transform = stem.squares[:, :, 0, 0]
+    transform = stem.squares.flatten(1)
     torch.testing.assert_close(transform @ transform.T, torch.eye(12))
     photos = [torch.tensor(image).permute(2, 0, 1)[:, :416] / 255 for image in load_sample_images().images]
     squares = torch.cat([functional.pixel_unshuffle(photo[None], 2).movedim(1, 0).flatten(1) for photo in photos], 1)

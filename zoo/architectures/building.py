@@ -20,7 +20,7 @@ from zoo.sources import blocks
 _BUILDERS: dict[str, Callable[[int], Any]] = {
     "resnet8": lambda side: CifarResNet(1),
     "resnet7": lambda side: PooledResNet(),
-    "resnet7x2": lambda side: PooledResNet((128, 256, 256)),
+    "resnet7x2": lambda side: PooledResNet((64, 192, 256)),
     "resnet20": lambda side: CifarResNet(3),
     "all-cnn-c": lambda side: AllConvolutional(),
     "vit-mini": tokens.vision_transformer,

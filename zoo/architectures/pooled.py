@@ -1,4 +1,4 @@
-"""A short residual network that learns quickly: few layers at low resolution, behind a stem that has nothing to learn.
+"""A short residual network that learns quickly: few layers, behind a stem that has nothing to learn.
 
 Most of what the first layer of a network for natural images learns is to undo the correlation of neighbouring pixels and
 of the three colours. Doing that beforehand is what lets networks of this kind learn CIFAR-10 in a few epochs (Page 2018;
@@ -16,7 +16,7 @@ from zoo.architectures.small import Stacked, conv3x3, start_convolutions
 
 
 class Decorrelation(nn.Module):
-    """Each 2 x 2 square of pixels as 24 channels: its mean and three differences, of brightness and two opponent colours.
+    """The 2 x 2 square at each pixel as 24 channels: its mean and three differences, of brightness and two opponent colours.
 
     These twelve are nearly uncorrelated in natural images. A norm without parameters brings them to unit variance, which
     makes it a whitening. Both signs follow, so that the ReLU behind loses nothing.
@@ -28,13 +28,13 @@ class Decorrelation(nn.Module):
         super().__init__()
         differences = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
         colours = torch.tensor([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / torch.tensor([[3], [2], [6]]).sqrt()
-        orthogonal = torch.einsum("dp,kc->dkcp", differences, colours).reshape(12, 12, 1, 1)
+        orthogonal = torch.einsum("dp,kc->dkcp", differences, colours).reshape(12, 3, 2, 2)
         self.register_buffer("squares", orthogonal, persistent=False)
         # The finest differences of colour are little more than noise: they are not blown up to unit variance.
         self.norm = nn.BatchNorm2d(12, eps=5e-4, affine=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.norm(functional.conv2d(functional.pixel_unshuffle(x, 2), self.squares))
+        x = self.norm(functional.conv2d(functional.pad(x, (0, 1, 0, 1)), self.squares))
         return functional.relu(torch.cat([x, -x], 1))
 
 
@@ -52,11 +52,14 @@ class PooledBlock(nn.Module):
 
 
 class PooledResNet(Stacked):
-    """Blocks of these widths, each at half the side of the one before; three of them make `resnet7`, of seven layers."""
+    """Blocks of these widths, each at half the side of the one before; three of them make `resnet7`, of seven layers.
+
+    The first width is small: at the full side a channel costs four times what it does one block later.
+    """
 
     memory_format = torch.channels_last
 
-    def __init__(self, widths: Sequence[int] = (64, 128, 128)) -> None:
+    def __init__(self, widths: Sequence[int] = (32, 96, 128)) -> None:
         layers: OrderedDict[str, nn.Module] = OrderedDict(stem=Decorrelation())
         inputs = 24
         for number, width in enumerate(widths, start=1):

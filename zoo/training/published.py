@@ -49,8 +49,8 @@ CIFAR100_RATES = {
 CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
 # Ours: networks that reach most of their accuracy within minutes on two cores.
 SHORT_EPOCHS = {
-    "resnet7": 16,
-    "resnet7x2": 16,
+    "resnet7": 12,
+    "resnet7x2": 12,
     "resnet20": 15,
     "wrn-10-2": 15,
     "vit-mini": 20,
@@ -63,6 +63,7 @@ DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "
 
 # Layers normalised token by token learn by AdamW; the rate is that of all objectives, whose scale AdamW divides out.
 ADAMW_FAMILIES = ("vit", "mixer", "convnext")
+ONE_SIZE_FAMILIES = ("vit", "mixer")  # every token has its place
 ADAMW: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 2e-3, "weight_decay": 0.05}
 # What an objective changes: the views that contrastive ones compare are cropped and mirrored already.
 OWN_SETTINGS: dict[str, dict[str, Any]] = {"simclr": {"shift": 0, "flip": False}, "supcon": {"shift": 0, "flip": False}}
@@ -148,6 +149,7 @@ def _short(architecture: str, dataset: str) -> Recipe:
         weight_decay=5e-4,
         warmup_epochs=epochs / 6,
         schedule="linear",
+        early_side=0 if small_family(architecture) in ONE_SIZE_FAMILIES else 24,
         shift=3,
         flip=True,
     )
