@@ -49,8 +49,8 @@ CIFAR100_RATES = {
 CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
 # Ours: networks that reach most of their accuracy within minutes on two cores.
 SHORT_EPOCHS = {
-    "resnet7": 12,
-    "resnet7x2": 12,
+    "resnet7": 10,
+    "resnet7x2": 10,
     "resnet20": 15,
     "wrn-10-2": 15,
     "vit-mini": 20,
