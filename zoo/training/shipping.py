@@ -34,6 +34,11 @@ def ship(name: str, folder: Path, data: str | None = None) -> Card:
     return (_head if model.card.source == "fitted" else _network)(model, folder, data)
 
 
+def made_here(card: Card) -> bool:
+    """Whether `zoo train` or `zoo head` made the model on this machine, and it is not shipped."""
+    return (trained.path(card.name).exists() or own_head(card).exists()) and registry.available(card) != "shipped"
+
+
 def _network(model: Model, folder: Path, data: str | None) -> Card:
     file = trained.path(model.name)
     if not file.exists():
