@@ -12,24 +12,42 @@ const MOST_JUDGED = 40; // members up to which each one's part is told
  * @typedef {import("./ensemble.js").Score} Score
  */
 
+const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
+
+/**
+ * The ensembles to start from: those found among the models shown, and the two models side by side.
+ * @param {Explorer} app
+ * @returns {[string, number[]][]}
+ */
+function starts({ chosen, state, shown }) {
+  const { best, pair, path, size, front } = chosen;
+  /** @type {[string, number[]][]} */
+  const found = [
+    ["best model", [best]],
+    ["best pair", pair ?? []],
+    ["this pair", state.pair],
+    ["greedy search", path.slice(0, size)],
+    ["whole greedy path", path],
+    ...front.map((members, i) => /** @type {[string, number[]]} */ ([`Pareto front ${i + 1} of ${front.length}`, members])),
+    ["all shown", shown],
+  ];
+  return found.filter(([, members]) => members.length);
+}
+
+/**
+ * To be called when something else is found.
+ * @param {Explorer} app
+ */
+export function showStarts(app) {
+  options("ensemble-start", [["", "choose …"], ...starts(app).map(([title]) => /** @type {[string, string]} */ ([title, title]))], "");
+}
+
 /** @param {Explorer} app */
 export function prepareEnsemble(app) {
-  const { chosen } = app.data.about;
-  const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
-  /** @type {[string, () => number[]][]} */
-  const starts = [
-    ["best model", () => [chosen.best]],
-    ["best pair", () => chosen.pair],
-    ["this pair", () => app.state.pair],
-    ["greedy search", () => chosen.path.slice(0, chosen.size)],
-    ["whole greedy path", () => chosen.path],
-    ...chosen.front.map((members, i) => /** @type {[string, () => number[]]} */ ([`Pareto front ${i + 1} of ${chosen.front.length}`, () => members])),
-    ["all shown", () => app.shown],
-  ];
   const select = /** @type {HTMLSelectElement} */ (byId("ensemble-start"));
-  select.append(element("option", { value: "" }, "choose …"), ...starts.map(([title], i) => element("option", { value: i }, title)));
   select.addEventListener("change", () => {
-    if (select.value !== "") app.go({ members: sorted(starts[Number(select.value)][1]()) });
+    const start = starts(app).find(([title]) => title === select.value);
+    if (start) app.go({ members: sorted(start[1]) });
     select.value = "";
   });
   byId("ensemble-add").addEventListener("change", (event) => {

@@ -47,7 +47,7 @@ export async function showPair(app) {
   const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed, exact);
   pair.values.cka = state.on === "test" ? about.cka[a]?.[b] ?? null : null;
   fill("pair-title", `Side by side: ${first} and ${second}`);
-  fill("pair-population", population(app, rows.length));
+  showPopulation(app);
   fill("pair-outcomes", outcomes(pair, first, second));
   showMeasures(app, pair, first, second);
   fill("pair-owned", owned(app, pair, first, second));
@@ -79,12 +79,19 @@ async function finish(app, pair, name) {
 }
 
 /**
+ * Which examples the two are compared on, and what these have chosen.
+ * @param {Explorer} app
+ */
+export function showPopulation(app) {
+  fill("pair-population", population(app, app.data.rows[app.state.on].length));
+}
+
+/**
  * @param {Explorer} app
  * @param {number} examples
  */
-function population({ data, state }, examples) {
-  const [a, b] = data.about.chosen.pair;
-  const chosen = state.pair.includes(a) && state.pair.includes(b);
+function population({ chosen: { pair }, state }, examples) {
+  const chosen = pair?.every((model) => state.pair.includes(model));
   const how = {
     test: chosen ? "; the others chose the pair" : ", which chose nothing",
     selection: chosen ? ", which chose this pair: its ensemble looks better here than it is" : "",

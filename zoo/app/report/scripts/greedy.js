@@ -1,0 +1,145 @@
+// @ts-check
+// Greedy search over some of the models, as `ensembles.greedy` does it: again and again the model that helps most on the
+// selection examples. Equal scores are decided by the lower NLL, and then by name.
+
+export const TIE = 1e-10; // scores nearer to each other than this are equal
+const JUDGED = 16384; // candidates on examples, before the page may answer
+
+/**
+ * @typedef {import("./data.js").Data} Data
+ * @typedef {import("./combining.js").Store} Store
+ * @typedef {import("./combining.js").Trial} Trial
+ * @typedef {() => Promise<boolean>} GoOn whether the numbers are still wanted; gives way to the page
+ */
+
+/**
+ * @typedef {object} Rules
+ * @property {number} picks members at most
+ * @property {number[]} [base] members to start with
+ * @property {(members: number[]) => number} [spent] what an ensemble costs
+ * @property {number} [limit] of the cost
+ * @property {number | null} [chance] what knowing nothing scores, where the best gain for its cost is wanted
+ */
+
+/**
+ * @typedef {object} Path
+ * @property {number[]} members
+ * @property {number} size how many are worth taking
+ * @property {number[]} selection accuracy, as members are added
+ * @property {number[]} test
+ * @property {Int8Array} gained on each test example, by those worth taking over the first
+ */
+
+/**
+ * Accuracy and NLL of the members with each candidate as one more.
+ * @param {Store} store
+ * @param {number[]} members
+ * @param {number[]} candidates
+ * @param {Int32Array} rows
+ * @param {GoOn} goOn
+ * @returns {Promise<Trial | null>}
+ */
+export async function judge(store, members, candidates, rows, goOn) {
+  const trial = { right: new Float64Array(candidates.length), surprise: new Float64Array(candidates.length) };
+  const some = Math.max(1, Math.floor(JUDGED / candidates.length));
+  for (let start = 0; start < rows.length; start += some) {
+    if (!(await goOn())) return null;
+    store.judge(members, candidates, rows.subarray(start, start + some), trial);
+  }
+  const mean = (/** @type {number} */ total) => total / rows.length;
+  return { right: trial.right.map(mean), surprise: trial.surprise.map(mean) };
+}
+
+/**
+ * The place of the best candidate; they are in the order of their names.
+ * @param {ArrayLike<number>} scores
+ * @param {ArrayLike<number>} losses
+ */
+export function first(scores, losses) {
+  const places = Array.from(scores, (_, place) => place);
+  const top = Math.max(...places.map((place) => scores[place]));
+  const tied = places.filter((place) => scores[place] >= top - TIE);
+  const least = Math.min(...tied.map((place) => losses[place]));
+  return Number(tied.find((place) => losses[place] <= least + TIE));
+}
+
+/**
+ * One search.
+ * @param {Store} store
+ * @param {number[]} candidates in the order of their names
+ * @param {Int32Array} rows
+ * @param {Rules} rules
+ * @param {GoOn} goOn
+ * @returns {Promise<{members: number[], scores: number[]} | null>}
+ */
+export async function grow(store, candidates, rows, { picks, base = [], spent = () => 0, limit = Infinity, chance = null }, goOn) {
+  /** @type {number[]} */
+  const members = [];
+  /** @type {number[]} */
+  const scores = [];
+  while (members.length < picks) {
+    const left = base.length > members.length ? [base[members.length]] : candidates.filter((model) => !members.includes(model));
+    const open = left.filter((model) => spent([...members, model]) <= limit);
+    if (!open.length) break;
+    const trial = await judge(store, members, open, rows, goOn);
+    if (!trial) return null;
+    const before = scores.at(-1) ?? chance ?? 0;
+    const rates = chance === null ? trial.right : trial.right.map((score, i) => rate(score - before, spent([...members, open[i]]) - spent(members)));
+    const place = first(rates, trial.surprise);
+    members.push(open[place]);
+    scores.push(trial.right[place]);
+  }
+  return { members, scores };
+}
+
+/**
+ * What costs nothing comes first if it helps; a loss is worth its size, whatever it costs.
+ * @param {number} gain
+ * @param {number} price
+ */
+const rate = (gain, price) => (gain <= 0 ? gain : price <= 0 ? Infinity : gain / price);
+
+/**
+ * The path of a search among these models; it starts from the base, or where that is not one of them from the best model.
+ * @param {Data} data
+ * @param {number[]} models
+ * @param {GoOn} goOn
+ * @returns {Promise<Path | null>}
+ */
+export async function greedy({ about, answers, store, rows }, models, goOn) {
+  const { base, steps } = about.search;
+  const candidates = about.byName.filter((model) => models.includes(model));
+  const start = base !== null && models.includes(base) ? [base] : [];
+  const found = await grow(store, candidates, rows.selection, { picks: steps + 1, base: start }, goOn);
+  if (!found) return null;
+  const { members, scores } = found;
+  const top = Math.max(...scores);
+  const size = scores.findIndex((score) => score >= top - TIE) + 1;
+  /** @type {Path} */
+  const path = { members, size, selection: [], test: [], gained: new Int8Array(rows.test.length) };
+  for (let count = 1; count <= members.length; count++) {
+    if (!(await goOn())) return null;
+    const { predicted } = store.combine(members.slice(0, count));
+    const right = (/** @type {number} */ row) => Number(predicted[row] === answers.labels[row]);
+    for (const half of /** @type {["selection", "test"]} */ (["selection", "test"])) {
+      path[half].push(rows[half].reduce((total, row) => total + right(row), 0) / rows[half].length);
+    }
+    if (count === 1) rows.test.forEach((row, i) => (path.gained[i] -= right(row)));
+    if (count === size) rows.test.forEach((row, i) => (path.gained[i] += right(row)));
+  }
+  return path;
+}
+
+/**
+ * The model that is right most often on the selection examples.
+ * @param {Data} data
+ * @param {number[]} models
+ */
+export function bestModel({ about, answers, store, rows }, models) {
+  const { examples, labels, predicted, confidence } = answers;
+  const candidates = about.byName.filter((model) => models.includes(model));
+  const hits = candidates.map((model) => rows.selection.reduce((total, row) => total + Number(predicted[model * examples + row] === labels[row]), 0));
+  const trial = { right: new Float64Array(candidates.length), surprise: new Float64Array(candidates.length) };
+  if (confidence) store.judge([], candidates, rows.selection, trial);
+  return candidates[first(hits, trial.surprise)];
+}
