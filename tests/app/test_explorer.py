@@ -22,6 +22,7 @@ from zoo.app.report import embedded
 from zoo.app.report.compose import compose
 from zoo.app.report.document import shown
 from zoo.app.report.explorer import to_explorer
+from zoo.app.report.html import chart_specs
 from zoo.app.report.material import Material
 from zoo.cards import Card, Training
 from zoo.labels import describe
@@ -333,6 +334,68 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     explorer.find_element(By.ID, "show-all").click()
     wait(explorer, lambda b: b.execute_script("return charts.get('inconsistency').vconcat.length") == 2)
     assert "hide" not in hash_of(explorer)
+
+
+# All that the page says first and singles out.
+SINGLED_OUT = """return {
+    title: document.querySelector("h1").textContent,
+    findings: [...document.querySelectorAll(".findings li")].map((one) => one.outerHTML),
+    path: JSON.stringify(charts.get("path")),
+    steps: document.getElementById("steps").outerHTML,
+    starts: [...document.getElementById("ensemble-start").options].map((one) => one.text),
+    counted: document.getElementById("shown").textContent,
+}"""
+FOUND = "return document.body.dataset.found"
+
+
+def starting_from(browser, title):
+    Select(browser.find_element(By.ID, "ensemble-start")).select_by_visible_text(title)
+    return browser.execute_script("return explorer.state.members")
+
+
+def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
+    runs = document.evidence.runs
+    names = runs.names
+    at_first = explorer.execute_script(SINGLED_OUT)
+    gone = document.numbers["path"]["members"][0]  # the best model, from which the search starts
+    left = Runs(runs[name] for name in names if name != gone)
+    expected = compose(Material(left), steps=3)
+    go(explorer, f"#hide:model={gone}")
+    wanted = ",".join(str(i) for i, name in enumerate(names) if name != gone)
+    wait(explorer, lambda b: b.execute_script(FOUND) == wanted)
+
+    assert texts(explorer, "h1") == [f"{MODELS - 1} of {MODELS} models on made: who errs differently, and what to combine"]
+    assert texts(explorer, "#shown") == [f"{MODELS - 1} shown"]
+    findings = [" ".join(text.split()) for text in texts(explorer, ".findings li")]
+    assert findings == [f"{one.number} {one.sentence}" for one in expected.findings]
+    warnings = explorer.execute_script("return [...document.querySelectorAll('.findings li')].map((one) => one.className)")
+    assert warnings == ["warning" * one.warning for one in expected.findings]
+    path = ensembles.greedy(left, steps=3, split=document.evidence.halves).to_frame()
+    assert table(explorer, "#steps") == [
+        [
+            row["model"], str(row["step"]), shown(row["category"]), shown(row["selection"], True), shown(row["test"], True),
+            "yes" * row["in_best"],
+        ]
+        for row in path.to_dict(orient="records")
+    ]  # fmt: skip
+    (given,) = chart_specs(expected)["path"]["datasets"].values()
+    (drawn,) = explorer.execute_script("return Object.values(charts.get('path').datasets)")
+    scores = [(row.pop("score"), other.pop("score")) for row, other in zip(drawn, given, strict=True)]
+    assert drawn == given
+    assert [score for score, _ in scores] == pytest.approx([score for _, score in scores])
+
+    best = path["model"][path["in_best"]]
+    assert starting_from(explorer, "greedy search") == sorted(names.index(name) for name in best)
+    assert starting_from(explorer, "whole greedy path") == sorted(names.index(name) for name in path["model"])
+    assert starting_from(explorer, "best model") == [names.index(expected.numbers["best"]["model"])]
+    assert starting_from(explorer, "best pair") == sorted(names.index(name) for name in expected.numbers["pair"])
+    go(explorer, f"#pair={','.join(expected.numbers['pair'])}&hide:model={gone}")
+    complete_pair(explorer, names, *expected.numbers["pair"])
+    assert texts(explorer, "#pair-population")[0].endswith("the others chose the pair.")
+
+    explorer.find_element(By.ID, "show-all").click()
+    wait(explorer, lambda b: b.execute_script(FOUND) == ",".join(map(str, range(MODELS))))
+    assert explorer.execute_script(SINGLED_OUT) == at_first
 
 
 def test_by_keyboard_alone(document, explorer):

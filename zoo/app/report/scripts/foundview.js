@@ -144,6 +144,11 @@ function showSteps({ data }, path) {
     [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], i < path.size ? "yes" : "",
   ]);
   byId("steps").replaceWith(table("steps", columns, rows));
+  const { kind, top } = data.about.kept;
+  if (kind !== "top") return;
+  byId("steps").parentElement?.after(element("p", { class: "soft mark" },
+    `Found in the page from each model's top ${top} classes and the true one: with all ${whole(data.about.classes.length)} classes some `
+    + `picks may be others, and on ${percent(path.close)} of the test examples another class could win.`));
 }
 
 /**
@@ -184,7 +189,7 @@ function showTables({ data, shown }) {
  * @param {number | null} shown
  */
 function showMarks(models, shown) {
-  for (const mark of document.querySelectorAll(".mark")) mark.remove();
+  for (const mark of document.querySelectorAll("main .mark")) mark.remove();
   const title = document.querySelector("h1");
   if (title) title.textContent = shown === null ? given.title : given.title.replace(/^\d+/, `${shown} of ${models}`);
   if (shown === null) return;

@@ -28,6 +28,7 @@ const JUDGED = 16384; // candidates on examples, before the page may answer
  * @property {number[]} selection accuracy, as members are added
  * @property {number[]} test
  * @property {Int8Array} gained on each test example, by those worth taking over the first
+ * @property {number} close share of test examples of which their class may be another one with exact probabilities
  */
 
 /**
@@ -116,16 +117,18 @@ export async function greedy({ about, answers, store, rows }, models, goOn) {
   const top = Math.max(...scores);
   const size = scores.findIndex((score) => score >= top - TIE) + 1;
   /** @type {Path} */
-  const path = { members, size, selection: [], test: [], gained: new Int8Array(rows.test.length) };
+  const path = { members, size, selection: [], test: [], gained: new Int8Array(rows.test.length), close: 0 };
   for (let count = 1; count <= members.length; count++) {
     if (!(await goOn())) return null;
-    const { predicted } = store.combine(members.slice(0, count));
+    const { predicted, close } = store.combine(members.slice(0, count));
     const right = (/** @type {number} */ row) => Number(predicted[row] === answers.labels[row]);
     for (const half of /** @type {["selection", "test"]} */ (["selection", "test"])) {
       path[half].push(rows[half].reduce((total, row) => total + right(row), 0) / rows[half].length);
     }
     if (count === 1) rows.test.forEach((row, i) => (path.gained[i] -= right(row)));
-    if (count === size) rows.test.forEach((row, i) => (path.gained[i] += right(row)));
+    if (count !== size) continue;
+    rows.test.forEach((row, i) => (path.gained[i] += right(row)));
+    path.close = rows.test.reduce((total, row) => total + close[row], 0) / rows.test.length;
   }
   return path;
 }
