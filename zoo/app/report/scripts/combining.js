@@ -36,17 +36,23 @@ export const ahead = (value, other, reached, label) => value > reached || (value
  */
 
 /**
- * @typedef {object} Trial of candidates for one more member
- * @property {Float64Array} right how many examples are right with each
- * @property {Float64Array} surprise the sum of the true class's negative logarithms
+ * What members would be with each candidate as one more, on some rows: added to `right` is how many are right, to `losses`,
+ * where these are wanted, the true class's negative logarithms.
+ * @typedef {(members: number[], candidates: number[], rows: Int32Array, right: Float64Array, losses: Float64Array | null) => void} Judge
  */
 
 /**
  * @typedef {object} Store
  * @property {(members: number[]) => Combined} combine
- * @property {(members: number[], candidates: number[], rows: Int32Array, trial: Trial) => void} judge adds, over these rows, what the members would be with each candidate as one more
+ * @property {Judge} judge
  * @property {((model: number, row: number, into: Float64Array) => void) | null} distribution
  */
+
+/**
+ * Whether no candidate can turn an example, since none adds more than 1 to any class's sum.
+ * @param {number} lead of the true class over the best other one
+ */
+export const settled = (lead) => Math.abs(lead) > 1 + 1e-9;
 
 /**
  * @param {number} examples
@@ -102,33 +108,35 @@ export class AllClasses {
     return found;
   }
 
-  /**
-   * @param {number[]} members
-   * @param {number[]} candidates
-   * @param {Int32Array} rows
-   * @param {Trial} trial
-   */
-  judge(members, candidates, rows, trial) {
+  /** @type {Judge} */
+  judge(members, candidates, rows, right, losses) {
     const { values } = this;
     const { examples, classes, labels } = this.answers;
-    const sums = new Float64Array(rows.length * classes);
-    for (const member of members) {
-      for (let i = 0, at = 0; i < rows.length; i++) {
-        const start = (member * examples + rows[i]) * classes;
-        for (let k = 0; k < classes; k++) sums[at++] += values[start + k];
+    const sums = new Float64Array(classes);
+    let sure = 0;
+    for (let i = 0; i < rows.length; i++) {
+      sums.fill(0);
+      for (let m = 0; m < members.length; m++) {
+        const start = (members[m] * examples + rows[i]) * classes;
+        for (let k = 0; k < classes; k++) sums[k] += values[start + k];
       }
-    }
-    for (let c = 0; c < candidates.length; c++) {
-      for (let i = 0, at = 0; i < rows.length; i++, at += classes) {
-        const y = labels[rows[i]];
+      const y = labels[rows[i]];
+      let rival = 0;
+      for (let k = 0; k < classes; k++) if (k !== y && sums[k] > rival) rival = sums[k];
+      if (!losses && settled(sums[y] - rival)) {
+        sure += Number(sums[y] > rival);
+        continue;
+      }
+      for (let c = 0; c < candidates.length; c++) {
         const start = (candidates[c] * examples + rows[i]) * classes;
-        const reached = sums[at + y] + values[start + y];
+        const reached = sums[y] + values[start + y];
         let k = 0;
-        while (k < classes && (k === y || !ahead(sums[at + k] + values[start + k], k, reached, y))) k++;
-        trial.right[c] += Number(k === classes);
-        trial.surprise[c] += surprise(reached / (members.length + 1));
+        while (k < classes && (k === y || !ahead(sums[k] + values[start + k], k, reached, y))) k++;
+        if (k === classes) right[c]++;
+        if (losses) losses[c] += surprise(reached / (members.length + 1));
       }
     }
+    for (let c = 0; c < candidates.length; c++) right[c] += sure;
   }
 
   /**
@@ -175,32 +183,35 @@ export class Votes {
     return { predicted: answered, confidence: null, label: null, close: new Uint8Array(examples) };
   }
 
-  /**
-   * @param {number[]} members
-   * @param {number[]} candidates
-   * @param {Int32Array} rows
-   * @param {Trial} trial
-   */
-  judge(members, candidates, rows, trial) {
+  /** @type {Judge} */
+  judge(members, candidates, rows, right, losses) {
     const { examples, classes, labels, predicted } = this.answers;
     const counts = new Int32Array(classes + 1);
+    let sure = 0;
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i];
       const y = labels[row];
-      for (const member of members) counts[predicted[member * examples + row]]++;
-      let [rival, most] = [classes, 0];
-      for (const member of members) {
-        const k = predicted[member * examples + row];
-        if (k < classes && k !== y && ahead(counts[k], k, most, rival)) [rival, most] = [k, counts[k]];
+      for (let m = 0; m < members.length; m++) counts[predicted[members[m] * examples + row]]++;
+      let rival = classes;
+      let most = 0;
+      for (let m = 0; m < members.length; m++) {
+        const k = predicted[members[m] * examples + row];
+        if (k < classes && k !== y && ahead(counts[k], k, most, rival)) {
+          rival = k;
+          most = counts[k];
+        }
       }
-      for (let c = 0; c < candidates.length; c++) {
+      const open = losses !== null || !settled(counts[y] - most);
+      if (!open) sure += Number(counts[y] > most);
+      for (let c = 0; open && c < candidates.length; c++) {
         const k = predicted[candidates[c] * examples + row];
         const reached = counts[y] + Number(k === y);
         const beaten = ahead(most, rival, reached, y) || (k < classes && k !== y && ahead(counts[k] + 1, k, reached, y));
-        trial.right[c] += Number(reached > 0 && !beaten);
-        trial.surprise[c] += surprise(reached / (members.length + 1));
+        if (reached > 0 && !beaten) right[c]++;
+        if (losses) losses[c] += surprise(reached / (members.length + 1));
       }
-      for (const member of members) counts[predicted[member * examples + row]] = 0;
+      for (let m = 0; m < members.length; m++) counts[predicted[members[m] * examples + row]] = 0;
     }
+    for (let c = 0; c < candidates.length; c++) right[c] += sure;
   }
 }

@@ -8,7 +8,6 @@ const JUDGED = 16384; // candidates on examples, before the page may answer
 /**
  * @typedef {import("./data.js").Data} Data
  * @typedef {import("./combining.js").Store} Store
- * @typedef {import("./combining.js").Trial} Trial
  * @typedef {() => Promise<boolean>} GoOn whether the numbers are still wanted; gives way to the page
  */
 
@@ -32,36 +31,34 @@ const JUDGED = 16384; // candidates on examples, before the page may answer
  */
 
 /**
- * Accuracy and NLL of the members with each candidate as one more.
+ * Accuracy of the members with each candidate as one more and, where wanted, the NLL.
  * @param {Store} store
  * @param {number[]} members
  * @param {number[]} candidates
  * @param {Int32Array} rows
  * @param {GoOn} goOn
- * @returns {Promise<Trial | null>}
+ * @returns {Promise<{right: Float64Array, losses: Float64Array | null} | null>}
  */
-export async function judge(store, members, candidates, rows, goOn) {
-  const trial = { right: new Float64Array(candidates.length), surprise: new Float64Array(candidates.length) };
+export async function judge(store, members, candidates, rows, goOn, nll = false) {
+  const right = new Float64Array(candidates.length);
+  const losses = nll ? new Float64Array(candidates.length) : null;
   const some = Math.max(1, Math.floor(JUDGED / candidates.length));
   for (let start = 0; start < rows.length; start += some) {
     if (!(await goOn())) return null;
-    store.judge(members, candidates, rows.subarray(start, start + some), trial);
+    store.judge(members, candidates, rows.subarray(start, start + some), right, losses);
   }
   const mean = (/** @type {number} */ total) => total / rows.length;
-  return { right: trial.right.map(mean), surprise: trial.surprise.map(mean) };
+  return { right: right.map(mean), losses: losses && losses.map(mean) };
 }
 
 /**
- * The place of the best candidate; they are in the order of their names.
+ * The places of the greatest of these numbers.
  * @param {ArrayLike<number>} scores
- * @param {ArrayLike<number>} losses
  */
-export function first(scores, losses) {
+function greatest(scores) {
   const places = Array.from(scores, (_, place) => place);
   const top = Math.max(...places.map((place) => scores[place]));
-  const tied = places.filter((place) => scores[place] >= top - TIE);
-  const least = Math.min(...tied.map((place) => losses[place]));
-  return Number(tied.find((place) => losses[place] <= least + TIE));
+  return places.filter((place) => scores[place] >= top - TIE);
 }
 
 /**
@@ -84,11 +81,17 @@ export async function grow(store, candidates, rows, { picks, base = [], spent = 
     if (!open.length) break;
     const trial = await judge(store, members, open, rows, goOn);
     if (!trial) return null;
+    const { right } = trial;
     const before = scores.at(-1) ?? chance ?? 0;
-    const rates = chance === null ? trial.right : trial.right.map((score, i) => rate(score - before, spent([...members, open[i]]) - spent(members)));
-    const place = first(rates, trial.surprise);
-    members.push(open[place]);
-    scores.push(trial.right[place]);
+    const rates = chance === null ? right : right.map((score, i) => rate(score - before, spent([...members, open[i]]) - spent(members)));
+    let tied = greatest(rates);
+    if (tied.length > 1) {
+      const again = await judge(store, members, tied.map((place) => open[place]), rows, goOn, true);
+      if (!again?.losses) return null;
+      tied = greatest(again.losses.map((loss) => -loss)).map((place) => tied[place]);
+    }
+    members.push(open[tied[0]]);
+    scores.push(right[tied[0]]);
   }
   return { members, scores };
 }
@@ -142,7 +145,9 @@ export function bestModel({ about, answers, store, rows }, models) {
   const { examples, labels, predicted, confidence } = answers;
   const candidates = about.byName.filter((model) => models.includes(model));
   const hits = candidates.map((model) => rows.selection.reduce((total, row) => total + Number(predicted[model * examples + row] === labels[row]), 0));
-  const trial = { right: new Float64Array(candidates.length), surprise: new Float64Array(candidates.length) };
-  if (confidence) store.judge([], candidates, rows.selection, trial);
-  return candidates[first(hits, trial.surprise)];
+  const tied = greatest(hits).map((place) => candidates[place]);
+  if (!confidence || tied.length === 1) return tied[0];
+  const losses = new Float64Array(tied.length);
+  store.judge([], tied, rows.selection, new Float64Array(tied.length), losses);
+  return tied[greatest(losses.map((loss) => -loss))[0]];
 }

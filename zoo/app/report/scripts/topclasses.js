@@ -1,11 +1,10 @@
 // @ts-check
 // Members put together from each one's top classes, and what is left open by it.
-import { ahead, blank, surprise } from "./combining.js";
+import { ahead, blank, settled, surprise } from "./combining.js";
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
  * @typedef {import("./combining.js").Store} Store
- * @typedef {import("./combining.js").Trial} Trial
  */
 
 // Probabilities by their codes, 1 to 255.
@@ -152,18 +151,16 @@ export class TopClasses {
   /**
    * A candidate lists the true class and few others. Of the classes that it does not list, which all get the same from it,
    * only the members' best can win: with `kept` + 2 classes listed at most, it is among their first `kept` + 3.
-   * @param {number[]} members
-   * @param {number[]} candidates
-   * @param {Int32Array} rows
-   * @param {Trial} trial
+   * @type {import("./combining.js").Judge}
    */
-  judge(members, candidates, rows, trial) {
+  judge(members, candidates, rows, right, losses) {
     const { labels } = this.answers;
     const { listed, chances, known, given, touched } = this;
     const leaders = new Int32Array(this.kept + 3);
     const sums = new Float64Array(this.kept + 3);
     const judged = new Int32Array(this.answers.classes); // which candidate a class was last listed by
     let turn = 0;
+    let sure = 0;
     for (let i = 0; i < rows.length; i++) {
       const y = labels[rows[i]];
       const count = this.gather(members, rows[i]);
@@ -181,27 +178,32 @@ export class TopClasses {
         leaders[place] = k;
         sums[place] = value;
       }
-      for (let c = 0; c < candidates.length; c++) {
+      const own = known[y] + spread - given[y];
+      const rival = led === 0 ? 0 : leaders[0] !== y ? sums[0] : led > 1 ? sums[1] : 0;
+      const open = losses !== null || !settled(own - rival);
+      if (!open) sure += Number(own > rival);
+      for (let c = 0; open && c < candidates.length; c++) {
         this.read(candidates[c], rows[i]);
+        const { count: kept, each } = this;
         turn++;
-        let reached = 0;
-        for (let j = 0; j < this.count; j++) {
+        let reached = own;
+        for (let j = 0; j < kept; j++) {
           judged[listed[j]] = turn;
-          if (listed[j] === y) reached = known[y] + spread - given[y] + chances[j];
-        }
-        let right = 1;
-        for (let j = 0; j < this.count && right; j++) {
-          const k = listed[j];
-          if (k !== y && ahead(known[k] + spread - given[k] + chances[j], k, reached, y)) right = 0;
+          if (listed[j] === y) reached += chances[j];
         }
         let next = 0;
         while (next < led && judged[leaders[next]] === turn) next++;
-        if (next < led && ahead(sums[next] + this.each, leaders[next], reached, y)) right = 0;
-        trial.right[c] += right;
-        trial.surprise[c] += surprise(reached / (members.length + 1));
+        let beaten = next < led && ahead(sums[next] + each, leaders[next], reached, y);
+        for (let j = 0; j < kept && !beaten; j++) {
+          const k = listed[j];
+          beaten = k !== y && ahead(known[k] + spread - given[k] + chances[j], k, reached, y);
+        }
+        if (!beaten) right[c]++;
+        if (losses) losses[c] += surprise(reached / (members.length + 1));
       }
       this.clear(count);
     }
+    for (let c = 0; c < candidates.length; c++) right[c] += sure;
   }
 
   /**
