@@ -12,10 +12,13 @@ import pytest
 import scipy.stats
 from report_pages import made_runs
 
+import diversity
 import ensembles
 import zoo
+from diversity import MEASURES
 from diversity.specialization import holm
-from zoo.app.report import embedded
+from ensembles import _budget
+from zoo.app.report import embedded, evidence
 from zoo.app.report.document import shown
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.material import Material
@@ -34,23 +37,38 @@ def node():
     return found
 
 
+ALL_PAIRS = 4  # models up to which every pair is looked at here
 PARAMETERS = [5.0, 3.0, 8.0, 1.0, 2.0, 3.0]  # of the models below
 
 
-def of_shown(runs: Runs, kind: str) -> list[dict[str, object]]:
+def gain_title(pairs) -> str | None:
+    if "gain_over_mean" not in pairs or len(pairs) < 3:
+        return None
+    line = diversity.regression(pairs["inconsistency"], pairs["gain_over_mean"])
+    return f"{line}, {line.points} pairs"
+
+
+def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
     """What the package singles out of some of the models, on the halves of a report, as the page prints it."""
     halves = ensembles.stratified_split(runs.labels)
+    monkeypatch.setattr(evidence, "ALL_PAIRS", ALL_PAIRS)
     names, found = runs.names, []
     for shown_models, base in (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None)):
         left = Runs(runs[names[i]] for i in shown_models)
         known = Evidence(left, "", Material(left))
+        pairs = known.all_pairs
+        measured = [name for name, measure in MEASURES.items() if measure.by_category and name in pairs]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ZooWarning)
             path = ensembles.greedy(
                 left, base=names[base] if base in shown_models else None, steps=4, split=halves, kind=kind
             )  # fmt: skip
             costs = dict(zip(names, PARAMETERS, strict=True))
-            front = ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"] if kind == "probabilities" else []
+            fronts = []
+            for most in (_budget.MOST_SUBSETS, 0) if kind == "probabilities" else ():
+                with monkeypatch.context() as patch:
+                    patch.setattr(_budget, "MOST_SUBSETS", most)
+                    fronts.append(ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"])
         found.append(
             {
                 "shown": shown_models,
@@ -64,7 +82,16 @@ def of_shown(runs: Runs, kind: str) -> list[dict[str, object]]:
                     "test": [shown(score, True) for score in path.test_score],
                     "interval": [f"{100 * end:+.1f}" for end in path.interval],
                 },
-                "front": [[names.index(name) for name in members] for members in front],
+                "pairs": [
+                    {"first": names.index(row["first"]), "second": names.index(row["second"])}
+                    | {name: row[name] for name in measured}
+                    for row in pairs.to_dict(orient="records")
+                ],
+                "line": gain_title(pairs),
+            }
+            | {
+                key: [[names.index(name) for name in members] for members in front]
+                for key, front in zip(("front", "met"), fronts, strict=False)
             }
         )
     return found
@@ -77,7 +104,10 @@ def stores(monkeypatch) -> list[dict[str, object]]:
         Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions()), labels=o.labels)
         for i, (n, o) in enumerate(runs.items())
     )
-    searches = {"probabilities": of_shown(runs, "probabilities"), "predictions": of_shown(bare, "predictions")}
+    searches = {
+        "probabilities": of_shown(runs, "probabilities", monkeypatch),
+        "predictions": of_shown(bare, "predictions", monkeypatch),
+    }
     rng = np.random.default_rng(0)
     subsets = [sorted(rng.choice(6, rng.integers(1, 7), replace=False).tolist()) for _ in range(8)]
     found = []
@@ -144,7 +174,10 @@ def truth(monkeypatch) -> dict[str, object]:
             {"value": x, "percent": shown(x, True), "digits": shown(x), "two": f"{x:.2f}"} for x in numbers
         ],
         "stores": kept,
-        "setup": {"selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS},
+        "setup": {
+            "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS,
+            "allPairs": ALL_PAIRS,
+        },
         "ranks": [{"x": x, "y": y, "rho": scipy.stats.spearmanr(x, y).statistic} for x, y in ([[3, 1, 2, 5], [1, 1, 2, 4]],)],
     }  # fmt: skip
 

@@ -47,6 +47,17 @@ export class Explorer {
     this.filtered = false; // whether some models were hidden when the errors were last shown
   }
 
+  /** The two models side by side: those asked for or, where one of them is hidden, the best pair of those shown. */
+  get pair() {
+    const { pair } = this.state;
+    return pair.every((model) => this.shown.includes(model)) ? pair : this.chosen.pair ?? pair;
+  }
+
+  /** The members of the ensemble, without hidden ones. */
+  get members() {
+    return this.state.members.filter((model) => this.shown.includes(model));
+  }
+
   /**
    * Show something else, as a new entry of the browser's history; `section` is brought into view.
    * @param {Partial<State>} change

@@ -5,12 +5,13 @@ import { categoryOf, exactRight } from "./data.js";
 import { byId, element, table } from "./dom.js";
 import { datasets, draw } from "./drawing.js";
 import { showStarts } from "./ensembleview.js";
+import { showExample, showExamples } from "./examplesview.js";
 import { ofBest, ofLine, ofPair, ofPath, ofTransfer } from "./findings.js";
 import { percent, whole } from "./format.js";
 import { front } from "./front.js";
 import { greedy } from "./greedy.js";
 import { bestPair, gainLine, pairRows } from "./pairs.js";
-import { showPopulation } from "./pairview.js";
+import { showPair, showPopulation } from "./pairview.js";
 import { percentileInterval, resampledMeans } from "./statistics.js";
 
 /**
@@ -70,6 +71,7 @@ async function find(app, chosen, goOn) {
   showStarts(app);
   await draw("path", pathSpec(app, path));
 
+  const looked = app.pair;
   chosen.pair = await bestPair(data, shown, chosen.best, goOn);
   const pairs = await pairRows(data, shown, chosen.best, goOn);
   if (!pairs || !(await goOn())) return false;
@@ -79,7 +81,12 @@ async function find(app, chosen, goOn) {
   } else say("pair", null);
   say("errors", ofLine(data, gainLine(pairs), pairs.length));
   showStarts(app);
-  showPopulation(app);
+  if (app.pair === looked) showPopulation(app);
+  else {
+    showExamples(app);
+    showExample(app);
+    await showPair(app);
+  }
 
   const means = await resampledMeans([path.gained], about.search.seed, goOn);
   if (!means) return false;

@@ -4,7 +4,7 @@
 import { grow, judge, TIE } from "./greedy.js";
 
 const LARGEST = 5; // members, as in the page's own front
-const MOST_SUBSETS = 5000; // all of which are tried
+const MOST_SUBSETS = 5000;
 const LIMITS = 12;
 
 /**
@@ -17,12 +17,13 @@ const LIMITS = 12;
  * @param {Data} data
  * @param {number[]} models
  * @param {GoOn} goOn
+ * @param {number} most subsets up to which every one is tried
  * @returns {Promise<number[][] | null>} the members of each, the cheapest first
  */
-export async function front({ about, store, rows, answers }, models, goOn) {
+export async function front({ about, store, rows, answers }, models, goOn, most = MOST_SUBSETS) {
   const pool = about.byName.filter((model) => models.includes(model));
   const spent = (/** @type {number[]} */ members) => members.reduce((total, model) => total + Number(about.models[model].parameters), 0);
-  const tried = await (countSubsets(pool.length) <= MOST_SUBSETS
+  const tried = await (countSubsets(pool.length) <= most
     ? everySubset(store, pool, rows.selection, goOn)
     : underLimits(store, pool, rows.selection, spent, 1 / answers.classes, goOn));
   if (!tried) return null;

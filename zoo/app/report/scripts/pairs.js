@@ -40,7 +40,7 @@ export async function pairRows(data, models, best, goOn) {
       row = measured(data, first, second);
       data.pairs.set(name, row);
     }
-    found.push(row);
+    found.push({ ...row, first, second }); // none of these measures depends on which is the first
   }
   return found;
 }

@@ -21,13 +21,13 @@ export function preparePair(app) {
   const model = (/** @type {string} */ id) => Number(/** @type {HTMLSelectElement} */ (byId(id)).value);
   const choose = (/** @type {Event} */ event) => {
     let [a, b] = [model("pair-first"), model("pair-second")];
-    const [first, second] = app.state.pair;
+    const [first, second] = app.pair;
     if (a === b) [a, b] = /** @type {HTMLElement} */ (event.target).id === "pair-first" ? [a, first] : [second, b];
     app.go({ pair: [a, b] });
   };
   byId("pair-first").addEventListener("change", choose);
   byId("pair-second").addEventListener("change", choose);
-  byId("pair-swap").addEventListener("click", () => app.go({ pair: [app.state.pair[1], app.state.pair[0]] }));
+  byId("pair-swap").addEventListener("click", () => app.go({ pair: [app.pair[1], app.pair[0]] }));
   byId("pair-on").addEventListener("change", (event) => app.go({ on: /** @type {HTMLSelectElement} */ (event.target).value }));
 }
 
@@ -35,7 +35,7 @@ export function preparePair(app) {
 export async function showPair(app) {
   const { data, state, shown } = app;
   const { about, names } = data;
-  const [a, b] = state.pair;
+  const [a, b] = app.pair;
   const [first, second] = [names[a], names[b]];
   const offered = (/** @type {number} */ own) =>
     /** @type {[number, string][]} */ (about.table.filter((model) => shown.includes(model) || model === own).map((model) => [model, names[model]]));
@@ -59,18 +59,19 @@ export async function showPair(app) {
       ])
     : null;
   await figures;
-  finish(app, pair, `${a},${b},${state.on}`); // the page is ready before
+  finish(app, pair, [a, b], `${a},${b},${state.on}`); // the page is ready before
 }
 
 /**
  * The intervals that take longest.
  * @param {Explorer} app
  * @param {Comparison} pair
+ * @param {[number, number]} models
  * @param {string} name
  */
-async function finish(app, pair, name) {
-  const { data, state } = app;
-  const [first, second] = state.pair.map((model) => data.names[model]);
+async function finish(app, pair, models, name) {
+  const { data } = app;
+  const [first, second] = models.map((model) => data.names[model]);
   const ends = await meanIntervals(pair, data.answers.classes, data.about.seed, app.tasks.begin("pair"));
   if (!ends) return; // another pair is looked at by now
   pair.ends = { ...pair.ends, ...ends };
@@ -90,8 +91,8 @@ export function showPopulation(app) {
  * @param {Explorer} app
  * @param {number} examples
  */
-function population({ chosen: { pair }, state }, examples) {
-  const chosen = pair?.every((model) => state.pair.includes(model));
+function population({ chosen: found, pair, state }, examples) {
+  const chosen = found.pair?.every((model) => pair.includes(model));
   const how = {
     test: chosen ? "; the others chose the pair" : ", which chose nothing",
     selection: chosen ? ", which chose this pair: its ensemble looks better here than it is" : "",
@@ -177,5 +178,5 @@ function extremes(app, { rows, outcome, theta }) {
   if (!theta) return [];
   const apart = Array.from(rows, (_, i) => i).filter((i) => outcome[i] === 1 || outcome[i] === 2).sort((i, j) => theta[j] - theta[i]);
   const found = new Set([...apart.slice(0, IMAGES), ...apart.slice(-IMAGES).reverse()]);
-  return [...found].map((i) => captioned(app, rows[i], app.state.pair));
+  return [...found].map((i) => captioned(app, rows[i], app.pair));
 }
