@@ -20,7 +20,6 @@ from diversity.specialization import holm
 from ensembles import _budget
 from zoo.app.report import embedded, evidence
 from zoo.app.report.document import shown
-from zoo.app.report.evidence import Evidence
 from zoo.app.report.material import Material
 from zoo.errors import ZooWarning
 from zoo.outputs import Outputs, Runs
@@ -39,62 +38,64 @@ def node():
 
 ALL_PAIRS = 4  # models up to which every pair is looked at here
 PARAMETERS = [5.0, 3.0, 8.0, 1.0, 2.0, 3.0]  # of the models below
-
-
-def gain_title(pairs) -> str | None:
-    if "gain_over_mean" not in pairs or len(pairs) < 3:
-        return None
-    line = diversity.regression(pairs["inconsistency"], pairs["gain_over_mean"])
-    return f"{line}, {line.points} pairs"
+SHOWN = (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None))  # and a base
 
 
 def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
     """What the package singles out of some of the models, on the halves of a report, as the page prints it."""
     halves = ensembles.stratified_split(runs.labels)
-    monkeypatch.setattr(evidence, "ALL_PAIRS", ALL_PAIRS)
-    names, found = runs.names, []
-    for shown_models, base in (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None)):
-        left = Runs(runs[names[i]] for i in shown_models)
-        known = Evidence(left, "", Material(left))
-        pairs = known.all_pairs
-        measured = [name for name, measure in MEASURES.items() if measure.by_category and name in pairs]
-        with warnings.catch_warnings():
+    found = []
+    for models, base in SHOWN:
+        left = Runs(runs[runs.names[i]] for i in models)
+        start = runs.names[base] if base in models else None
+        with monkeypatch.context() as patch, warnings.catch_warnings():
             warnings.simplefilter("ignore", ZooWarning)
-            path = ensembles.greedy(
-                left, base=names[base] if base in shown_models else None, steps=4, split=halves, kind=kind
-            )  # fmt: skip
-            costs = dict(zip(names, PARAMETERS, strict=True))
-            fronts = []
-            for most in (_budget.MOST_SUBSETS, 0) if kind == "probabilities" else ():
-                with monkeypatch.context() as patch:
-                    patch.setattr(_budget, "MOST_SUBSETS", most)
-                    fronts.append(ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"])
-        found.append(
-            {
-                "shown": shown_models,
-                "base": base,
-                "best": names.index(known.best),
-                "pair": [names.index(name) for name in known.pair],
-                "path": {
-                    "members": [names.index(name) for name in path.members],
-                    "size": path.best,
-                    "selection": [shown(score, True) for score in path.score],
-                    "test": [shown(score, True) for score in path.test_score],
-                    "interval": [f"{100 * end:+.1f}" for end in path.interval],
-                },
-                "pairs": [
-                    {"first": names.index(row["first"]), "second": names.index(row["second"])}
-                    | {name: row[name] for name in measured}
-                    for row in pairs.to_dict(orient="records")
-                ],
-                "line": gain_title(pairs),
-            }
-            | {
-                key: [[names.index(name) for name in members] for members in front]
-                for key, front in zip(("front", "met"), fronts, strict=False)
-            }
-        )
+            patch.setattr(evidence, "ALL_PAIRS", ALL_PAIRS)
+            known = evidence.Evidence(left, "", Material(left))
+            path = ensembles.greedy(left, base=start, steps=4, split=halves, kind=kind)
+            found.append(
+                {
+                    "shown": models,
+                    "base": base,
+                    "best": places(runs, [known.best])[0],
+                    "pair": places(runs, known.pair),
+                    "path": {
+                        "members": places(runs, path.members),
+                        "size": path.best,
+                        "selection": [shown(score, True) for score in path.score],
+                        "test": [shown(score, True) for score in path.test_score],
+                        "interval": [f"{100 * end:+.1f}" for end in path.interval],
+                    },
+                    **pairs_of(runs, known.all_pairs),
+                }
+            )
+            if kind == "probabilities":
+                found[-1] |= {"front": front_of(runs, left, halves)}
+                patch.setattr(_budget, "MOST_SUBSETS", 0)
+                found[-1] |= {"met": front_of(runs, left, halves)}  # by greedy searches
     return found
+
+
+def places(runs, names) -> list[int]:
+    return [runs.names.index(name) for name in names]
+
+
+def front_of(runs, left, halves) -> list[list[int]]:
+    costs = dict(zip(runs.names, PARAMETERS, strict=True))
+    return [places(runs, members) for members in ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"]]
+
+
+def pairs_of(runs, frame) -> dict[str, object]:
+    """The measures of pairs that categories have a mean of, and the line through their gains."""
+    measured = [name for name, measure in MEASURES.items() if measure.by_category and name in frame]
+    rows = [
+        {side: runs.names.index(row[side]) for side in ("first", "second")} | {name: row[name] for name in measured}
+        for row in frame.to_dict(orient="records")
+    ]
+    if "gain_over_mean" not in frame or len(frame) < 3:
+        return {"pairs": rows, "line": None}
+    line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"])
+    return {"pairs": rows, "line": f"{line}, {line.points} pairs"}
 
 
 def stores(monkeypatch) -> list[dict[str, object]]:
@@ -178,7 +179,7 @@ def truth(monkeypatch) -> dict[str, object]:
             "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS,
             "allPairs": ALL_PAIRS,
         },
-        "ranks": [{"x": x, "y": y, "rho": scipy.stats.spearmanr(x, y).statistic} for x, y in ([[3, 1, 2, 5], [1, 1, 2, 4]],)],
+        "ranks": {"x": [3, 1, 2, 5], "y": [1, 1, 2, 4], "rho": scipy.stats.spearmanr([3, 1, 2, 5], [1, 1, 2, 4]).statistic},
     }  # fmt: skip
 
 
