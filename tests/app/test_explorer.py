@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,16 +21,19 @@ from diversity import MEASURES
 from zoo._storage.text import as_text
 from zoo.app.report import embedded
 from zoo.app.report.compose import compose
-from zoo.app.report.document import shown
+from zoo.app.report.document import Part, shown
+from zoo.app.report.evidence import Evidence
 from zoo.app.report.explorer import to_explorer
+from zoo.app.report.features import transfer
 from zoo.app.report.html import chart_specs
-from zoo.app.report.material import Material
+from zoo.app.report.material import FeatureMaterial, Material
 from zoo.cards import Card, Training
 from zoo.errors import ZooWarning
 from zoo.labels import describe
 from zoo.outputs import Outputs, Runs
 
 MODELS, EXAMPLES, CLASSES = 7, 480, 6
+MANY = 13  # models, of which not all have a diagram of their calibration
 # The table of measures: values and intervals by name.
 MEASURED = """return Object.fromEntries([...document.querySelectorAll("#measures tr[data-measure]")].map(
     (row) => [row.dataset.measure, [...row.cells].slice(1).map((cell) => cell.textContent)]))"""
@@ -403,6 +407,48 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     explorer.find_element(By.ID, "show-all").click()
     wait(explorer, lambda b: b.execute_script(FOUND) == ",".join(map(str, range(MODELS))))
     assert explorer.execute_script(SINGLED_OUT) == at_first
+
+
+def probed(runs: Runs) -> Part:
+    """The part on features, of models whose classes are pulled apart by different lengths."""
+    task = np.arange(60) % 3
+
+    def embedded_by(name: str, seed: int, dataset: str) -> Outputs:
+        x = np.random.default_rng([seed, int(name[1:])]).normal(size=(60, 3)) + int(name[1:]) % 4 * np.eye(3)[task]
+        return Outputs.from_arrays(name, predictions=task, labels=task, embeddings=x, dataset=dataset)
+
+    parts = [Runs(embedded_by(name, i, f"other:{i}") for name in runs) for i in range(3)]
+    part = transfer(Evidence(runs, "all", Material(runs, features=FeatureMaterial(*parts))))
+    return replace(part, findings=[replace(finding, section="transfer") for finding in part.findings])
+
+
+def test_features_and_diagrams_are_of_the_models_shown_or_say_of_which(browser, tmp_path):
+    document = compose(Material(made_runs(MANY, 80, 3)), steps=1)
+    runs = document.evidence.runs
+    of_all = probed(runs)
+    document = replace(
+        document, sections=[*document.sections, of_all.section], findings=[*document.findings, *of_all.findings]
+    )
+    page = tmp_path / "features.html"
+    page.write_text(to_explorer(document))
+    browser.get_log("browser")
+    browser.get(f"{page.as_uri()}#hide:model=m0,m3")
+    kept = [name for name in runs if name not in ("m0", "m3")]
+    wait(browser, lambda b: b.execute_script(FOUND) == ",".join(str(runs.names.index(name)) for name in kept))
+
+    def last_finding():
+        return " ".join(texts(browser, ".findings li")[-1].split())
+
+    (expected,) = probed(Runs(runs[name] for name in kept)).findings
+    assert last_finding() == f"{expected.number} {expected.sentence}"
+    assert texts(browser, "#transfer-table tbody tr:not(.out) th") == kept
+    assert texts(browser, "#calibration > p")[0].endswith(f"12 most accurate models are drawn. (of all {MANY} models)")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    browser.find_element(By.ID, "show-all").click()
+    wait(browser, lambda b: b.execute_script(FOUND) == ",".join(map(str, range(MANY))))
+    assert last_finding() == f"{of_all.findings[0].number} {of_all.findings[0].sentence}"
+    assert texts(browser, "#transfer-table tbody tr:not(.out) th") == runs.names
+    assert texts(browser, "#calibration > p")[0].endswith("models are drawn.")
 
 
 def test_by_keyboard_alone(document, explorer):

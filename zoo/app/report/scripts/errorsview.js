@@ -38,6 +38,8 @@ function showCategories({ data }, pairs) {
 export async function showErrors(app) {
   const { data, shown, state } = app;
   const { about, names } = data;
+  const { best } = app.chosen;
+  const goOn = app.tasks.begin("errors");
   const order = about.tree.order.filter((model) => shown.includes(model));
   const values = inconsistencies(data.answers, order, data.rows.all);
   const cells = Array.from(values, (value, i) => ({
@@ -49,8 +51,8 @@ export async function showErrors(app) {
   const tree = order.length === names.length ? x.map((_, i) => ({ x: x[i], y: y[i], x2: x2[i], y2: y2[i] })) : null;
   const drawn = [await draw("inconsistency", heatmap(cells, order.map((model) => names[model]), tree))];
 
-  const pairs = await pairRows(data, shown, app.chosen.best, app.tasks.begin("errors"));
-  if (!pairs) return; // other models are shown by now
+  const pairs = await pairRows(data, shown, best, goOn);
+  if (!pairs || !(await goOn())) return; // other models are shown by now
   if (shown.length < names.length || app.filtered) showCategories(app, pairs);
   app.filtered = shown.length < names.length;
   const dots = pairs.map(({ first, second, category, values }) => ({
