@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +19,16 @@ import ensembles
 import zoo
 from diversity import MEASURES
 from zoo._storage.text import as_text
-from zoo.app.report import embedded
+from zoo.app.report import calibration, embedded
 from zoo.app.report.compose import compose
-from zoo.app.report.document import shown
+from zoo.app.report.document import Part, shown
+from zoo.app.report.evidence import Evidence
 from zoo.app.report.explorer import to_explorer
-from zoo.app.report.material import Material
+from zoo.app.report.features import transfer
+from zoo.app.report.html import chart_specs
+from zoo.app.report.material import FeatureMaterial, Material
 from zoo.cards import Card, Training
+from zoo.errors import ZooWarning
 from zoo.labels import describe
 from zoo.outputs import Outputs, Runs
 
@@ -50,13 +55,30 @@ def carded_runs() -> Runs:
     return Runs(made)
 
 
+def probed(runs: Runs) -> Part:
+    """The part on features, of models whose classes are pulled apart by different lengths."""
+    task = np.arange(60) % 3
+
+    def embedded_by(name: str, seed: int, dataset: str) -> Outputs:
+        x = np.random.default_rng([seed, int(name[1:])]).normal(size=(60, 3)) + int(name[1:]) % 4 * np.eye(3)[task]
+        return Outputs.from_arrays(name, predictions=task, labels=task, embeddings=x, dataset=dataset)
+
+    parts = [Runs(embedded_by(name, i, f"other:{i}") for name in runs) for i in range(3)]
+    part = transfer(Evidence(runs, "all", Material(runs, features=FeatureMaterial(*parts))))
+    return replace(part, findings=[replace(finding, section="transfer") for finding in part.findings])
+
+
 @pytest.fixture(scope="module")
 def document():
     rng = np.random.default_rng(0)
     ids = [f"image-{row}.png" for row in range(EXAMPLES)]
     pixels = rng.integers(0, 255, (EXAMPLES, 8, 8, 3), np.uint8)
     images = zoo.datasets.Dataset("made", "made", ids, lambda row: Image.fromarray(pixels[row]), "0")
-    return compose(Material(carded_runs(), images=images), steps=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "MOST", 4)  # not every model has a diagram
+        made = compose(Material(carded_runs(), images=images), steps=3)
+    part = probed(made.evidence.runs)
+    return replace(made, sections=[*made.sections, part.section], findings=[*made.findings, *part.findings])
 
 
 @pytest.fixture(scope="module")
@@ -333,6 +355,79 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     explorer.find_element(By.ID, "show-all").click()
     wait(explorer, lambda b: b.execute_script("return charts.get('inconsistency').vconcat.length") == 2)
     assert "hide" not in hash_of(explorer)
+
+
+# All that the page says first and singles out.
+SINGLED_OUT = """return {
+    title: document.querySelector("h1").textContent,
+    findings: [...document.querySelectorAll(".findings li")].map((one) => [one.className, one.hidden, one.innerHTML]),
+    path: JSON.stringify(charts.get("path")),
+    steps: document.getElementById("steps").outerHTML,
+    features: [...document.querySelectorAll("#transfer-table tr:not(.out)")].map((row) => row.textContent),
+    diagrams: document.querySelector("#calibration > p").textContent,
+    starts: [...document.getElementById("ensemble-start").options].map((one) => one.text),
+    counted: document.getElementById("shown").textContent,
+    pair: document.getElementById("pair-title").textContent,
+    population: document.getElementById("pair-population").textContent,
+}"""
+FOUND = "return document.body.dataset.found"
+
+
+def starting_from(browser, title):
+    Select(browser.find_element(By.ID, "ensemble-start")).select_by_visible_text(title)
+    return browser.execute_script("return explorer.state.members")
+
+
+def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
+    runs = document.evidence.runs
+    names = runs.names
+    at_first = explorer.execute_script(SINGLED_OUT)
+    # The best model, from which the search starts, and one of the two side by side.
+    gone = {document.numbers["path"]["members"][0], document.numbers["pair"][0]}
+    kept = [name for name in names if name not in gone]
+    left = Runs(runs[name] for name in kept)
+    expected = compose(Material(left), steps=3)
+    said = [*expected.findings, *probed(left).findings]
+    go(explorer, f"#hide:model={','.join(gone)}")
+    wanted = ",".join(str(names.index(name)) for name in kept)
+    wait(explorer, lambda b: b.execute_script(FOUND) == wanted)
+
+    assert texts(explorer, "h1") == [f"{len(kept)} of {document.title}"]
+    assert texts(explorer, "#shown") == [f"{len(kept)} shown"]
+    findings = [" ".join(text.split()) for text in texts(explorer, ".findings li")]
+    assert findings == [f"{one.number} {one.sentence}" for one in said]
+    warnings = explorer.execute_script("return [...document.querySelectorAll('.findings li')].map((one) => one.className)")
+    assert warnings == ["warning" * one.warning for one in said]
+    assert texts(explorer, "#transfer-table tbody tr:not(.out) th") == kept
+    assert texts(explorer, "#calibration > p")[0].endswith(f"4 most accurate models are drawn. (of all {MODELS} models)")
+    with pytest.warns(ZooWarning, match="within noise"):  # which the finding says too
+        path = ensembles.greedy(left, steps=3, split=document.evidence.halves).to_frame()
+    assert table(explorer, "#steps") == [
+        [
+            row["model"], str(row["step"]), shown(row["category"]), shown(row["selection"], True), shown(row["test"], True),
+            "yes" * row["in_best"],
+        ]
+        for row in path.to_dict(orient="records")
+    ]  # fmt: skip
+    (given,) = chart_specs(expected)["path"]["datasets"].values()
+    (drawn,) = explorer.execute_script("return Object.values(charts.get('path').datasets)")
+    scores = [(row.pop("score"), other.pop("score")) for row, other in zip(drawn, given, strict=True)]
+    assert drawn == given
+    assert [score for score, _ in scores] == pytest.approx([score for _, score in scores])
+
+    members = document.numbers["path"]["members"][: document.numbers["path"]["best"]]
+    assert texts(explorer, "#ensemble-members li span:first-child") == [name for name in kept if name in members]
+    assert texts(explorer, "#pair-title") == ["Side by side: {} and {}".format(*expected.numbers["pair"])]
+    complete_pair(explorer, names, *expected.numbers["pair"])
+    assert texts(explorer, "#pair-population")[0].endswith("the others chose the pair.")
+    best = path["model"][path["in_best"]]
+    assert starting_from(explorer, "greedy search") == sorted(names.index(name) for name in best)
+    assert starting_from(explorer, "whole greedy path") == sorted(names.index(name) for name in path["model"])
+    assert starting_from(explorer, "best model") == [names.index(expected.numbers["best"]["model"])]
+    assert starting_from(explorer, "best pair") == sorted(names.index(name) for name in expected.numbers["pair"])
+    explorer.find_element(By.ID, "show-all").click()
+    wait(explorer, lambda b: b.execute_script(FOUND) == ",".join(map(str, range(MODELS))))
+    assert explorer.execute_script(SINGLED_OUT) == at_first
 
 
 def test_by_keyboard_alone(document, explorer):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,16 @@ import pytest
 import scipy.stats
 from report_pages import made_runs
 
+import diversity
 import ensembles
 import zoo
+from diversity import MEASURES
 from diversity.specialization import holm
-from zoo.app.report import embedded
+from ensembles import _budget
+from zoo.app.report import embedded, evidence
 from zoo.app.report.document import shown
+from zoo.app.report.material import Material
+from zoo.errors import ZooWarning
 from zoo.outputs import Outputs, Runs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +36,68 @@ def node():
     return found
 
 
+ALL_PAIRS = 4  # models up to which every pair is looked at here
+PARAMETERS = [5.0, 3.0, 8.0, 1.0, 2.0, 3.0]  # of the models below
+SHOWN = (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None))  # and a base
+
+
+def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
+    """What the package singles out of some of the models, on the halves of a report, as the page prints it."""
+    halves = ensembles.stratified_split(runs.labels)
+    found = []
+    for models, base in SHOWN:
+        left = Runs(runs[runs.names[i]] for i in models)
+        start = runs.names[base] if base in models else None
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZooWarning)
+            patch.setattr(evidence, "ALL_PAIRS", ALL_PAIRS)
+            known = evidence.Evidence(left, "", Material(left))
+            path = ensembles.greedy(left, base=start, steps=4, split=halves, kind=kind)
+            found.append(
+                {
+                    "shown": models,
+                    "base": base,
+                    "best": places(runs, [known.best])[0],
+                    "pair": places(runs, known.pair),
+                    "path": {
+                        "members": places(runs, path.members),
+                        "size": path.best,
+                        "selection": [shown(score, True) for score in path.score],
+                        "test": [shown(score, True) for score in path.test_score],
+                        "interval": [f"{100 * end:+.1f}" for end in path.interval],
+                    },
+                    **pairs_of(runs, known.all_pairs),
+                }
+            )
+            if kind == "probabilities":
+                found[-1] |= {"front": front_of(runs, left, halves)}
+                patch.setattr(_budget, "MOST_SUBSETS", 0)
+                found[-1] |= {"met": front_of(runs, left, halves)}  # by greedy searches
+    return found
+
+
+def places(runs, names) -> list[int]:
+    return [runs.names.index(name) for name in names]
+
+
+def front_of(runs, left, halves) -> list[list[int]]:
+    costs = dict(zip(runs.names, PARAMETERS, strict=True))
+    return [places(runs, members) for members in ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"]]
+
+
+def pairs_of(runs, frame) -> dict[str, object]:
+    """The measures of pairs that categories have a mean of, and the line through their gains."""
+    measured = [name for name, measure in MEASURES.items() if measure.by_category and name in frame]
+    rows = [
+        {side: runs.names.index(row[side]) for side in ("first", "second")} | {name: row[name] for name in measured}
+        for row in frame.to_dict(orient="records")
+    ]
+    if "gain_over_mean" not in frame or len(frame) < 3:
+        return {"pairs": rows, "line": None}
+    line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"])
+    return {"pairs": rows, "line": f"{line}, {line.points} pairs"}
+
+
 def stores(monkeypatch) -> list[dict[str, object]]:
     """The same outputs in each of the ways a page may keep them, with ensembles of them."""
     runs = zoo.calibrate(made_runs(6, 300, 7), 0.5, 0)
@@ -37,10 +105,14 @@ def stores(monkeypatch) -> list[dict[str, object]]:
         Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions()), labels=o.labels)
         for i, (n, o) in enumerate(runs.items())
     )
+    searches = {
+        "probabilities": of_shown(runs, "probabilities", monkeypatch),
+        "predictions": of_shown(bare, "predictions", monkeypatch),
+    }
     rng = np.random.default_rng(0)
     subsets = [sorted(rng.choice(6, rng.integers(1, 7), replace=False).tolist()) for _ in range(8)]
     found = []
-    for kind, planes, top in (("all", 3, 7), ("all", 2, 7), ("top", 2, 4), ("top", 2, 2), ("votes", 0, 0)):
+    for kind, planes, top in (("all", 3, 7), ("all", 2, 7), ("top", 2, 6), ("top", 2, 4), ("top", 2, 2), ("votes", 0, 0)):
         ways = [one for one in embedded._ways(7) if (one[0]["kind"], one[0]["planes"], one[0]["top"]) == (kind, planes, top)]
         monkeypatch.setattr(embedded, "_ways", lambda _, ways=ways: iter(ways))
         given = bare if kind == "votes" else runs
@@ -63,6 +135,7 @@ def stores(monkeypatch) -> list[dict[str, object]]:
                 "classes": 7,
                 "models": 6,
                 "ensembles": combined,
+                "searches": searches["predictions" if kind == "votes" else "probabilities"],
             }
         )
     return found
@@ -76,6 +149,8 @@ def truth(monkeypatch) -> dict[str, object]:
     cells = [[0.5, 0.2, 0.1, 0.15, 0.05], [0.001, 0.3, 0.0001, 0.6, 0.0989], [0.5, 0.5, 0.0, 0.0], [0.999, 0.0005, 0.0005]]
     values = rng().normal(size=101)
     p = np.array([0.01, 0.04, 0.03, 0.9, 0.2])
+    kept = stores(monkeypatch)
+    selection, test = ensembles.stratified_split(np.array(kept[0]["labels"]))
     numbers = [0.125, 0.1225, 0.0005, 1 / 3, 0.99999, 1e-7, 0.00012345, 1.005, 12.345, 0.0, -0.06125, 1.0, 0.9995, 123.45]
     return {
         "seed": {"state": str(state["state"]), "increment": str(state["inc"]), "draws": 200},
@@ -99,7 +174,12 @@ def truth(monkeypatch) -> dict[str, object]:
         "format": [
             {"value": x, "percent": shown(x, True), "digits": shown(x), "two": f"{x:.2f}"} for x in numbers
         ],
-        "stores": stores(monkeypatch),
+        "stores": kept,
+        "setup": {
+            "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS,
+            "allPairs": ALL_PAIRS,
+        },
+        "ranks": {"x": [3, 1, 2, 5], "y": [1, 1, 2, 4], "rho": scipy.stats.spearmanr([3, 1, 2, 5], [1, 1, 2, 4]).statistic},
     }  # fmt: skip
 
 
@@ -107,7 +187,7 @@ def test_scripts_under_node(node, tmp_path, monkeypatch):
     place = tmp_path / "truth.json"
     place.write_text(json.dumps(truth(monkeypatch)))
     done = subprocess.run(
-        [node, "--test", str(ROOT / "tests" / "app" / "scripts" / "numbers.test.js")],
+        [node, "--test", *map(str, sorted((ROOT / "tests" / "app" / "scripts").glob("*.test.js")))],
         env=os.environ | {"TRUTH": str(place), "SCRIPTS": str(SCRIPTS)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

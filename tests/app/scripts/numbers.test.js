@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { from, readStore } from "./stores.js";
 
-const from = (name) => import(`${process.env.SCRIPTS}/${name}.js`);
 const truth = JSON.parse(readFileSync(process.env.TRUTH, "utf8"));
 const near = (found, expected, within = 1e-9) =>
   assert.ok(Math.abs(found - expected) <= within * Math.max(1, Math.abs(expected)), `${found}, expected ${expected}`);
@@ -41,18 +41,10 @@ test("numbers are written as Python writes them", async () => {
 });
 
 test("members are put together as the package does", async () => {
-  const { AllClasses, TopClasses, Votes } = await from("combining");
   const { score } = await from("ensemble");
-  const { confidences, join, squares, unpack } = await from("blocks");
-  for (const { kept, blocks, labels, classes, models, ensembles } of truth.stores) {
-    const read = async (name, planes) => join(await unpack(blocks[name]), planes);
-    const answers = {
-      models, classes, labels, examples: labels.length, predicted: await read("predicted", 1),
-      confidence: kept.kind === "votes" ? null : confidences(await read("confidence", kept.planes), kept.planes),
-    };
-    let store = new Votes(answers);
-    if (kept.kind === "all") store = new AllClasses(answers, squares(await read("others", kept.planes), kept.planes), 256 ** -kept.planes);
-    if (kept.kind === "top") store = new TopClasses(answers, await read("classes", 1), await read("ratios", 1), await read("truth", 1));
+  for (const given of truth.stores) {
+    const { kept, labels, ensembles } = given;
+    const { answers, store } = await readStore(given);
     const rows = labels.map((_, row) => row);
     for (const { members, predicted, nll } of ensembles) {
       const found = store.combine(members);

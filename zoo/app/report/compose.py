@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 
 from zoo.app.report.calibration import calibration
@@ -38,7 +39,7 @@ def compose(material: Material, base: str | None = None, steps: int = 10, seed: 
         subtitle=f"{len(first.classes)} classes, {known.population}. Models, pairs and ensembles that are singled out were "
         f"chosen on {len(known.halves[0]):,} of the examples and are reported on {len(known.halves[1]):,} others: the test "
         "examples.",
-        findings=[finding for part in parts for finding in part.findings],
+        findings=[replace(finding, section=part.section.id) for part in parts for finding in part.findings],
         sections=[part.section for part in parts],
         provenance=_provenance(known),
         numbers=numbers,

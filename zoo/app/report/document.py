@@ -11,6 +11,7 @@ class Finding:
     number: str
     sentence: str
     warning: bool = False
+    section: str = ""  # the id of the one it comes from
 
 
 @dataclass(frozen=True)

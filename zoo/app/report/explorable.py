@@ -10,12 +10,12 @@ import numpy as np
 import ensembles
 import zoo
 from diversity import MEASURES, bootstrap, linear_cka
-from diversity.categories import CATEGORIES
+from diversity.categories import CATEGORIES, category
 from diversity.comparison import CKA_ROWS
 from zoo._storage.text import as_text
 from zoo.app.report.document import Document
 from zoo.app.report.embedded import answers, exact_pairs
-from zoo.app.report.evidence import Evidence
+from zoo.app.report.evidence import ALL_PAIRS, Evidence
 from zoo.app.report.packing import packed, packed_bytes, planes_for
 from zoo.app.report.thumbnails import sheets
 from zoo.errors import InputError, ZooError, ZooWarning
@@ -44,11 +44,11 @@ def explorable(document: Document, known: Evidence) -> tuple[dict[str, Any], dic
         "labels": packed(runs.labels, planes_for(len(first.classes))),
         "half": packed(half, 1),
         "ids": packed_bytes(json.dumps(texts, ensure_ascii=False).encode()),
+        "kinds": packed(_kinds(list(runs.values())), 1),
     }
     tiles, images = _tiles(known)
     costs = [_parameters(outputs) for outputs in runs.values()]
     path = document.numbers["path"]
-    random = np.random.default_rng(0).bit_generator.state["state"]  # with which `diversity.compare` draws its intervals
     about = {
         "examples": len(runs.labels),
         "classes": [as_text(describe(name)) for name in first.classes],
@@ -79,10 +79,33 @@ def explorable(document: Document, known: Evidence) -> tuple[dict[str, Any], dic
             "size": path["best"],
             "front": _front(known, costs, place),
         },
-        "seed": {"state": str(random["state"]), "increment": str(random["inc"]), "draws": bootstrap.RESAMPLES},
+        "search": {
+            "base": None if known.base is None else place[known.runs[known.base].name],
+            "steps": known.steps,
+            "seed": _generator(known.seed),
+        },
+        "byName": sorted(place.values(), key=runs.names.__getitem__),
+        "allPairs": ALL_PAIRS,
+        "seed": _generator(0),  # with which `diversity.compare` draws its intervals
         "tiles": tiles,
     }
     return about, blocks, images
+
+
+def _generator(seed: int) -> dict[str, Any]:
+    """NumPy's generator at its start, and how often a bootstrap draws from it."""
+    state = np.random.default_rng(seed).bit_generator.state["state"]
+    return {"state": str(state["state"]), "increment": str(state["inc"]), "draws": bootstrap.RESAMPLES}
+
+
+def _kinds(outputs: list[Outputs]) -> np.ndarray:
+    """[M, M] which of `CATEGORIES` each pair is; their number where cards do not say."""
+    found = np.full((len(outputs), len(outputs)), len(CATEGORIES))
+    carded = [(i, one.card) for i, one in enumerate(outputs) if one.card is not None]
+    for (i, first), (j, second) in itertools.combinations(carded, 2):
+        if kind := category(first, second):
+            found[i, j] = found[j, i] = CATEGORIES.index(kind)
+    return found
 
 
 def _fields(outputs: Outputs) -> dict[str, str]:

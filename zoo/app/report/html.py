@@ -83,7 +83,8 @@ def escape(text: str) -> str:
 
 def _findings(document: Document) -> str:
     items = "".join(
-        f"<li{' class=warning' if f.warning else ''}><strong>{escape(f.number)}</strong> {escape(f.sentence)}</li>"
+        f'<li data-section="{f.section}"{" class=warning" if f.warning else ""}>'
+        f"<strong>{escape(f.number)}</strong> {escape(f.sentence)}</li>"
         for f in document.findings
     )
     return f'<ul class="findings" aria-label="Findings">{items}</ul>'

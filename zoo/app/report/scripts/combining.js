@@ -1,6 +1,20 @@
 // @ts-check
-// Members put together, example by example: the mean of all classes' probabilities, of the top classes' where all do not
-// fit into the page, or the vote of predicted classes.
+// Members put together, example by example: the mean of all classes' probabilities, or the vote of predicted classes. The
+// mean of the top classes', where all do not fit into the page, is in `topclasses.js`.
+
+const SMALLEST = 1.1754943508222875e-38; // a probability of 0 counts as the least that a float holds
+
+/** @param {number} p */
+export const surprise = (p) => -Math.log(Math.max(p, SMALLEST));
+
+/**
+ * Whether another class with this sum is predicted rather than the true one with the sum `reached`: of equal ones the first.
+ * @param {number} value
+ * @param {number} other
+ * @param {number} reached
+ * @param {number} label
+ */
+export const ahead = (value, other, reached, label) => value > reached || (value === reached && other < label);
 
 /**
  * What an ensemble says of every example. `close` marks those whose class might be another one with exact probabilities.
@@ -22,16 +36,29 @@
  */
 
 /**
+ * What members would be with each candidate as one more, on some rows: added to `right` is how many are right, to `losses`,
+ * where these are wanted, the true class's negative logarithms.
+ * @typedef {(members: number[], candidates: number[], rows: Int32Array, right: Float64Array, losses: Float64Array | null) => void} Judge
+ */
+
+/**
  * @typedef {object} Store
  * @property {(members: number[]) => Combined} combine
+ * @property {Judge} judge
  * @property {((model: number, row: number, into: Float64Array) => void) | null} distribution
  */
+
+/**
+ * Whether no candidate can turn an example, since none adds more than 1 to any class's sum.
+ * @param {number} lead of the true class over the best other one
+ */
+export const settled = (lead) => Math.abs(lead) > 1 + 1e-9;
 
 /**
  * @param {number} examples
  * @returns {Combined & {confidence: Float64Array, label: Float64Array}}
  */
-const blank = (examples) => ({
+export const blank = (examples) => ({
   predicted: new Int32Array(examples),
   confidence: new Float64Array(examples),
   label: new Float64Array(examples),
@@ -81,6 +108,37 @@ export class AllClasses {
     return found;
   }
 
+  /** @type {Judge} */
+  judge(members, candidates, rows, right, losses) {
+    const { values } = this;
+    const { examples, classes, labels } = this.answers;
+    const sums = new Float64Array(classes);
+    let sure = 0;
+    for (let i = 0; i < rows.length; i++) {
+      sums.fill(0);
+      for (let m = 0; m < members.length; m++) {
+        const start = (members[m] * examples + rows[i]) * classes;
+        for (let k = 0; k < classes; k++) sums[k] += values[start + k];
+      }
+      const y = labels[rows[i]];
+      let rival = 0;
+      for (let k = 0; k < classes; k++) if (k !== y && sums[k] > rival) rival = sums[k];
+      if (!losses && settled(sums[y] - rival)) {
+        sure += Number(sums[y] > rival);
+        continue;
+      }
+      for (let c = 0; c < candidates.length; c++) {
+        const start = (candidates[c] * examples + rows[i]) * classes;
+        const reached = sums[y] + values[start + y];
+        let k = 0;
+        while (k < classes && (k === y || !ahead(sums[k] + values[start + k], k, reached, y))) k++;
+        if (k === classes) right[c]++;
+        if (losses) losses[c] += surprise(reached / (members.length + 1));
+      }
+    }
+    for (let c = 0; c < candidates.length; c++) right[c] += sure;
+  }
+
   /**
    * @param {number} model
    * @param {number} row
@@ -89,138 +147,6 @@ export class AllClasses {
   distribution(model, row, into) {
     const start = (model * this.answers.examples + row) * this.answers.classes;
     for (let k = 0; k < into.length; k++) into[k] = this.values[start + k];
-  }
-}
-
-// Probabilities by their codes, 1 to 255.
-const LOGARITHMIC = Float64Array.from({ length: 256 }, (_, code) => Math.exp(-0.07 * (code - 1)));
-
-/**
- * Each model's top classes and the true one; the others share what is left evenly.
- * @implements {Store}
- */
-export class TopClasses {
-  /**
-   * @param {Answers} answers
-   * @param {ArrayLike<number>} classes [models x examples x kept] the classes behind the predicted one
-   * @param {ArrayLike<number>} ratios each one's probability over that before it, of 255
-   * @param {ArrayLike<number>} label of the true class where it is none of these: the logarithm of its probability, else 0
-   */
-  constructor(answers, classes, ratios, label) {
-    this.answers = answers;
-    this.classes = classes;
-    this.ratios = ratios;
-    this.label = label;
-    this.kept = classes.length / (answers.models * answers.examples);
-    this.listed = new Int32Array(this.kept + 2); // what is known of one model and example: classes and probabilities
-    this.chances = new Float64Array(this.kept + 2);
-    this.count = 0;
-    this.each = 0; // what every other class is given
-    this.most = 0; // and could have at most
-  }
-
-  /**
-   * @param {number} model
-   * @param {number} row
-   */
-  read(model, row) {
-    const { listed, chances, ratios, kept } = this;
-    const { examples, labels, predicted, confidence } = this.answers;
-    const at = model * examples + row;
-    let p = /** @type {Float64Array} */ (confidence)[at];
-    let left = 1 - p;
-    let count = 1;
-    listed[0] = predicted[at];
-    chances[0] = p;
-    for (let i = at * kept; count <= kept; i++) {
-      p *= ratios[i] / 255;
-      left -= p;
-      listed[count] = this.classes[i];
-      chances[count++] = p;
-    }
-    const code = this.label[at];
-    if (code !== 0) {
-      const own = Math.min(p, LOGARITHMIC[code]);
-      left -= own;
-      listed[count] = labels[row];
-      chances[count++] = own;
-    }
-    const others = this.answers.classes - count;
-    if (left < 0) left = 0;
-    this.count = count;
-    this.each = others > 0 ? left / others : 0;
-    this.most = others > 0 ? Math.min(p, left) : 0;
-  }
-
-  /** @param {number[]} members */
-  combine(members) {
-    const { examples, classes, labels } = this.answers;
-    const found = blank(examples);
-    const step = (this.kept * members.length) / 510; // what the ratios' rounding may add up to
-    const known = new Float64Array(classes); // sums over the members that know a class: of its probability,
-    const given = new Float64Array(classes); // of what they give to a class that they do not know,
-    const taken = new Float64Array(classes); // and of what such a class could have at most
-    const touched = new Int32Array(classes);
-    const seen = new Uint8Array(classes);
-    const { listed, chances } = this;
-    for (let row = 0; row < examples; row++) {
-      let spread = 0;
-      let room = 0;
-      let count = 0;
-      for (let m = 0; m < members.length; m++) {
-        this.read(members[m], row);
-        const { each, most, count: kept } = this;
-        for (let i = 0; i < kept; i++) {
-          const k = listed[i];
-          if (seen[k] === 0) {
-            seen[k] = 1;
-            touched[count++] = k;
-          }
-          known[k] += chances[i];
-          given[k] += each;
-          taken[k] += most;
-        }
-        spread += each;
-        room += most;
-      }
-      let best = -1;
-      let top = -1;
-      for (let i = 0; i < count; i++) {
-        const k = touched[i];
-        const value = known[k] + spread - given[k];
-        if (value > top || (value === top && k < best)) {
-          best = k;
-          top = value;
-        }
-      }
-      const y = labels[row];
-      found.predicted[row] = best;
-      found.confidence[row] = top / members.length;
-      found.label[row] = (known[y] + spread - given[y]) / members.length;
-      // The winner has at least what is known of it. Could another class have more?
-      let rival = count < classes ? room : -1;
-      for (let i = 0; i < count; i++) {
-        const k = touched[i];
-        if (k !== best) rival = Math.max(rival, known[k] + room - taken[k]);
-      }
-      found.close[row] = Number(rival + step >= known[best] - step);
-      for (let i = 0; i < count; i++) {
-        const k = touched[i];
-        known[k] = given[k] = taken[k] = seen[k] = 0;
-      }
-    }
-    return found;
-  }
-
-  /**
-   * @param {number} model
-   * @param {number} row
-   * @param {Float64Array} into
-   */
-  distribution(model, row, into) {
-    this.read(model, row);
-    into.fill(this.each);
-    for (let i = 0; i < this.count; i++) into[this.listed[i]] = this.chances[i];
   }
 }
 
@@ -255,5 +181,37 @@ export class Votes {
       answered[row] = best;
     }
     return { predicted: answered, confidence: null, label: null, close: new Uint8Array(examples) };
+  }
+
+  /** @type {Judge} */
+  judge(members, candidates, rows, right, losses) {
+    const { examples, classes, labels, predicted } = this.answers;
+    const counts = new Int32Array(classes + 1);
+    let sure = 0;
+    for (let i = 0; i < rows.length; i++) {
+      const row = rows[i];
+      const y = labels[row];
+      for (let m = 0; m < members.length; m++) counts[predicted[members[m] * examples + row]]++;
+      let rival = classes;
+      let most = 0;
+      for (let m = 0; m < members.length; m++) {
+        const k = predicted[members[m] * examples + row];
+        if (k < classes && k !== y && ahead(counts[k], k, most, rival)) {
+          rival = k;
+          most = counts[k];
+        }
+      }
+      const open = losses !== null || !settled(counts[y] - most);
+      if (!open) sure += Number(counts[y] > most);
+      for (let c = 0; open && c < candidates.length; c++) {
+        const k = predicted[candidates[c] * examples + row];
+        const reached = counts[y] + Number(k === y);
+        const beaten = ahead(most, rival, reached, y) || (k < classes && k !== y && ahead(counts[k] + 1, k, reached, y));
+        if (reached > 0 && !beaten) right[c]++;
+        if (losses) losses[c] += surprise(reached / (members.length + 1));
+      }
+      for (let m = 0; m < members.length; m++) counts[predicted[members[m] * examples + row]] = 0;
+    }
+    for (let c = 0; c < candidates.length; c++) right[c] += sure;
   }
 }

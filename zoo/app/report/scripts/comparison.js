@@ -1,8 +1,7 @@
 // @ts-check
 // Two models side by side on some examples: what `diversity.compare` gives, from the answers inside the page.
-import { capa, intervals, measures, sum } from "./measures.js";
-import { Generator } from "./random.js";
-import { holm, mcnemar, percentileInterval } from "./statistics.js";
+import { capa, cellOf, intervals, measures, sum } from "./measures.js";
+import { holm, mcnemar, percentileInterval, resampledMeans } from "./statistics.js";
 
 export const OUTCOMES = ["both right", "only first right", "only second right", "both wrong"];
 export const LIMIT = Math.PI / 4;
@@ -14,7 +13,7 @@ const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the ba
  * @typedef {import("./combining.js").Answers} Answers
  * @typedef {import("./combining.js").Store} Store
  * @typedef {import("./measures.js").Measure} Measure
- * @typedef {{state: string, increment: string, draws: number}} Seed
+ * @typedef {import("./statistics.js").Seed} Seed
  */
 
 /**
@@ -53,8 +52,7 @@ export function compare(answers, store, a, b, rows, records, seed, exact = null)
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i];
     const [said, other, y] = [predicted[a * examples + row], predicted[b * examples + row], labels[row]];
-    const wrong = said === other && said < classes ? 3 : 4;
-    const cell = said === y ? (other === y ? 0 : 1) : other === y ? 2 : wrong;
+    const cell = cellOf(said, other, y, classes);
     cells[cell]++;
     outcome[i] = Math.min(cell, 3);
     if (joint && right) {
@@ -166,25 +164,12 @@ function edge(descending, won) {
  */
 export async function meanIntervals(pair, classes, seed, goOn) {
   if (!pair.theta) return {};
-  const columns = [...pair.missed, pair.theta];
-  const random = new Generator(seed.state, seed.increment);
-  const rows = pair.theta.length;
-  const drawn = { capa: new Float64Array(seed.draws), mean_theta: new Float64Array(seed.draws) };
-  const sums = new Float64Array(columns.length);
-  for (let draw = 0; draw < seed.draws; draw++) {
-    if (draw % 20 === 0 && !(await goOn())) return null;
-    sums.fill(0);
-    for (let i = 0; i < rows; i++) {
-      const row = random.integer(rows);
-      for (let c = 0; c < columns.length; c++) sums[c] += columns[c][row];
-    }
-    const means = Array.from(sums, (total) => total / rows);
-    drawn.mean_theta[draw] = means[columns.length - 1];
-    drawn.capa[draw] = capa(means[0], means[1], means[2], classes);
-  }
+  const means = await resampledMeans([...pair.missed, pair.theta], seed, goOn);
+  if (!means) return null;
+  const [shared, first, second] = means;
   /** @type {Record<string, [number, number]>} */
-  const found = { mean_theta: percentileInterval(drawn.mean_theta) };
-  if (classes > 1) found.capa = percentileInterval(drawn.capa);
+  const found = { mean_theta: percentileInterval(means[means.length - 1]) };
+  if (classes > 1) found.capa = percentileInterval(shared.map((one, draw) => capa(one, first[draw], second[draw], classes)));
   return found;
 }
 

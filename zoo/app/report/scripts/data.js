@@ -1,14 +1,32 @@
 // @ts-check
 // What is inside the page, read once: who the models are, what they answered, and how answers are put together.
 import { confidences, join, squares, unpack } from "./blocks.js";
-import { AllClasses, TopClasses, Votes } from "./combining.js";
+import { AllClasses, Votes } from "./combining.js";
 import { byId } from "./dom.js";
+import { TopClasses } from "./topclasses.js";
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
  * @typedef {import("./combining.js").Store} Store
  * @typedef {import("./measures.js").Measure} Measure
  * @typedef {{name: string, fields: Record<string, string>, parameters: number | null}} Model
+ */
+
+/**
+ * @typedef {object} Chosen what is singled out, by the selection examples
+ * @property {[number, number] | null} pair
+ * @property {number} best
+ * @property {number[]} path
+ * @property {number} size members of the path that are worth taking
+ * @property {number[][]} front
+ */
+
+/**
+ * @typedef {object} PairRow two models on all examples
+ * @property {number} first
+ * @property {number} second
+ * @property {string | null} category
+ * @property {Record<string, number | null>} values the measures that categories have a mean of
  */
 
 /**
@@ -26,8 +44,11 @@ import { byId } from "./dom.js";
  * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs also the other measures that categories have a mean of
  * @property {(number | null)[][]} cka of the embeddings on the test examples, which are not in the page
  * @property {{order: number[], segments: {x: number[], y: number[], x2: number[], y2: number[]}}} tree
- * @property {{pair: [number, number], best: number, path: number[], size: number, front: number[][]}} chosen
- * @property {{state: string, increment: string, draws: number}} seed
+ * @property {Chosen} chosen of all models
+ * @property {{base: number | null, steps: number, seed: import("./statistics.js").Seed}} search that found the path
+ * @property {number[]} byName the models in the order of their names
+ * @property {number} allPairs models up to which every pair is looked at; of more, the best one's pairs
+ * @property {import("./statistics.js").Seed} seed
  * @property {{side: number, across: number, rows: number[]} | null} tiles
  */
 
@@ -41,6 +62,8 @@ import { byId } from "./dom.js";
  * @property {ArrayLike<number> | null} right of pairs on the test examples, exact where the store is not
  * @property {Uint8Array} half 0 for selection, 1 for test
  * @property {Record<string, Int32Array>} rows of "all", "selection" and "test"
+ * @property {Uint8Array} kinds [models x models] into `about.categories`; their number where none is known
+ * @property {Map<string, PairRow>} pairs by both models; those that the page has found itself are added
  */
 
 /** @param {string} id */
@@ -55,7 +78,7 @@ export async function read() {
   const about = JSON.parse(text("about"));
   const { examples, kept } = about;
   const classes = about.classes.length;
-  const [half, labels, predicted, ids] = await Promise.all(["half", "labels", "predicted", "ids"].map(block));
+  const [half, labels, predicted, ids, kinds] = await Promise.all(["half", "labels", "predicted", "ids", "kinds"].map(block));
   /** @type {Answers} */
   const answers = {
     models: about.models.length,
@@ -75,8 +98,31 @@ export async function read() {
     right: kept.kind === "top" ? join(await block("right"), 3) : null,
     half,
     rows: { all, selection: all.filter((row) => half[row] === 0), test: all.filter((row) => half[row] === 1) },
+    kinds,
+    pairs: readPairs(about),
   };
 }
+
+/**
+ * @param {About} about
+ * @returns {Map<string, PairRow>}
+ */
+function readPairs({ pairs, measures }) {
+  const averaged = measures.filter(({ name }) => name in pairs).map(({ name }) => name);
+  return new Map(pairs.first.map((first, i) => {
+    const second = pairs.second[i];
+    const values = Object.fromEntries(averaged.map((name) => [name, pairs[name][i]]));
+    return [`${first},${second}`, { first, second, category: pairs.category[i], values }];
+  }));
+}
+
+/**
+ * How the training of two models differs; null where a card does not say.
+ * @param {Data} data
+ * @param {number} a
+ * @param {number} b
+ */
+export const categoryOf = ({ about, kinds }, a, b) => about.categories[kinds[a * about.models.length + b]] ?? null;
 
 /**
  * How many examples of each cell the ensemble of two models gets right, on the test examples; null where the page has to

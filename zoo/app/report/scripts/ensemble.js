@@ -1,10 +1,10 @@
 // @ts-check
 // An ensemble of any members, on the examples that may choose it and on those that judge it.
+import { surprise } from "./combining.js";
 import { ratio } from "./measures.js";
 import { percentileInterval, resample, wilson } from "./statistics.js";
 
 const BINS = 15; // of confidence, for the expected calibration error
-const SMALLEST = 1.1754943508222875e-38; // a probability of 0 counts as the least that a float holds
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
@@ -87,7 +87,7 @@ export function score(answers, combined, members, rows, seed) {
  */
 function logLoss(label, rows) {
   let total = 0;
-  for (let i = 0; i < rows.length; i++) total -= Math.log(Math.max(label[rows[i]], SMALLEST));
+  for (let i = 0; i < rows.length; i++) total += surprise(label[rows[i]]);
   return total / rows.length;
 }
 

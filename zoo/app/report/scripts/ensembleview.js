@@ -12,24 +12,42 @@ const MOST_JUDGED = 40; // members up to which each one's part is told
  * @typedef {import("./ensemble.js").Score} Score
  */
 
+const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
+
+/**
+ * The ensembles to start from: those found among the models shown, and the two models side by side.
+ * @param {Explorer} app
+ * @returns {[string, number[]][]}
+ */
+function starts({ chosen, pair: own, shown }) {
+  const { best, pair, path, size, front } = chosen;
+  /** @type {[string, number[]][]} */
+  const found = [
+    ["best model", [best]],
+    ["best pair", pair ?? []],
+    ["this pair", own],
+    ["greedy search", path.slice(0, size)],
+    ["whole greedy path", path],
+    ...front.map((members, i) => /** @type {[string, number[]]} */ ([`Pareto front ${i + 1} of ${front.length}`, members])),
+    ["all shown", shown],
+  ];
+  return found.filter(([, members]) => members.length);
+}
+
+/**
+ * To be called when something else is found.
+ * @param {Explorer} app
+ */
+export function showStarts(app) {
+  options("ensemble-start", [["", "choose …"], ...starts(app).map(([title]) => /** @type {[string, string]} */ ([title, title]))], "");
+}
+
 /** @param {Explorer} app */
 export function prepareEnsemble(app) {
-  const { chosen } = app.data.about;
-  const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
-  /** @type {[string, () => number[]][]} */
-  const starts = [
-    ["best model", () => [chosen.best]],
-    ["best pair", () => chosen.pair],
-    ["this pair", () => app.state.pair],
-    ["greedy search", () => chosen.path.slice(0, chosen.size)],
-    ["whole greedy path", () => chosen.path],
-    ...chosen.front.map((members, i) => /** @type {[string, () => number[]]} */ ([`Pareto front ${i + 1} of ${chosen.front.length}`, () => members])),
-    ["all shown", () => app.shown],
-  ];
   const select = /** @type {HTMLSelectElement} */ (byId("ensemble-start"));
-  select.append(element("option", { value: "" }, "choose …"), ...starts.map(([title], i) => element("option", { value: i }, title)));
   select.addEventListener("change", () => {
-    if (select.value !== "") app.go({ members: sorted(starts[Number(select.value)][1]()) });
+    const start = starts(app).find(([title]) => title === select.value);
+    if (start) app.go({ members: sorted(start[1]) });
     select.value = "";
   });
   byId("ensemble-add").addEventListener("change", (event) => {
@@ -52,9 +70,8 @@ function copy(code) {
 
 /** @param {Explorer} app */
 export async function showEnsemble(app) {
-  const { data, state, shown } = app;
+  const { data, members, shown } = app;
   const { about, names, answers, store, rows } = data;
-  const { members } = state;
   const began = performance.now();
   options("ensemble-add", [["", "add a model …"], .../** @type {[number, string][]} */ (
     about.table.filter((model) => shown.includes(model) && !members.includes(model)).map((model) => [model, names[model]]))], "");
@@ -84,14 +101,14 @@ export async function showEnsemble(app) {
  * @param {number[] | null} parts
  */
 function showMembers(app, parts) {
+  const { members } = app;
   const { names } = app.data;
-  const { members } = app.state;
   const items = members.map((model, i) =>
     element("li", { "data-model": model },
       element("span", {}, names[model]),
       element("span", { class: "soft number" }, parts ? `${points(parts[i])} points` : ""),
       element("button", {
-        type: "button", "aria-label": `Remove ${names[model]}`, onclick: () => app.go({ members: members.filter((other) => other !== model) }),
+        type: "button", "aria-label": `Remove ${names[model]}`, onclick: () => app.go({ members: app.state.members.filter((other) => other !== model) }),
       }, "×")));
   fill("ensemble-members", ...items);
 }
@@ -101,7 +118,7 @@ function showMembers(app, parts) {
  * @param {Score} selection
  * @param {Score} test
  */
-function numbers({ data, state }, selection, test) {
+function numbers({ data, members }, selection, test) {
   const { rows, about } = data;
   const range = (/** @type {[number, number]} */ ends, /** @type {(x: number) => string} */ shown) => ends.map(shown).join(" to ");
   /** @type {[string, string, (score: Score) => string][]} */
@@ -115,7 +132,7 @@ function numbers({ data, state }, selection, test) {
     ["conversion", "right where members disagree (conversion)", (one) => percent(one.conversion)],
   ];
   if (test.nll !== null) lines.push(["nll", "NLL", (one) => digits(Number(one.nll))], ["ece", "ECE", (one) => percent(Number(one.ece))]);
-  const costs = state.members.map((model) => about.models[model].parameters);
+  const costs = members.map((model) => about.models[model].parameters);
   const cost = costs.some((one) => one === null) ? null : costs.reduce((total, one) => Number(total) + Number(one), 0);
   const head = ["", `selection (${whole(rows.selection.length)})`, `test (${whole(rows.test.length)})`];
   const body = lines.map(([id, title, shown]) =>

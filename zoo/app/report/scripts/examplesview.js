@@ -100,7 +100,7 @@ export function showExamples(app) {
   set("example-words", choice.words);
   const known = list.known;
   list.rows = choose(data.answers, known, choice, {
-    pair: state.pair, models: shown.length, half: data.half, ids: data.ids, order: () => ordering(app),
+    pair: app.pair, models: shown.length, half: data.half, ids: data.ids, order: () => ordering(app),
   });
   list.at = Math.max(0, list.rows.indexOf(state.open ?? -1));
   fill("example-count", `${whole(list.rows.length)} of ${whole(data.answers.examples)} examples`);
@@ -115,10 +115,10 @@ export function showExamples(app) {
  * @param {Explorer} app
  * @returns {ArrayLike<number>}
  */
-function ordering({ data, shown, state }) {
+function ordering({ data, pair, shown, state }) {
   const known = /** @type {import("./examples.js").Facts} */ (list.known);
   if (state.examples.sort === "right") return known.right;
-  if (state.examples.sort === "theta") return Array.from(data.rows.all, (row) => theta(data, state.pair, row));
+  if (state.examples.sort === "theta") return Array.from(data.rows.all, (row) => theta(data, pair, row));
   if (state.examples.sort !== "entropy") return known.disagreement;
   if (entropy.of !== list.of || !entropy.values) [entropy.of, entropy.values] = [list.of, entropies(data.answers, data.store, shown)];
   return entropy.values;
@@ -157,12 +157,12 @@ function drawLines(app, same = false) {
  * @param {number} place
  */
 function line(app, place) {
-  const { data, shown, state } = app;
+  const { data, shown } = app;
   const row = list.rows[place];
   const known = /** @type {import("./examples.js").Facts} */ (list.known);
-  const [a, b] = state.pair;
+  const [a, b] = app.pair;
   const pair = `${data.names[a]}: ${answer(app, a, row)} · ${data.names[b]}: ${answer(app, b, row)}`;
-  const angle = theta(data, state.pair, row);
+  const angle = theta(data, app.pair, row);
   const sure = Number.isNaN(angle) ? "" : ` · θ ${angle.toFixed(2)}`;
   return element("div", {
     class: "line", role: "option", id: `example-${place}`, "data-place": place, "data-row": row, "aria-selected": place === list.at ? "true" : "false",

@@ -7,6 +7,8 @@ import { datasets, draw, drawAll, onChange, specs } from "./drawing.js";
 import { prepareEnsemble, showEnsemble } from "./ensembleview.js";
 import { showErrors } from "./errorsview.js";
 import { prepareExamples, showExample, showExamples } from "./examplesview.js";
+import { prepareFound, showFound } from "./foundview.js";
+import { bestModel } from "./greedy.js";
 import { fieldsOf, visible } from "./groups.js";
 import { prepareModels, showModels } from "./modelsview.js";
 import { preparePair, showPair } from "./pairview.js";
@@ -29,7 +31,7 @@ export class Explorer {
     this.colours = [...(categorised || !this.fields.length ? ["category"] : []), ...this.fields];
     /** @type {State} */
     const initial = {
-      pair: about.chosen.pair,
+      pair: /** @type {[number, number]} */ (about.chosen.pair),
       on: "test",
       members: [...new Set(about.chosen.path.slice(0, about.chosen.size))].sort((a, b) => a - b),
       colour: this.colours[0],
@@ -40,8 +42,20 @@ export class Explorer {
     this.known = { models: names, ids, fields: this.colours, initial };
     this.state = fromHash(location.hash, this.known);
     this.shown = visible(about.models, this.state.hidden);
+    this.chosen = about.chosen; // among the models shown
     this.given = JSON.parse(byId("specs").textContent ?? "{}");
     this.filtered = false; // whether some models were hidden when the errors were last shown
+  }
+
+  /** The two models side by side: those asked for or, where one of them is hidden, the best pair of those shown. */
+  get pair() {
+    const { pair } = this.state;
+    return pair.every((model) => this.shown.includes(model)) ? pair : this.chosen.pair ?? pair;
+  }
+
+  /** The members of the ensemble, without hidden ones. */
+  get members() {
+    return this.state.members.filter((model) => this.shown.includes(model));
   }
 
   /**
@@ -71,6 +85,10 @@ export class Explorer {
     const now = this.state;
     const changed = (/** @type {(keyof State)[]} */ ...keys) => !before || keys.some((key) => JSON.stringify(before[key]) !== JSON.stringify(now[key]));
     this.shown = visible(this.data.about.models, now.hidden);
+    if (changed("hidden")) {
+      const { chosen, models } = this.data.about;
+      this.chosen = this.shown.length === models.length ? chosen : { best: bestModel(this.data, this.shown), pair: null, path: [], size: 0, front: [] };
+    }
     if (changed("members", "hidden", "colour")) showModels(this);
     const work = [];
     if (changed("members", "hidden")) work.push(showEnsemble(this));
@@ -78,16 +96,17 @@ export class Explorer {
     if (changed("open", "hidden")) showExample(this);
     if (changed("pair", "on", "hidden")) work.push(showPair(this));
     if (changed("hidden", "colour")) work.push(showErrors(this));
-    if (changed("hidden")) work.push(this.showOthers());
+    if (changed("hidden")) work.push(this.showOthers(), showFound(this));
     await Promise.all(work);
   }
 
-  /** The charts that were made with the report: rows that name a hidden model are left out. */
+  /** The charts that were made with the report: rows that name a hidden model are left out, and the path is another one. */
   async showOthers() {
     const { names } = this.data;
     const gone = new Set(names.filter((_, model) => !this.shown.includes(model)));
     const keep = (/** @type {any} */ row) => !["model", "first", "second", "name"].some((key) => gone.has(row[key]));
     for (const [id, given] of Object.entries(this.given)) {
+      if (id === "path" && gone.size) continue;
       const spec = structuredClone(given);
       if (gone.size) for (const rows of datasets(spec)) rows.splice(0, rows.length, ...rows.filter(keep));
       await draw(id, spec);
@@ -118,6 +137,7 @@ prepareModels(explorer);
 preparePair(explorer);
 prepareEnsemble(explorer);
 prepareExamples(explorer);
+prepareFound();
 addEventListener("popstate", () => explorer.follow());
 onChange(drawAll);
 await explorer.show(null);

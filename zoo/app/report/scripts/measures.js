@@ -15,6 +15,19 @@ import { percentileInterval, resample, wilson } from "./statistics.js";
 export const ratio = (part, whole, empty = NaN) => (whole === 0 ? empty : part / whole);
 
 /**
+ * The cell of an example, from what both models say and its label; an answer that is none of the classes is `classes`.
+ * @param {number} first
+ * @param {number} second
+ * @param {number} label
+ * @param {number} classes
+ */
+export function cellOf(first, second, label, classes) {
+  if (first === label) return second === label ? 0 : 1;
+  if (second === label) return 2;
+  return first === second && first < classes ? 3 : 4;
+}
+
+/**
  * @param {ArrayLike<number>} cells
  * @param {ArrayLike<number> | null} right
  * @returns {Values} null where it needs probabilities and there are none

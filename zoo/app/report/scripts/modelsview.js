@@ -2,6 +2,7 @@
 // The models: which are shown, in which colour, and which are members of the ensemble.
 import { byId, element, fill, options } from "./dom.js";
 import { valueOf, valuesOf } from "./groups.js";
+import { filterModels } from "./tables.js";
 
 const COLOURS = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac"];
 
@@ -50,6 +51,7 @@ export function showModels(app) {
   /** @type {HTMLSelectElement} */ (byId("colour")).value = state.colour;
   fill("visible", shown.length === models.length ? `all ${models.length} models shown` : `${shown.length} of ${models.length} models shown`);
   byId("show-all").hidden = shown.length === models.length;
+  filterModels();
   showValues(app);
 }
 

@@ -21,13 +21,13 @@ export function preparePair(app) {
   const model = (/** @type {string} */ id) => Number(/** @type {HTMLSelectElement} */ (byId(id)).value);
   const choose = (/** @type {Event} */ event) => {
     let [a, b] = [model("pair-first"), model("pair-second")];
-    const [first, second] = app.state.pair;
+    const [first, second] = app.pair;
     if (a === b) [a, b] = /** @type {HTMLElement} */ (event.target).id === "pair-first" ? [a, first] : [second, b];
     app.go({ pair: [a, b] });
   };
   byId("pair-first").addEventListener("change", choose);
   byId("pair-second").addEventListener("change", choose);
-  byId("pair-swap").addEventListener("click", () => app.go({ pair: [app.state.pair[1], app.state.pair[0]] }));
+  byId("pair-swap").addEventListener("click", () => app.go({ pair: [app.pair[1], app.pair[0]] }));
   byId("pair-on").addEventListener("change", (event) => app.go({ on: /** @type {HTMLSelectElement} */ (event.target).value }));
 }
 
@@ -35,7 +35,7 @@ export function preparePair(app) {
 export async function showPair(app) {
   const { data, state, shown } = app;
   const { about, names } = data;
-  const [a, b] = state.pair;
+  const [a, b] = app.pair;
   const [first, second] = [names[a], names[b]];
   const offered = (/** @type {number} */ own) =>
     /** @type {[number, string][]} */ (about.table.filter((model) => shown.includes(model) || model === own).map((model) => [model, names[model]]));
@@ -47,7 +47,7 @@ export async function showPair(app) {
   const pair = compare(data.answers, data.store, a, b, rows, about.measures, about.seed, exact);
   pair.values.cka = state.on === "test" ? about.cka[a]?.[b] ?? null : null;
   fill("pair-title", `Side by side: ${first} and ${second}`);
-  fill("pair-population", population(app, rows.length));
+  showPopulation(app);
   fill("pair-outcomes", outcomes(pair, first, second));
   showMeasures(app, pair, first, second);
   fill("pair-owned", owned(app, pair, first, second));
@@ -59,18 +59,19 @@ export async function showPair(app) {
       ])
     : null;
   await figures;
-  finish(app, pair, `${a},${b},${state.on}`); // the page is ready before
+  finish(app, pair, [a, b], `${a},${b},${state.on}`); // the page is ready before
 }
 
 /**
  * The intervals that take longest.
  * @param {Explorer} app
  * @param {Comparison} pair
+ * @param {[number, number]} models
  * @param {string} name
  */
-async function finish(app, pair, name) {
-  const { data, state } = app;
-  const [first, second] = state.pair.map((model) => data.names[model]);
+async function finish(app, pair, models, name) {
+  const { data } = app;
+  const [first, second] = models.map((model) => data.names[model]);
   const ends = await meanIntervals(pair, data.answers.classes, data.about.seed, app.tasks.begin("pair"));
   if (!ends) return; // another pair is looked at by now
   pair.ends = { ...pair.ends, ...ends };
@@ -79,12 +80,19 @@ async function finish(app, pair, name) {
 }
 
 /**
+ * Which examples the two are compared on, and what these have chosen.
+ * @param {Explorer} app
+ */
+export function showPopulation(app) {
+  fill("pair-population", population(app, app.data.rows[app.state.on].length));
+}
+
+/**
  * @param {Explorer} app
  * @param {number} examples
  */
-function population({ data, state }, examples) {
-  const [a, b] = data.about.chosen.pair;
-  const chosen = state.pair.includes(a) && state.pair.includes(b);
+function population({ chosen: found, pair, state }, examples) {
+  const chosen = found.pair?.every((model) => pair.includes(model));
   const how = {
     test: chosen ? "; the others chose the pair" : ", which chose nothing",
     selection: chosen ? ", which chose this pair: its ensemble looks better here than it is" : "",
@@ -170,5 +178,5 @@ function extremes(app, { rows, outcome, theta }) {
   if (!theta) return [];
   const apart = Array.from(rows, (_, i) => i).filter((i) => outcome[i] === 1 || outcome[i] === 2).sort((i, j) => theta[j] - theta[i]);
   const found = new Set([...apart.slice(0, IMAGES), ...apart.slice(-IMAGES).reverse()]);
-  return [...found].map((i) => captioned(app, rows[i], app.state.pair));
+  return [...found].map((i) => captioned(app, rows[i], app.pair));
 }

@@ -2,6 +2,8 @@
 // Intervals and tests: Wilson's interval, quantiles of resamples, McNemar's exact test and Holm's correction.
 import { Generator } from "./random.js";
 
+/** @typedef {{state: string, increment: string, draws: number}} Seed */
+
 const Z = 1.959963984540054; // the normal distribution's 97.5%: every interval here is of 95%
 
 /**
@@ -43,7 +45,7 @@ function quantile(sorted, at) {
 /**
  * `draws` tables of counts, each drawn from these counts with replacement.
  * @param {number[]} counts
- * @param {{state: string, increment: string, draws: number}} seed
+ * @param {Seed} seed
  * @returns {Float64Array[]}
  */
 export function resample(counts, seed) {
@@ -51,6 +53,31 @@ export function resample(counts, seed) {
   const shares = counts.map((count) => count / examples);
   const random = new Generator(seed.state, seed.increment);
   return Array.from({ length: seed.draws }, () => random.multinomial(examples, shares));
+}
+
+/**
+ * The means of columns over draws of as many examples, for measures that are no counts. Gives way to the page from time to
+ * time.
+ * @param {ArrayLike<number>[]} columns
+ * @param {Seed} seed
+ * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @returns {Promise<Float64Array[] | null>} [columns][draws]
+ */
+export async function resampledMeans(columns, seed, goOn) {
+  const random = new Generator(seed.state, seed.increment);
+  const rows = columns[0].length;
+  const means = columns.map(() => new Float64Array(seed.draws));
+  const sums = new Float64Array(columns.length);
+  for (let draw = 0; draw < seed.draws; draw++) {
+    if (draw % 20 === 0 && !(await goOn())) return null;
+    sums.fill(0);
+    for (let i = 0; i < rows; i++) {
+      const row = random.integer(rows);
+      for (let c = 0; c < columns.length; c++) sums[c] += columns[c][row];
+    }
+    for (let c = 0; c < columns.length; c++) means[c][draw] = sums[c] / rows;
+  }
+  return means;
 }
 
 /** @type {number[]} */

@@ -22,17 +22,19 @@ export function offerSorting() {
   });
 }
 
-/** The rows of the table of models that have all words of the filter. */
 export function offerFilter() {
-  const input = /** @type {HTMLInputElement | null} */ (document.getElementById("filter"));
-  input?.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#model-table tbody tr"))) {
-      const text = (row.textContent ?? "").toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-      shown += Number(!row.hidden);
-    }
-    /** @type {HTMLElement} */ (document.getElementById("shown")).textContent = `${shown} shown`;
-  });
+  document.getElementById("filter")?.addEventListener("input", filterModels);
+}
+
+/** The rows of the table of models that have all words of the filter; those of hidden models are not counted. */
+export function filterModels() {
+  const input = /** @type {HTMLInputElement} */ (document.getElementById("filter"));
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#model-table tbody tr"))) {
+    const text = (row.textContent ?? "").toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+    shown += Number(!row.hidden && !row.classList.contains("out"));
+  }
+  /** @type {HTMLElement} */ (document.getElementById("shown")).textContent = `${shown} shown`;
 }
