@@ -115,7 +115,8 @@ def _ray(folder: Path) -> str | None:
     folder.mkdir()
     script = Path(__file__).with_name("ray_nodes.py")
     done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, timeout=900)
-    return done.stdout.strip() or (f"ended with {done.returncode}: {done.stderr[-300:]}" if done.returncode else None)
+    problem = next((line for line in done.stdout.splitlines() if line.startswith("problem:")), None)
+    return problem or (f"ended with {done.returncode}: {done.stderr[-300:]}" if done.returncode else None)
 
 
 def _disk(ready: list[killing.Killed], folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:

@@ -2,7 +2,7 @@
 
     python tests/campaign/ray_nodes.py FOLDER
 
-prints what was wrong, or nothing: a process of its own, because a forked child cannot use a cluster of its parent's.
+says what was wrong in a line that begins with "problem:", among whatever Ray prints: a process of its own, because a forked child cannot use a cluster of its parent's.
 """
 
 import sys
@@ -55,4 +55,4 @@ def node_killed(folder: Path) -> str | None:
 if __name__ == "__main__":
     problem = node_killed(Path(sys.argv[1]))
     if problem:
-        print(problem)
+        print(f"problem: {problem}")
