@@ -1,6 +1,7 @@
 """Corrupted datasets: specs, what is done to the images, and that it is always the same."""
 
 import io
+import itertools
 import pickle
 import warnings
 from pathlib import Path
@@ -48,7 +49,9 @@ def test_one_way_to_write_a_corrupted_dataset(given: str, canonical: str) -> Non
 
 @pytest.mark.parametrize("word", ["fog3", "noise", "noise0", "noise6", "noise33", "3", "Noise1"])
 def test_an_unknown_corruption_is_refused_with_the_list(word: str) -> None:
-    with pytest.raises(InputError, match=f"no corruption '{word}'; expected noise, blur, contrast, pixelate, jpeg, each .*~n"):
+    with pytest.raises(
+        InputError, match=f"no corruption '{word}'; expected noise, blur, contrast, pixelate, jpeg, each .*~n"
+    ):
         datasets.canonical(f"digits~{word}")
 
 
@@ -104,7 +107,7 @@ def test_a_greater_strength_does_more(name: str, side: tuple[int, int]) -> None:
         for s in corruptions.STRENGTHS
     ]
     assert off[-1] > off[0] > 0
-    assert all(later > 0.95 * before for before, later in zip(off, off[1:], strict=False))
+    assert all(later > 0.95 * before for before, later in itertools.pairwise(off))
 
 
 def test_noise_has_its_standard_deviation_and_every_image_its_own() -> None:
