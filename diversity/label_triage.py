@@ -113,10 +113,10 @@ def triage(runs: Runs | Mapping[str, Outputs], labels: Any = None, groups: Seque
         for rows in _chunks(len(y), len(members) * len(first.classes))
     ]
     columns = {name: np.concatenate([part[name] for part in evidence]) for name in evidence[0]}
-    share = float(columns["wrong"].mean())
-    if share > MOST_WRONG:
+    against = float(columns["against"].mean())
+    if against > MOST_WRONG:
         raise InputError(
-            f"{share:.0%} of the labels would be wrong: the models do not know these classes, or labels and examples are "
+            f"the models contradict {against:.0%} of the labels: they do not know these classes, or labels and examples are "
             "not in the same order; check both"
         )
     classes = np.array(first.classes, object)

@@ -79,9 +79,10 @@ def test_the_confusion_of_labels_is_found() -> None:
     x = np.log(np.stack([o.probabilities() for o in runs.values()]))
     system, random = (fit_label_noise(x, flip(y, 0.1, 3, step)).confusion for step in (1, None))
     for k in range(CLASSES):
-        assert system[k, (k + 1) % CLASSES] == pytest.approx(0.1, abs=0.03)
+        assert system[k, (k + 1) % CLASSES] == pytest.approx(0.1, abs=0.05)  # of 400 typical examples: 3 standard errors
         assert system[k, (k + 2) % CLASSES] < 0.01
         assert random[k, (k + 1) % CLASSES] == pytest.approx(0.025, abs=0.015)
+    assert 1 - np.diag(system).mean() == pytest.approx(0.1, abs=0.02)
     assert system.sum(1) == pytest.approx(np.ones(CLASSES))
 
 
@@ -167,7 +168,7 @@ def test_what_cannot_be_used_is_said() -> None:
         triage(runs, y, groups=[0, 1])
     with pytest.raises(InputError, match="expected 300 entries"):
         triage(runs, y[:10])
-    with pytest.raises(InputError, match="labels would be wrong: the models do not know these classes"):
+    with pytest.raises(InputError, match="contradict 9.% of the labels: they do not know these classes"):
         triage(runs, (y + 1) % CLASSES)
     with pytest.raises(InputError, match="kind: expected one of mislabelled, ambiguous, unsure, fine"):
         triage(runs, y).of_kind("odd")  # type: ignore[arg-type]
