@@ -168,7 +168,7 @@ def test_what_cannot_be_used_is_said() -> None:
         triage(runs, y, groups=[0, 1])
     with pytest.raises(InputError, match="expected 300 entries"):
         triage(runs, y[:10])
-    with pytest.raises(InputError, match="contradict 9.% of the labels: they do not know these classes"):
+    with pytest.raises(InputError, match=r"contradict 9.% of the labels: they do not know these classes"):
         triage(runs, (y + 1) % CLASSES)
     with pytest.raises(InputError, match="kind: expected one of mislabelled, ambiguous, unsure, fine"):
         triage(runs, y).of_kind("odd")  # type: ignore[arg-type]
