@@ -3,9 +3,9 @@
     ZOO_DATA=data python tests/benchmarks/triage.py '*.cifar10' --data cifar10:test --peer-python /tmp/peers/bin/python
     python tests/benchmarks/triage.py outputs.npz --peer-python /tmp/peers/bin/python
 
-Models are names or patterns, run on --data or read from the store, or one file that `zoo import` takes. A share of labels is
-flipped, to any other class (uniform) or to the class that the models' mean most often takes it for (confused); the
-examples must not have been trained on. Printed with standard errors over seeds: precision among the first K, with K = 500 or
+Models are names or patterns, run on --data or read from the store, or a file or folder that `zoo import` takes. Of the
+labels a share is flipped, to any other class (uniform) or to the class that the models' mean most often takes it for
+(confused); the examples must not have been trained on. Printed with standard errors over seeds: precision among the first K, with K = 500 or
 the number of flips, and average precision, of ours, of cleanlab with the models' mean, as they are and at temperatures, and
 with the most accurate single model. Of cleanlab the best of its scores counts in every case: self-confidence, normalized
 margin, confidence-weighted entropy, its scores for several models, and its list of issues first. cleanlab lives in an
@@ -144,7 +144,7 @@ def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", help="names, patterns, or one file of outputs")
+    parser.add_argument("models", nargs="+", help="names, patterns, or one file or folder of outputs")
     parser.add_argument("--data", default="cifar10:test")
     parser.add_argument("--share", type=float, default=0.05)
     parser.add_argument("--seeds", type=int, default=5)
@@ -152,7 +152,7 @@ def main() -> None:
     options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.errors.ZooWarning)
-        is_file = len(options.models) == 1 and Path(options.models[0]).is_file()
+        is_file = len(options.models) == 1 and Path(options.models[0]).exists()
         runs = zoo.import_outputs(options.models[0]) if is_file else zoo.run(options.models, data=options.data)
     runs = runs.aligned()
     accuracies = [outputs.accuracy for outputs in runs.values()]
