@@ -6,12 +6,13 @@
 Models are names or patterns, run on --data or read from the store, or a file or folder that `zoo import` takes. Of the
 labels a share is flipped, to any other class (uniform) or to the class that the models' mean most often takes it for
 (confused); the examples must not have been trained on. Printed with standard errors over seeds: precision among the first
-K, with K = 500 or the number of flips, and average precision, of ours, of cleanlab with the models' mean, as they are and at temperatures, and
-with the most accurate single model. Of cleanlab the best of its scores counts in every case: self-confidence, normalized
-margin, confidence-weighted entropy, its scores for several models, and its list of issues first. cleanlab lives in an
-environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install cleanlab`); without it, its
-self-confidence, which is 1 - p(label), stands in. Bars: both figures above cleanlab's on the mean, and at most half of the
-false alarms among the first K of cleanlab's with the best single model. Labels that were wrong before count as false alarms.
+K, with K = 500 or the number of flips, and average precision, of ours, of cleanlab with the models' mean, as they are and
+at temperatures, and with the most accurate single model. Of cleanlab the best of its scores counts in every case:
+self-confidence, normalized margin, confidence-weighted entropy, its scores for several models, and its list of issues
+first. cleanlab lives in an environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install cleanlab`);
+without it, its self-confidence, which is 1 - p(label), stands in. Bars: both figures above cleanlab's on the mean, and at
+most half of the false alarms among the first K of cleanlab's with the best single model. Labels that were wrong before
+count as false alarms.
 """
 
 import argparse
