@@ -19,6 +19,8 @@ from diversity.ensembled import EnsembleTable as EnsembleTable
 from diversity.ensembled import ensemble_table as ensemble_table
 from diversity.hardness import angular_visual_hardness as angular_visual_hardness
 from diversity.intervals import interval as interval
+from diversity.label_triage import Triage as Triage
+from diversity.label_triage import triage as triage
 from diversity.layerwise import cka as cka
 from diversity.layerwise import layer_separation as layer_separation
 from diversity.layerwise import layer_sparsity as layer_sparsity
@@ -56,6 +58,9 @@ from diversity.tables import error_consistency as error_consistency
 from diversity.tables import error_inconsistency as error_inconsistency
 from diversity.tables import error_table as error_table
 from diversity.tables import mcnemar as mcnemar
+from diversity.without_labels import UnlabelledAccuracy as UnlabelledAccuracy
+from diversity.without_labels import accuracy_without_labels as accuracy_without_labels
+from diversity.without_labels import agreement_line as agreement_line
 
 __all__ = [
     "CATEGORIES",
@@ -75,7 +80,11 @@ __all__ = [
     "PrevalenceBand",
     "SparsityMeter",
     "SpectrumMeter",
+    "Triage",
+    "UnlabelledAccuracy",
+    "accuracy_without_labels",
     "agreement",
+    "agreement_line",
     "angular_visual_hardness",
     "by_category",
     "by_condition",
@@ -114,4 +123,5 @@ __all__ = [
     "specialization_angle",
     "specialization_by_class",
     "theta_histogram",
+    "triage",
 ]

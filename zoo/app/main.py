@@ -19,6 +19,7 @@ from zoo.app import (
     figuring,
     heads,
     housekeeping,
+    judging,
     pairs,
     probing,
     reporting,
@@ -109,8 +110,8 @@ def before_any_command(
 
 
 for group in (
-    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, figuring, reporting,
-    housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, judging, ensembling, probing, features, figuring,
+    reporting, housekeeping,
 ):  # fmt: skip
     group.register(app)
 

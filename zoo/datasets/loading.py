@@ -2,7 +2,7 @@
 `hf:REPO[:split]`, or a name of one's own, of which there are outputs alone.
 
 Any spec may end in `[start:stop]`, the rows from `start` up to `stop`, e.g. `cifar10:test[:5000]`; a second such part
-counts within the first.
+counts within the first. Images may be damaged: `cifar10:test~noise3` (`corruptions.py`).
 """
 
 import dataclasses
@@ -14,12 +14,13 @@ from typing import TypeAlias
 from zoo import settings
 from zoo._registry.names import near
 from zoo._storage.text import check_storable
-from zoo.datasets import digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
+from zoo.datasets import corruptions, digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
 from zoo.datasets.dataset import Dataset, Framing, Metric, joined
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 
 _SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
+_CORRUPTED = re.compile(r"(?P<spec>.*[^:/])~(?P<corruption>[^~:/]+)\Z")  # `folder:~/x` is a home folder
 EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
 _OWN = "own"
 _Rows: TypeAlias = tuple[int | None, int | None]
@@ -34,21 +35,23 @@ class Spec:
     place: str = ""  # path, repository, the further parts of a known name, or a name of one's own
     split: str = ""
     rows: _Rows | None = None
+    corruption: str = ""  # such as noise3
 
     def __str__(self) -> str:
         rows = "" if self.rows is None else f"[{':'.join('' if row is None else str(row) for row in self.rows)}]"
+        part = f"{'~' + self.corruption if self.corruption else ''}{rows}"
         if self.kind == _OWN:
-            return f"{self.place}{rows}"
+            return f"{self.place}{part}"
         if self.kind in ("folder", "parquet", "hf"):
-            return f"{self.kind}:{self.place}{':' + self.split if self.split else ''}{rows}"
-        return f"{self.kind}{'/' + self.place if self.place else ''}:{self.split}{rows}"
+            return f"{self.kind}:{self.place}{':' + self.split if self.split else ''}{part}"
+        return f"{self.kind}{'/' + self.place if self.place else ''}:{self.split}{part}"
 
 
 def parse(spec: str, new: bool = False) -> Spec:
     """The parts of a spec, with the default split filled in and paths made absolute; with `new` it may be one to be made.
 
-    >>> str(parse("digits")), str(parse("cifar10:test[:100]"))
-    ('digits:test', 'cifar10:test[:100]')
+    >>> str(parse("digits")), str(parse("cifar10:test[:100]")), str(parse("digits[:9]~blur2"))
+    ('digits:test', 'cifar10:test[:100]', 'digits:test~blur2[:9]')
     """
     if not isinstance(spec, str) or not spec or "\0" in spec:
         raise InputError(f"dataset {spec!r}: expected a spec such as digits:test, cifar10 or folder:PATH")
@@ -59,6 +62,9 @@ def parse(spec: str, new: bool = False) -> Spec:
         whole = parse(sliced["spec"], new)
         return dataclasses.replace(whole, rows=_within(whole.rows, start, stop))
     kind, _, rest = spec.partition(":")
+    damaged = _CORRUPTED.match(spec)
+    if damaged and not (kind in ("folder", "parquet") and os.path.exists(_absolute(rest))):
+        return _corrupted(parse(damaged["spec"], new), damaged["corruption"], spec)
     if kind in ("folder", "parquet"):
         if not rest:
             raise InputError(f"dataset {spec!r}: expected {kind}:PATH")
@@ -74,6 +80,14 @@ def parse(spec: str, new: bool = False) -> Spec:
     if own.is_name(spec) and (new or own.exists(spec)):
         return Spec(_OWN, spec)
     raise _unknown(spec)
+
+
+def _corrupted(whole: Spec, word: str, spec: str) -> Spec:
+    if whole.corruption:
+        raise InputError(f"dataset {spec!r}: expected one corruption, found {whole.corruption} and {word}")
+    if whole.kind == _OWN:
+        raise InputError(f"dataset {spec!r}: there are outputs on {whole.place} and no images, so none to corrupt")
+    return dataclasses.replace(whole, corruption=corruptions.check(word, spec))
 
 
 def is_own(spec: str) -> bool:
@@ -138,7 +152,7 @@ def calibration_split(spec: str) -> str | None:
     """
     parsed = parse(spec)
     if parsed.kind in EMBEDDED and parsed.split == "test" and "calibration" in EMBEDDED[parsed.kind].SPLITS:
-        return str(Spec(parsed.kind, split="calibration"))
+        return str(Spec(parsed.kind, split="calibration", corruption=parsed.corruption))
     return None
 
 
@@ -152,7 +166,7 @@ def training_split(spec: str) -> str | None:
     if parsed.kind in EMBEDDED:
         return str(Spec(parsed.kind if "train" in EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
     if parsed.kind in KNOWN and "train" in KNOWN[parsed.kind].splits:
-        return str(dataclasses.replace(parsed, split="train", rows=None))
+        return str(dataclasses.replace(parsed, split="train", rows=None, corruption=""))
     return None
 
 
@@ -193,7 +207,9 @@ def load(spec: "str | Dataset") -> Dataset:
     if isinstance(spec, Dataset):
         return spec
     parsed = parse(spec)
-    whole = _load(dataclasses.replace(parsed, rows=None))
+    whole = _load(dataclasses.replace(parsed, rows=None, corruption=""))
+    if parsed.corruption:
+        whole = corruptions.corrupted(whole, parsed.corruption, str(dataclasses.replace(parsed, rows=None)))
     if parsed.rows is None:
         return whole
     chosen = whole.select(slice(*parsed.rows))

@@ -1,0 +1,174 @@
+"""Triage: against simulated wrong labels, Bayes' rule by hand, and a loop."""
+
+import numpy as np
+import pytest
+
+from diversity import triage
+from diversity.label_noise import LabelNoise, fit_label_noise
+from diversity.label_triage import KINDS, group_models
+from zoo.cards import Card, Training
+from zoo.errors import InputError, ZooWarning
+from zoo.outputs import Outputs, Runs
+
+CLASSES = 5
+
+
+def simulated(rows: int = 1500, models: int = 4, seed: int = 0, skill: float = 2.0) -> tuple[Runs, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, CLASSES, rows)
+    shared = 0.7 * rng.normal(size=(rows, CLASSES))
+    z = skill * np.eye(CLASSES)[y] + shared + rng.normal(size=(models, rows, CLASSES))
+    return Runs(Outputs.from_arrays(f"m{i}", logits=2 * z[i], labels=y) for i in range(models)), y
+
+
+def flip(y: np.ndarray, share: float, seed: int, step: int | None = None) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    by = rng.integers(1, CLASSES, len(y)) if step is None else step
+    return np.where(rng.random(len(y)) < share, (y + by) % CLASSES, y)
+
+
+def precision(score: np.ndarray, wrong: np.ndarray) -> float:
+    return float(wrong[np.argsort(-score, kind="stable")[: wrong.sum()]].mean())
+
+
+def scores(runs: Runs, given: np.ndarray) -> np.ndarray:
+    frame = triage(runs, given).frame.set_index("id")
+    return frame.loc[[str(i) for i in range(len(given))], "log_odds"].to_numpy()
+
+
+@pytest.mark.parametrize(("step", "least"), [(None, 0.0), (1, 0.05)])
+def test_wrong_labels_come_first_and_before_those_of_the_mean(step: int | None, least: float) -> None:
+    runs, y = simulated()
+    given = flip(y, 0.06, 1, step)
+    mean = np.mean([o.probabilities() for o in runs.values()], 0)
+    ours, plain = (precision(s, given != y) for s in (scores(runs, given), -mean[np.arange(len(y)), given]))
+    assert ours >= plain + least
+    assert ours > 0.7
+
+
+def test_the_chances_are_right() -> None:
+    runs, y = simulated(3000)
+    given = flip(y, 0.06, 2)
+    found = triage(runs, given)
+    count, low, high = found.expected_wrong
+    assert abs(count - (given != y).sum()) < 40
+    assert low < count < high
+    frame = found.frame
+    wrong = (given != y)[frame["id"].astype(int)]
+    for lower, upper in ((0.02, 0.5), (0.5, 1.01)):
+        part = frame["wrong"].between(lower, upper, inclusive="left").to_numpy()
+        assert frame["wrong"][part].mean() == pytest.approx(wrong[part].mean(), abs=0.1)
+
+
+def test_the_odds_are_bayes_rule() -> None:
+    rng = np.random.default_rng(0)
+    x = np.log(rng.dirichlet(np.ones(3), (2, 20)))
+    y = rng.integers(0, 3, 20)
+    noise = LabelNoise(np.array([0.7, 0.4]), np.array([[0.9, 0.06, 0.04], [0.01, 0.97, 0.02], [0.1, 0.1, 0.8]]))
+    odds, other = noise.odds(x, y)
+    for i in range(20):
+        pool = np.exp(0.7 * x[0, i] + 0.4 * x[1, i])
+        joint = [pool[k] * noise.confusion[k, y[i]] for k in range(3)]
+        rest = [k for k in range(3) if k != y[i]]
+        assert odds[i] == pytest.approx(np.log(sum(joint[k] for k in rest) / joint[y[i]]))
+        assert other[i] == max(rest, key=joint.__getitem__)
+
+
+def test_the_confusion_of_labels_is_found() -> None:
+    runs, y = simulated(4000, skill=4.0)
+    x = np.log(np.stack([o.probabilities() for o in runs.values()]))
+    system, random = (fit_label_noise(x, flip(y, 0.1, 3, step)).confusion for step in (1, None))
+    for k in range(CLASSES):
+        assert system[k, (k + 1) % CLASSES] == pytest.approx(0.1, abs=0.05)  # of 400 typical examples: 3 standard errors
+        assert system[k, (k + 2) % CLASSES] < 0.01
+        assert random[k, (k + 1) % CLASSES] == pytest.approx(0.025, abs=0.015)
+    assert 1 - np.diag(system).mean() == pytest.approx(0.1, abs=0.02)
+    assert system.sum(1) == pytest.approx(np.ones(CLASSES))
+
+
+def test_a_model_given_thirty_times_is_one_opinion() -> None:
+    runs, y = simulated(1000)
+    given = flip(y, 0.05, 4)
+    members = list(runs.values())
+    copies = [Outputs.from_arrays(f"copy {i}", logits=members[0].logits, labels=y) for i in range(8)]
+    many = triage(Runs([*members, *copies]), given, groups=[0, 1, 2, 3, *([0] * 8)])
+    once = triage(runs, given)
+    assert many.frame["log_odds"].to_numpy() == pytest.approx(once.frame["log_odds"].to_numpy(), abs=1e-3)
+    assert len(many.groups) == 4
+
+
+def test_kinds_of_examples_that_are_what_they_say() -> None:
+    rng = np.random.default_rng(5)
+    runs, y = simulated(1000, skill=5.0)
+    logits = np.stack([o.logits for o in runs.values()])
+    logits[:, :10] = 0.01 * rng.normal(size=(4, 10, CLASSES))  # nobody knows
+    logits[:, 10:20] = 0
+    for i in range(4):
+        logits[i, 10:20, (0, 1)[i % 2]] = 12  # two against two, all sure
+    given = y.copy()
+    given[20:30] = (y[20:30] + 1) % CLASSES
+    changed = Runs(Outputs.from_arrays(f"m{i}", logits=z, labels=y) for i, z in enumerate(logits))
+    found = triage(changed, given)
+    kind = found.frame.set_index("id")["kind"]
+    assert {kind[str(i)] for i in range(10)} == {"unsure"}
+    assert {kind[str(i)] for i in range(10, 20)} == {"ambiguous"}
+    assert {kind[str(i)] for i in range(20, 30)} == {"mislabelled"}
+    assert sum(found.counts().values()) == len(found.frame) == 1000
+    assert {*found.of_kind("unsure")["id"][:10]} == {str(i) for i in range(10)}
+    assert {*found.of_kind("ambiguous")["id"][:10]} == {str(i) for i in range(10, 20)}
+    assert tuple(found.counts()) == KINDS
+
+
+def test_evidence_by_a_loop() -> None:
+    runs, y = simulated(200)
+    found = triage(runs, y).frame.set_index("id")
+    said = np.stack([o.predictions() for o in runs.values()])
+    for i in (0, 17, 150):
+        row = found.loc[str(i)]
+        assert row["against"] == np.mean([said[m, i] != y[i] for m in range(4)])
+        assert row["for_suggested"] == np.mean([str(said[m, i]) == row["suggested"] for m in range(4)])
+        assert row["split"] == pytest.approx(1 - max(np.bincount(said[:, i])) / 4)
+        assert 0 <= row["ambiguity"] <= 1
+        assert 0 <= row["unsure"] <= 1
+        assert row["wrong"] == pytest.approx(1 / (1 + np.exp(-row["log_odds"])))
+
+
+def card(name: str, family: str, seed: int = 0, **settings: float) -> Card:
+    training = Training("cifar10", "supervised", "softmax", settings)
+    return Card(name, "reference", family, family, "cifar10", "softmax", "trained", training)
+
+
+def test_models_are_grouped_by_what_differs_in_their_training() -> None:
+    def outputs(name: str, family: str, **settings: float) -> Outputs:
+        return Outputs.from_arrays(name, logits=np.zeros((1, 2)), card=card(name, family, **settings))
+
+    three = [outputs("a", "resnet"), outputs("b", "resnet", dropout=0.1), outputs("c", "vgg"), outputs("d", "vit")]
+    assert group_models(three) == ["a", "a", "c", "d"]
+    two = [outputs("a", "resnet"), outputs("b", "resnet"), outputs("c", "resnet", dropout=0.1), outputs("d", "vgg")]
+    assert group_models(two) == ["a", "a", "c", "d"]
+    bare = [Outputs.from_arrays(name, logits=np.zeros((1, 2))) for name in "ab"]
+    assert group_models(bare) == ["a", "b"]
+
+
+def test_models_that_were_trained_on_the_examples_are_warned_of() -> None:
+    runs, y = simulated(200)
+    seen = Runs(
+        Outputs.from_arrays(n, logits=o.logits, labels=y, dataset="cifar10:train[:200]", card=card(n, "resnet"))
+        for n, o in runs.items()
+    )
+    with pytest.warns(ZooWarning, match="m0: was trained on cifar10:train"):
+        triage(seen)
+
+
+def test_what_cannot_be_used_is_said() -> None:
+    runs, y = simulated(300)
+    with pytest.raises(InputError, match="at least two models to hold against the labels, found 1"):
+        triage(runs.matching("m0"), y)
+    with pytest.raises(InputError, match="groups: expected 4, one per model, found 2"):
+        triage(runs, y, groups=[0, 1])
+    with pytest.raises(InputError, match="expected 300 entries"):
+        triage(runs, y[:10])
+    with pytest.raises(InputError, match=r"contradict 9.% of the labels: they do not know these classes"):
+        triage(runs, (y + 1) % CLASSES)
+    with pytest.raises(InputError, match="kind: expected one of mislabelled, ambiguous, unsure, fine"):
+        triage(runs, y).of_kind("odd")  # type: ignore[arg-type]

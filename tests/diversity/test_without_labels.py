@@ -1,0 +1,144 @@
+"""Accuracy without labels: against a simulation, and against the paper's equations solved one pair at a time."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import linregress, norm
+
+from diversity import accuracy_without_labels, agreement_line
+from diversity import without_labels as module
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+
+def simulated(models: int, rows: int, loss: float, seed: int, classes: int = 5, **given: object) -> Runs:
+    """Models of different skill that share the difficulty of examples; `loss` takes from the skill of all."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    shared = rng.normal(size=(rows, classes))
+    skill = np.linspace(1.5, 4, models) - loss
+    z = np.eye(classes)[y] * skill[:, None, None] + shared + rng.normal(size=(models, rows, classes))
+    return Runs(Outputs.from_arrays(f"m{i}", logits=2 * z[i], labels=y, **given) for i in range(models))
+
+
+def naive(shifted: Runs, source: Runs) -> tuple[float, np.ndarray, np.ndarray]:
+    """Slope, ALine-S and ALine-D by loops and `lstsq`."""
+    names = source.names
+    pairs = list(itertools.combinations(range(len(names)), 2))
+
+    def agree(runs: Runs, i: int, j: int) -> float:
+        return norm.ppf(np.mean(runs[names[i]].predictions() == runs[names[j]].predictions()))
+
+    here, there = ([agree(runs, i, j) for i, j in pairs] for runs in (source, shifted))
+    x = [norm.ppf(source[name].accuracy) for name in names]
+    fit = linregress(here, there)
+    matrix, right = np.zeros((len(pairs), len(names))), []
+    for row, (i, j) in enumerate(pairs):
+        matrix[row, [i, j]] = 0.5
+        right.append(there[row] + fit.slope * ((x[i] + x[j]) / 2 - here[row]))
+    found, *_ = np.linalg.lstsq(matrix, np.array(right), rcond=None)
+    return float(fit.slope), norm.cdf(fit.slope * np.array(x) + fit.intercept), norm.cdf(found)
+
+
+def test_equal_to_the_equations_solved_pair_by_pair() -> None:
+    source, shifted = simulated(6, 500, 0, 1), simulated(6, 400, 0.7, 2)
+    found = accuracy_without_labels(shifted, source, least_r2=0)
+    slope, on_line, of_pairs = naive(shifted, source)
+    assert found.slope == pytest.approx(slope)
+    assert found.frame["on_line"].to_numpy() == pytest.approx(on_line)
+    assert found.frame["accuracy"].to_numpy() == pytest.approx(of_pairs)
+    assert (found.pairs, found.examples) == (15, (500, 400))
+
+
+def test_a_simulated_shift_is_told_and_better_than_by_confidence() -> None:
+    source, shifted = simulated(10, 4000, 0, 3), simulated(10, 4000, 0.5, 4)
+    found = accuracy_without_labels(shifted, source)
+    true = np.array([shifted[name].accuracy for name in found.frame["model"]])
+    off = {name: np.abs(found.frame[name] - true).mean() for name in ("accuracy", "average_confidence", "source_accuracy")}
+    assert found.refusal is None
+    assert off["accuracy"] < 0.03
+    assert off["accuracy"] < off["average_confidence"] < off["source_accuracy"]
+    # The least accurate lie off the line here: chance agreement holds theirs up.
+    good = true > 0.5
+    assert ((found.frame["low"] < true) & (true < found.frame["high"]))[good].mean() >= 0.8
+    assert (found.frame["high"] - found.frame["low"]).max() < 0.25
+
+
+def test_labels_of_the_unlabelled_data_are_not_looked_at() -> None:
+    source, shifted = simulated(5, 300, 0, 5), simulated(5, 300, 0.5, 6)
+    bare = Runs(Outputs.from_arrays(name, logits=np.asarray(o.logits)) for name, o in shifted.items())
+    one, two = (accuracy_without_labels(runs, source, least_r2=0) for runs in (shifted, bare))
+    assert one.frame.equals(two.frame)
+
+
+def test_no_line_no_answer() -> None:
+    source = simulated(6, 400, 0, 7)
+    rng = np.random.default_rng(0)
+    noise = Runs(Outputs.from_arrays(f"m{i}", logits=rng.normal(size=(400, 5))) for i in range(6))
+    found = accuracy_without_labels(noise, source)
+    assert found.refusal is not None
+    assert "line" in found.refusal or "slope" in found.refusal
+    assert str(found).startswith("No answer: ")
+    assert found.frame[["accuracy", "low", "high", "on_line"]].isna().all(axis=None)
+    assert found.frame["average_confidence"].notna().all()
+
+
+def test_the_same_model_many_times_makes_no_line() -> None:
+    one = simulated(2, 300, 0, 8)["m0"]
+    runs = Runs(Outputs.from_arrays(f"m{i}", logits=np.asarray(one.logits), labels=one.labels) for i in range(5))
+    found = accuracy_without_labels(runs, runs)
+    assert "agree equally often" in str(found.refusal)
+
+
+def test_atc_and_average_confidence_by_hand() -> None:
+    source, shifted = simulated(4, 300, 0, 9, temperature=1.7), simulated(4, 200, 0.5, 10)
+    frame = accuracy_without_labels(shifted, source, least_r2=0).frame.set_index("model")
+    for name, known in source.items():
+        p, q = (np.exp(np.asarray(o.logits) / 1.7) for o in (known, shifted[name]))
+        p, q = p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True)
+        assert frame.loc[name, "average_confidence"] == pytest.approx(q.max(1).mean())
+        before, after = ((d * np.log(d)).sum(1) for d in (p, q))
+        threshold = np.quantile(before, 1 - known.accuracy, method="higher")
+        assert frame.loc[name, "atc"] == pytest.approx((after >= threshold).mean(), abs=0.011)
+
+
+def test_predictions_alone_are_enough_for_agreement() -> None:
+    source, shifted = simulated(5, 300, 0, 11), simulated(5, 300, 0.5, 12)
+    plain = [
+        Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in runs.items())
+        for runs in (shifted, source)
+    ]
+    found, full = accuracy_without_labels(*plain, least_r2=0), accuracy_without_labels(shifted, source, least_r2=0)
+    assert found.frame["accuracy"].to_numpy() == pytest.approx(full.frame["accuracy"].to_numpy())
+    assert found.frame[["average_confidence", "atc"]].isna().all(axis=None)
+
+
+def test_many_models_have_partners_instead_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, shifted = simulated(30, 600, 0, 13), simulated(30, 600, 0.5, 14)
+    every = accuracy_without_labels(shifted, source, resamples=2, least_r2=0)
+    monkeypatch.setattr(module, "ALL_PAIRS", 10)
+    some = accuracy_without_labels(shifted, source, resamples=2, least_r2=0)
+    assert (every.pairs, some.pairs) == (435, 240)
+    assert np.abs(every.frame["accuracy"] - some.frame["accuracy"]).max() < 0.02
+
+
+def test_shares_of_zero_and_one_have_a_place_on_the_line() -> None:
+    pairs = np.triu_indices(4, 1)
+    line = agreement_line(
+        [0.5, 1.0, 0.9, 0.8], [1.0, 0.9, 0.8, 0.9, 0.8, 0.7], [0.9, 0.8, 0.7, 0.8, 0.7, 0.0], pairs, (100, 100)
+    )
+    assert np.isfinite(line.of_pairs).all()
+
+
+def test_what_cannot_be_used_is_said() -> None:
+    source = simulated(5, 100, 0, 15)
+    with pytest.raises(InputError, match="expected at least 4 models with outputs on both datasets, found 3"):
+        accuracy_without_labels(source.matching("m0", "m1", "m2"), source)
+    with pytest.raises(InputError, match="predicts 5 classes on the labelled data and 4 others"):
+        accuracy_without_labels(simulated(5, 100, 0, 16, classes=4), source)
+    with pytest.raises(InputError, match="level: expected a share between 0 and 1"):
+        accuracy_without_labels(source, source, level=2)
+    bare = Runs(Outputs.from_arrays(name, logits=np.asarray(o.logits)) for name, o in source.items())
+    with pytest.raises(InputError, match="no labels are stored"):
+        accuracy_without_labels(source, bare)
