@@ -2,7 +2,8 @@
 
     python tests/campaign/ray_nodes.py FOLDER
 
-says what was wrong in a line that begins with "problem:", among whatever Ray prints: a process of its own, because a forked child cannot use a cluster of its parent's.
+says what was wrong in a line that begins with "problem:", among whatever Ray prints. It is a process of its own, because a
+forked child cannot use a cluster of its parent's.
 """
 
 import sys
