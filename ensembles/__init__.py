@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ensembles._combine import Improvement as Improvement
 from ensembles._combine import average as average
+from ensembles._combine import conversion_rate as conversion_rate
+from ensembles._combine import ensemble_agreement as ensemble_agreement
+from ensembles._combine import half_and_half as half_and_half
+from ensembles._combine import improvement as improvement
 from ensembles._combine import mean_logits as mean_logits
 from ensembles._combine import vote as vote
-from ensembles._gains import Improvement as Improvement
-from ensembles._gains import conversion_rate as conversion_rate
-from ensembles._gains import ensemble_agreement as ensemble_agreement
-from ensembles._gains import half_and_half as half_and_half
-from ensembles._gains import improvement as improvement
 from ensembles._path import Path as Path
 from ensembles._scores import score as score
 from ensembles._setup import stratified_split as stratified_split
