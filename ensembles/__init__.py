@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ensembles._cascade import Cascade as Cascade
+from ensembles._choices import Choice as Choice
 from ensembles._combine import Improvement as Improvement
 from ensembles._combine import average as average
 from ensembles._combine import conversion_rate as conversion_rate
@@ -13,11 +15,11 @@ from ensembles._combine import vote as vote
 from ensembles._path import Path as Path
 from ensembles._scores import score as score
 from ensembles._setup import stratified_split as stratified_split
-from ensembles._subsets import Choice as Choice
 from ensembles.search import Search as Search
 from ensembles.search import best_partners as best_partners
 from ensembles.search import best_subset as best_subset
 from ensembles.search import best_within as best_within
+from ensembles.search import cascade as cascade
 from ensembles.search import greedy as greedy
 from ensembles.search import pair_scores as pair_scores
 from ensembles.search import pareto as pareto
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ensembles.estimator import GreedyEnsembleClassifier as GreedyEnsembleClassifier
 
 __all__ = [
+    "Cascade",
     "Choice",
     "GreedyEnsembleClassifier",
     "Improvement",
@@ -36,6 +39,7 @@ __all__ = [
     "best_partners",
     "best_subset",
     "best_within",
+    "cascade",
     "conversion_rate",
     "ensemble_agreement",
     "greedy",
