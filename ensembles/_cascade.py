@@ -7,7 +7,7 @@ mean, by one of three rules (`zoo._numbers.stopping`), is at least t_j. Cost is 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Errors one would accept, as a share of the examples, to save all of the ensemble's cost.
-RATES = np.geomspace(1e-4, 0.3, 14)
+RATES = np.geomspace(1e-4, 0.3, 10)
+COMMON = 40  # thresholds that are tried for all stages together
 FOLDS = 4
 
 
@@ -59,18 +60,31 @@ class Candidate:
 
     order: Order
     rule: Rule
-    thresholds: list[float]  # one fewer than the members that are asked at all
+    thresholds: list[float]  # of each stage that is reached but the last
     score: float
     cost: float
+    margin: float = 0.0  # the standard error of the score's difference from the whole ensemble's
 
     @property
     def members(self) -> list[int]:
-        return self.order.members[: len(self.thresholds) + 1]
+        return self.order.members[: self.order.selection.ends[len(self.thresholds)]]
+
+    @property
+    def by_member(self) -> list[float]:
+        """The threshold after each member but the last."""
+        found = [NEVER] * (len(self.members) - 1)
+        for asked, threshold in zip(self.order.selection.ends, self.thresholds, strict=False):
+            found[asked - 1] = threshold
+        return found
 
     def on(self, staged: Stages) -> tuple[np.ndarray, np.ndarray]:
-        """[N] after how many members beside the first each example stops, and whether the answer is right."""
+        """[N] how many members are asked about each example, and whether their answer is right."""
         stop = staged.stops(self.rule, self.thresholds)
-        return stop, staged.right[stop, np.arange(len(stop))]
+        return staged.ends[stop], staged.right[stop, np.arange(len(stop))]
+
+    def paid(self, asked: np.ndarray) -> float:
+        """The mean cost of examples about which so many members [N] are asked."""
+        return float(self.order.costs.cumsum()[asked - 1].mean())
 
     def row(self) -> dict[str, Any]:
         """Its row of the front."""
@@ -78,43 +92,57 @@ class Candidate:
         found: dict[str, Any] = {
             "cost": self.cost, "members": tuple(names[m] for m in self.members), "size": len(self.members),
             "selection": self.score, "test": np.nan, "test_cost": np.nan, "rule": self.rule, "order": self.order.name,
-            "thresholds": self.thresholds,
+            "thresholds": self.by_member,
         }  # fmt: skip
         if self.order.test is not None:
-            stop, right = self.on(self.order.test)
-            found |= {"test": float(right.mean()), "test_cost": float(self.order.costs.cumsum()[stop].mean())}
+            asked, right = self.on(self.order.test)
+            found |= {"test": float(right.mean()), "test_cost": self.paid(asked)}
         return found
 
 
-def fit_rule(order: Order, rule: Rule, seed: int) -> Iterator[Candidate]:
-    """The cascades of one order and rule, one for each rate.
+def common(order: Order, rule: Rule) -> Iterator[Candidate]:
+    """The cascades with one threshold for all stages: so little is fitted that the selection split judges it fairly."""
+    staged = order.selection
+    values = np.unique(np.quantile(staged.certainty[rule], np.linspace(0, 1, COMMON)))
+    for value in values.tolist():
+        one = Candidate(order, rule, [value] * (len(staged.ends) - 1), 0.0, 0.0)
+        asked, right = one.on(staged)
+        yield replace(one, score=float(right.mean()), cost=one.paid(asked), margin=_margin(right, staged))
+
+
+def fitted(order: Order, rule: Rule, seed: int) -> Iterator[Candidate]:
+    """The cascades with a threshold for each stage, one for each rate.
 
     Thresholds are fitted on all examples; score and cost are those of thresholds fitted without the example's fold.
     """
-    costs = order.costs
-    certainty, wrong = order.selection.certainty[rule][:-1], (~order.selection.right).astype(np.float64)
+    staged = order.selection
+    certainty, wrong = staged.certainty[rule][:-1], (~staged.right).astype(np.float64)
     found = [edges(one) for one in certainty]
     bins = np.empty(certainty.shape, np.int16)
     for stage, (edge, values) in enumerate(zip(found, certainty, strict=True)):
         bins[stage] = np.searchsorted(edge, values, "right")
-    share, paid = costs / max(costs.sum(), 1e-300), costs.cumsum()
+    paid = order.costs.cumsum()[staged.ends - 1]
+    price = np.diff(paid, prepend=0) / max(paid[-1], 1e-300)
     examples = wrong.shape[1]
-    fold = np.random.default_rng(seed).permutation(examples) % min(FOLDS, examples)
+    fold = np.random.default_rng(seed).permutation(examples) % FOLDS
     for rate in RATES:
         stop = np.empty(examples, np.int64)
-        for number in range(fold.max() + 1):
-            inside = fold == number
-            cuts = fit_cuts(bins[:, ~inside], wrong[:, ~inside], share, rate) if not inside.all() else np.zeros(len(bins))
+        for inside in (fold == number for number in range(FOLDS)):
+            cuts = fit_cuts(bins[:, ~inside], wrong[:, ~inside], price, rate)
             stop[inside] = first_stop(bins[:, inside] >= cuts[:, None])
-        cuts = fit_cuts(bins, wrong, share, rate)
         thresholds = []
-        for cut, edge in zip(cuts, found, strict=True):
-            if cut == 0:  # everything stops, so the next member is never asked
+        for cut, edge in zip(fit_cuts(bins, wrong, price, rate), found, strict=True):
+            if cut == 0:  # everything stops, so the next stage is never reached
                 break
             thresholds.append(float(edge[cut - 1]) if cut <= len(edge) else NEVER)
-        yield Candidate(
-            order, rule, thresholds, float(1 - wrong[stop, np.arange(examples)].mean()), float(paid[stop].mean())
-        )
+        right = staged.right[stop, np.arange(examples)]
+        score, cost = float(right.mean()), float(paid[stop].mean())
+        yield Candidate(order, rule, thresholds, score, cost, _margin(right, staged))
+
+
+def _margin(right: np.ndarray, staged: Stages) -> float:
+    """The standard error of the difference of two accuracies on the same examples."""
+    return float(np.std(right.astype(np.float64) - staged.right[-1]) / math.sqrt(len(right)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,8 +278,12 @@ def find(
     if orders[0].members == orders[1].members:
         orders.pop()
     end = float(orders[0].selection.right[-1].mean())
-    whole = Candidate(orders[0], rules[0], [NEVER] * (len(chosen) - 1), end, math.fsum(orders[0].costs))
-    front = _undominated([whole, *(one for order in orders for rule in rules for one in fit_rule(order, rule, setup.seed))])
+    whole = Candidate(orders[0], rules[0], [NEVER] * (len(orders[0].selection.ends) - 1), end, math.fsum(orders[0].costs))
+    tried = [whole]
+    for order in orders if len(chosen) > 1 else ():
+        for rule in rules:
+            tried += [*common(order, rule), *fitted(order, rule, setup.seed)]
+    front = _undominated(tried)
     frame = pd.DataFrame([one.row() for one in front])
     frame.attrs["cost"] = cost if isinstance(cost, str) else "cost"
     settings = setup.settings | {"cost": frame.attrs["cost"], "loss": loss, "budget": budget, "steps": steps}
@@ -290,9 +322,12 @@ def _undominated(tried: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _pick(front: Sequence[Candidate], whole: float, loss: float, budget: float | None) -> Candidate:
-    """The best that costs no more than the budget; without one, the cheapest that loses no more than it may."""
+    """The best that costs no more than the budget; without one, the cheapest that surely loses no more than it may.
+
+    Surely: also at one standard error below its score, for of many cascades the cheapest that passes has been lucky.
+    """
     if budget is None:
-        return next(one for one in front if one.score >= whole - loss - TIE)
+        return next(one for one in front if one.score - one.margin >= whole - loss - TIE)
     allowed = [one for one in front if one.cost <= budget]
     if not allowed:
         raise InputError(f"budget: the cheapest cascade costs {front[0].cost:g} in the mean, the limit is {budget:g}")
@@ -304,22 +339,22 @@ def _report(
 ) -> Cascade:
     """The cascade by name, with what it does on the test split."""
     names = setup.library.names
-    stop, right = pick.on(pick.order.test or pick.order.selection)
+    asked, right = pick.on(pick.order.test or pick.order.selection)
     test_score = test_cost = gain = interval = end = None
     if pick.order.test is not None:
         all_right = pick.order.test.right[-1]
-        test_score, end, gain = float(right.mean()), float(all_right.mean()), float(right.mean() - all_right.mean())
-        test_cost = float(pick.order.costs.cumsum()[stop].mean())
+        test_score, test_cost = float(right.mean()), pick.paid(asked)
+        end, gain = float(all_right.mean()), float(right.mean() - all_right.mean())
         # The difference of each example is -1, 0 or 1, so a resample is how often it takes each.
         draws = resample([(all_right & ~right).sum(), (all_right == right).sum(), (right & ~all_right).sum()], resamples)
         low, high = percentile_interval((draws[:, 2] - draws[:, 0]) / len(right))
         interval = float(low), float(high)
     return Cascade(
         members=[names[model] for model in pick.members],
-        thresholds=list(pick.thresholds),
+        thresholds=pick.by_member,
         rule=pick.rule,
         costs=pick.order.costs[: len(pick.members)].tolist(),
-        asked=[float((stop >= number).mean()) for number in range(len(pick.members))],
+        asked=[float((asked > number).mean()) for number in range(len(pick.members))],
         score=pick.score,
         cost=pick.cost,
         test_score=test_score,
