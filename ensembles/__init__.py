@@ -13,6 +13,8 @@ from ensembles._combine import improvement as improvement
 from ensembles._combine import mean_logits as mean_logits
 from ensembles._combine import vote as vote
 from ensembles._path import Path as Path
+from ensembles._recommendation import Recommendation as Recommendation
+from ensembles._recommendation import recommend as recommend
 from ensembles._scores import score as score
 from ensembles._setup import stratified_split as stratified_split
 from ensembles.search import Search as Search
@@ -34,6 +36,7 @@ __all__ = [
     "GreedyEnsembleClassifier",
     "Improvement",
     "Path",
+    "Recommendation",
     "Search",
     "average",
     "best_partners",
@@ -49,6 +52,7 @@ __all__ = [
     "pair_scores",
     "pareto",
     "random_subsets",
+    "recommend",
     "score",
     "stratified_split",
     "vote",
