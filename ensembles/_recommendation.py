@@ -1,16 +1,16 @@
 """Which model to add next: what candidates of which little is known would gain an ensemble, and how sure that is.
 
-Known are some models in full (their gains can be computed) and of a candidate its card, or its outputs on n labelled
-examples as well. The gain on these is a fair estimate, but a poor one: of 256 examples a candidate turns about eight, so its
-standard error is a full point, several times what tells candidates apart. So the gain is predicted instead, by a ridge
-regression over the known models, from what varies less and is computed for all of them on the *same* n examples:
+Some models are known in full, of a candidate only its card, or its outputs on n labelled examples. The gain on these is a
+fair estimate, but a poor one: of 256 examples a candidate turns about eight, so its standard error is a full point, several
+times what tells candidates apart. So it is predicted instead, by a ridge regression over the known models, from what varies
+less and is computed for all of them on the *same* n examples:
 
-    soft gain             mean_i s((q'_i) / h) - s(q_i / h),  q the ensemble's lead of the label, s the logistic function:
+    soft gain             mean_i s(q'_i / h) - s(q_i / h),  q the ensemble's lead of the label, s the logistic function:
                           an example counts by how near it comes to being turned, so all of them say something;
     likelihood gain       mean_i log p'_i(y_i) - log p_i(y_i);
     accuracy difference   the candidate's less the base's, which are right and wrong on much the same examples;
-    disagreement-error    the share of examples answered differently, over the mean error of the two (Theisen et al. 2023,
-    ratio                 who show that the improvement rate is close to linear in it);
+    disagreement ratio    the share of examples answered differently over the mean error of the two, in which the rate of
+                          improvement is close to linear (Theisen et al. 2023);
     which examples turn   the first principal components of s(q'/h) over models: those that turn the same ones gain alike;
     category              how far its training is from the nearest member's (Gontijo-Lopes et al. 2021), from the cards.
 
@@ -25,11 +25,12 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
+from diversity.bootstrap import check_level
 from diversity.categories import CATEGORIES, category
 from ensembles._library import Library, Name
 from ensembles._path import table
@@ -69,7 +70,7 @@ def ridge(known: np.ndarray, gains: np.ndarray, wanted: np.ndarray) -> Predictio
     the root mean square, and grows with its distance from the known ones.
 
     >>> x = np.arange(8.0)[:, None]
-    >>> ridge(x, 2 * x[:, 0] + 1, np.array([[10.0]])).gain.round(2)
+    >>> ridge(x, 2 * x[:, 0] + 1, np.array([[10.0]])).gain.round()
     array([21.])
     """
     middle, scale = known.mean(0), known.std(0)
@@ -78,26 +79,15 @@ def ridge(known: np.ndarray, gains: np.ndarray, wanted: np.ndarray) -> Predictio
     u, s, v = np.linalg.svd(x, full_matrices=False)
     mean, models = gains.mean(), len(gains)
     along = u.T @ (gains - mean)
-    best, least = PENALTIES[-1], math.inf
-    for penalty in PENALTIES:
-        _, out = _left_out(u, s, penalty, gains - mean, along)
-        if np.mean(out**2) < least:
-            best, least = penalty, float(np.mean(out**2))
-    leverage, _ = _left_out(u, s, best, gains - mean, along)
-    distance = ((new @ v.T) ** 2 / (s**2 + best)).sum(1) + 1 / models
-    return Prediction(
-        mean + new @ v.T @ (s / (s**2 + best) * along),
-        np.sqrt(least * (1 + distance) / (1 + leverage.mean())),
-        max(1.0, models - 1 - float((s**2 / (s**2 + best)).sum())),
-    )
-
-
-def _left_out(
-    u: np.ndarray, s: np.ndarray, penalty: float, gains: np.ndarray, along: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    kept = s**2 / (s**2 + penalty)
-    leverage = (u**2 * kept).sum(1) + 1 / len(u)
-    return leverage, (gains - (u * kept) @ along) / np.maximum(1 - leverage, 1e-6)
+    kept = s**2 / (s**2 + PENALTIES[:, None])  # [penalties, F]
+    leverage = u**2 @ kept.T + 1 / models
+    left_out = ((gains - mean)[:, None] - u @ (kept * along).T) / np.maximum(1 - leverage, 1e-6)
+    squares = (left_out**2).mean(0)
+    best = int(squares.argmin())
+    shrunk = s**2 + PENALTIES[best]
+    distance = ((new @ v.T) ** 2 / shrunk).sum(1) + 1 / models
+    error = np.sqrt(squares[best] * (1 + distance) / (1 + leverage[:, best].mean()))
+    return Prediction(mean + new @ v.T @ (s / shrunk * along), error, max(1.0, models - 1 - float(kept[best].sum())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +114,13 @@ def sample(base: np.ndarray, models: np.ndarray, labels: np.ndarray, members: in
     soft = _soft_right(joined, labels)
     floor = np.finfo(np.float32).tiny
     likelihood = np.log(np.maximum(joined[:, rows, labels], floor)) - np.log(np.maximum(base[rows, labels], floor))
-    centred = soft - soft.mean(0)
-    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    u, s, _ = np.linalg.svd(soft - soft.mean(0), full_matrices=False)
     features = [
         (soft - _soft_right(base[None], labels)).mean(1), likelihood.mean(1), accuracy - right.mean(), ratio,
         *(u * s).T[:COMPONENTS],
     ]  # fmt: skip
-    return Sample(
-        accuracy, disagreement, ratio, (after.mean(1) - right.mean()), (after != right).mean(1), np.stack(features, 1)
-    )
+    gain, turned = after.mean(1) - right.mean(), (after != right).mean(1)
+    return Sample(accuracy, disagreement, ratio, gain, turned, np.stack(features, 1))
 
 
 def _soft_right(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -172,10 +160,6 @@ class Recommendation:
         """The candidate of the greatest predicted gain."""
         return str(self.table["model"].iloc[0])
 
-    def to_frame(self) -> "pd.DataFrame":
-        """The table."""
-        return self.table
-
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types."""
         rows = self.table.to_dict(orient="records")
@@ -192,9 +176,8 @@ class Recommendation:
             f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
             "from": [f"{row['examples']} examples" if row["examples"] else "card" for row in rows],
         }
-        lines = [
-            f"over {', '.join(map(str, self.base))}: {self.base_accuracy:.4f} on {self.settings['known_examples']} examples"
-        ]
+        known = f"{self.base_accuracy:.4f} on {self.settings['known_examples']} examples"
+        lines = [f"over {', '.join(map(str, self.base))}: {known}"]
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
         return "\n".join([*table(columns), *lines])
 
@@ -210,8 +193,7 @@ def recommend(
         temperature get one from these. A candidate that is also in `runs` is not taken to be known.
     level: of the intervals. seed: of the draw of examples.
 
-    The module's documentation says how and why. Of the many that are close in gain the order is not to be trusted; the
-    intervals say which are.
+    Of candidates that are close in gain the order is not to be trusted; the intervals say which are.
 
     >>> from zoo.outputs import Outputs, Runs
     >>> rng = np.random.default_rng(0)
@@ -226,8 +208,7 @@ def recommend(
     from scipy.stats import t as student
 
     at_least_one(examples=examples)
-    if not 0 < level < 1:
-        raise InputError(f"level: expected a share between 0 and 1, found {level}")
+    check_level(level)
     subjects = _subjects(candidates)
     setup = Setup(runs, base=base, test_fraction=0, seed=seed)
     if setup.library.runs is None or not setup.base:
@@ -273,24 +254,21 @@ class _Ground:
         scores = ensemble.scores(known, every=True) if known else {}
         right = arrays.host(setup.table.right(library.labels).float().mean(1)).astype(np.float64)
         gains = np.array([scores[model] - accuracy for model in known])
-        assert library.runs is not None  # seen by the caller
-        return cls(library, library.runs, setup.base, accuracy, known, gains, right[known])
+        return cls(library, cast(Runs, library.runs), setup.base, accuracy, known, gains, right[known])
 
-    @property
-    def enough(self) -> bool:
-        return len(self.known) >= FEWEST_KNOWN
-
-    def card(self, model: int) -> Card | None:
-        return self.runs[str(self.library.names[model])].card
+    def cards(self, models: Iterable[int]) -> list[Card | None]:
+        return [self.runs[str(self.library.names[model])].card for model in models]
 
     def category(self, card: Card | None) -> str | None:
         """How far a model's training is from that of the nearest member of the base."""
-        found = [category(own, card) for own in map(self.card, self.base) if own is not None and card is not None]
+        found = [category(own, card) for own in self.cards(self.base) if own is not None and card is not None]
         return min((one for one in found if one is not None), key=CATEGORIES.index, default=None)
 
-    def steps(self) -> np.ndarray:
-        """[M, 4] the known models' categories as features."""
-        return np.array([category_steps(self.category(self.card(model))) for model in self.known])
+    @property
+    def described(self) -> tuple[np.ndarray, np.ndarray]:
+        """What cards say of the known models: categories [M, 4] and the logarithms of their errors [M]."""
+        steps = np.array([category_steps(self.category(card)) for card in self.cards(self.known)])
+        return steps, self.log_error(self.accuracies)
 
     def read(self, models: Iterable[int], rows: np.ndarray) -> np.ndarray:
         """[M, n, K] probabilities of models on some rows."""
@@ -298,7 +276,7 @@ class _Ground:
         return np.stack([arrays.host(self.library.read(model, at)).astype(np.float64) for model in models])
 
     def log_error(self, accuracy: Any) -> Any:
-        """The logarithm of an error over the base's, which cards of other bases can be compared by; none below 0.1%."""
+        """The logarithm of an error over the base's; errors below 0.1% are taken to be that."""
         return np.log(np.maximum(1 - np.asarray(accuracy, np.float64), 1e-3) / max(1 - self.accuracy, 1e-3))
 
 
@@ -316,26 +294,32 @@ def _subjects(candidates: Any) -> list[Outputs | Card]:
 
 def _of_card(ground: _Ground, card: Card) -> dict[str, Any]:
     """A row of the table, its prediction from category and accuracy."""
-    kind = ground.category(card)
-    accuracy = math.nan if card.accuracy is None else card.accuracy / 100
-    if ground.enough:
-        prediction, by = _from_card(ground, kind, accuracy), f"{len(ground.known)} known models"
-    else:
-        prediction, by = _from_published(ground, kind, accuracy)
+    kind, accuracy = ground.category(card), _told_accuracy(card)
+    prediction, by = (_from_known if len(ground.known) >= FEWEST_KNOWN else _from_published)(ground, kind, accuracy)
     row = {"model": card.name, "category": kind, "accuracy": accuracy, "disagreement": math.nan, "ratio": math.nan}
     return row | {"examples": 0, "by": by, "prediction": prediction}
 
 
-def _from_card(ground: _Ground, kind: str | None, accuracy: float) -> Prediction:
-    """Regressed on what the card says; what it does not say is left out."""
-    known, wanted = [np.empty((len(ground.known), 0))], [np.empty((1, 0))]
-    if kind is not None:
-        known.append(ground.steps())
-        wanted.append(np.array([category_steps(kind)]))
-    if not math.isnan(accuracy):
-        known.append(ground.log_error(ground.accuracies)[:, None])
-        wanted.append(ground.log_error([accuracy])[:, None])
-    return ridge(np.hstack(known), ground.gains, np.hstack(wanted))
+def _told_accuracy(card: Card | None) -> float:
+    return math.nan if card is None or card.accuracy is None else card.accuracy / 100
+
+
+def _regressed(
+    steps: np.ndarray, errors: np.ndarray, gains: np.ndarray, kind: str | None, error: float, *shown: np.ndarray
+) -> Prediction:
+    """From categories [M, 4], log errors [M] and what was `shown` by them and the candidate, [M + 1, F].
+
+    What the candidate's card does not say is left out.
+    """
+    told = [kind is not None] * steps.shape[1] + [not math.isnan(error)]
+    card = np.vstack([np.column_stack([steps, errors]), [*category_steps(kind), error]])[:, told]
+    both = np.column_stack([card, *shown])
+    return ridge(both[:-1], gains, both[-1:])
+
+
+def _from_known(ground: _Ground, kind: str | None, accuracy: float, *shown: np.ndarray) -> tuple[Prediction, str]:
+    found = _regressed(*ground.described, ground.gains, kind, ground.log_error(accuracy), *shown)
+    return found, f"{len(ground.known)} known models"
 
 
 def _from_published(ground: _Ground, kind: str | None, accuracy: float) -> tuple[Prediction, str]:
@@ -346,19 +330,13 @@ def _from_published(ground: _Ground, kind: str | None, accuracy: float) -> tuple
     """
     from zoo._registry import registry
 
-    quoted = [row for card in registry.known_models().values() for row in card.reference]
-    pairs = [row for row in quoted if None not in (row.accuracy, row.ensemble_accuracy, row.category)]
-    start = next(row.accuracy for row in pairs if row.category == "reinit") or 0.0
-    errors = np.array([(100 - (row.accuracy or 0)) / (100 - start) for row in pairs])
-    gains = np.array([((row.ensemble_accuracy or 0) - start) / (100 - start) for row in pairs])
-    known, wanted = [np.empty((len(pairs), 0))], [np.empty((1, 0))]
-    if kind is not None:
-        known.append(np.array([category_steps(row.category) for row in pairs]))
-        wanted.append(np.array([category_steps(kind)]))
-    if not math.isnan(accuracy):
-        known.append(np.log(errors)[:, None])
-        wanted.append(ground.log_error([accuracy])[:, None])
-    found = ridge(np.hstack(known), gains, np.hstack(wanted))
+    quoted = [row for card in registry.known_models().values() for row in card.reference if row.category is not None]
+    pairs = [(row.accuracy, row.ensemble_accuracy, row.category) for row in quoted if row.ensemble_accuracy is not None]
+    own, joint = np.array([pair[:2] for pair in pairs], np.float64).T
+    start = own[[pair[2] for pair in pairs].index("reinit")]  # the base itself, trained again
+    steps = np.array([category_steps(pair[2]) for pair in pairs])
+    gains, errors = (joint - start) / (100 - start), np.log((100 - own) / (100 - start))
+    found = _regressed(steps, errors, gains, kind, ground.log_error(accuracy))
     unit = (1 - ground.accuracy) * 2 / (len(ground.base) * (len(ground.base) + 1))
     prior = replace(found, gain=found.gain * unit, error=found.error * unit * ELSEWHERE)
     return prior, f"{len(pairs)} published pairs, since only {len(ground.known)} models are known here"
@@ -401,19 +379,15 @@ def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
 def _of_examples(ground: _Ground, group: Sequence[Outputs], rows: np.ndarray) -> list[dict[str, Any]]:
     """Rows of the table of candidates that are known on these examples."""
     members, labels = len(ground.base), arrays.host(ground.library.labels)[rows]
-    candidates = np.stack(
-        [np.asarray(arrays.host(arrays.tensor(one.probabilities(), one.name)), np.float64) for one in group]
-    )
+    candidates = np.stack([arrays.host(arrays.tensor(one.probabilities(), one.name)) for one in group]).astype(np.float64)
     models = np.concatenate([ground.read(ground.known, rows), candidates]) if ground.known else candidates
     seen = sample(ground.read(ground.base, rows).mean(0), models, labels, members)
     found = []
     for number, one in enumerate(group, len(ground.known)):
         kind, accuracy = ground.category(one.card), float(seen.accuracy[number])
-        if ground.enough:
-            known, wanted = seen.features[: len(ground.known)], seen.features[number][None]
-            if kind is not None:
-                known, wanted = np.hstack([known, ground.steps()]), np.append(wanted, [category_steps(kind)], 1)
-            prediction, by = ridge(known, ground.gains, wanted), f"{len(ground.known)} known models"
+        if len(ground.known) >= FEWEST_KNOWN:
+            shown = seen.features[[*range(len(ground.known)), number]]
+            prediction, by = _from_known(ground, kind, _told_accuracy(one.card), shown)
         else:
             prior, by = _from_published(ground, kind, accuracy)
             # The gain is a mean of -1, 0 and 1; one turned example more than were seen keeps its error above nothing.
@@ -421,11 +395,7 @@ def _of_examples(ground: _Ground, group: Sequence[Outputs], rows: np.ndarray) ->
             share = noise / (noise + prior.error**2)
             gain = share * prior.gain + (1 - share) * seen.gain[number]
             prediction = Prediction(gain, np.sqrt(share) * prior.error, prior.freedom)
-        found.append(
-            {
-                "model": one.name, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by,
-                "disagreement": float(seen.disagreement[number]), "ratio": float(seen.ratio[number]),
-                "prediction": prediction,
-            }
-        )  # fmt: skip
+        row = {"model": one.name, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by}
+        row |= {"disagreement": float(seen.disagreement[number]), "ratio": float(seen.ratio[number])}
+        found.append(row | {"prediction": prediction})
     return found
