@@ -195,7 +195,6 @@ def recommend(
 
     Of candidates that are close in gain the order is not to be trusted; the intervals say which are.
 
-    >>> from zoo.outputs import Outputs, Runs
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 400)
     >>> z = 2 * np.eye(3)[labels] + rng.normal(size=(14, 400, 3)) * np.linspace(1, 3, 14)[:, None, None]

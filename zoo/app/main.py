@@ -21,6 +21,7 @@ from zoo.app import (
     housekeeping,
     pairs,
     probing,
+    recommending,
     reporting,
     running,
     training,
@@ -109,8 +110,8 @@ def before_any_command(
 
 
 for group in (
-    catalogue, describing, training, heads, running, comparing, pairs, ensembling, probing, features, figuring, reporting,
-    housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, ensembling, recommending, probing, features, figuring,
+    reporting, housekeeping,
 ):  # fmt: skip
     group.register(app)
 
