@@ -176,14 +176,13 @@ class Recommendation:
             f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
             "from": [f"{row['examples']} examples" if row["examples"] else "card" for row in rows],
         }
-        known = f"{self.base_accuracy:.4f} on {self.settings['known_examples']} examples"
-        lines = [f"over {', '.join(map(str, self.base))}: {known}"]
+        lines = [f"over {', '.join(map(str, self.base))}: {self.base_accuracy:.4f} alone"]
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
         return "\n".join([*table(columns), *lines])
 
 
 def recommend(
-    runs: Any, candidates: Any, base: Name | Sequence[Name], *, examples: int = 256, level: float = 0.95, seed: int = 0
+    runs: Runs, candidates: Any, base: Name | Sequence[Name], *, examples: int = 256, level: float = 0.95, seed: int = 0
 ) -> Recommendation:
     """What each candidate would add to the accuracy of the base, and how sure that is, before it is run on everything.
 
@@ -192,8 +191,6 @@ def recommend(
     candidates: cards; or outputs on some of the same examples, at most `examples` of which are looked at. Those without a
         temperature get one from these. A candidate that is also in `runs` is not taken to be known.
     level: of the intervals. seed: of the draw of examples.
-
-    Of candidates that are close in gain the order is not to be trusted; the intervals say which are.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 400)
@@ -209,9 +206,11 @@ def recommend(
     at_least_one(examples=examples)
     check_level(level)
     subjects = _subjects(candidates)
+    if not isinstance(runs, Runs):
+        raise InputError(f"runs: expected Runs, the outputs of models known in full, found {type(runs).__name__}")
     setup = Setup(runs, base=base, test_fraction=0, seed=seed)
-    if setup.library.runs is None or not setup.base:
-        raise InputError("runs: expected outputs of models and at least one of them as the base, found arrays or no base")
+    if not setup.base:
+        raise InputError("base: expected at least one of the models, found none")
     ground = _Ground.of(setup, [one.name for one in subjects])
     found = [_of_card(ground, one) for one in subjects if isinstance(one, Card)]
     for rows, group in _by_examples(ground, [one for one in subjects if isinstance(one, Outputs)], examples, seed):
@@ -222,8 +221,7 @@ def recommend(
         gain = float(prediction.gain[0])
         row |= {"gain": gain, "low": gain - reach, "high": gain + reach}
     columns = ["model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by"]
-    frame = pd.DataFrame(found, columns=columns)
-    frame = frame.sort_values(["gain", "model"], ascending=[False, True], ignore_index=True)
+    frame = pd.DataFrame(found, columns=columns).sort_values(["gain", "model"], ascending=[False, True], ignore_index=True)
     settings = {"level": level, "seed": seed, "known": len(ground.known), "known_examples": len(setup.library.labels)}
     return Recommendation([setup.library.names[m] for m in setup.base], ground.accuracy, frame, settings)
 

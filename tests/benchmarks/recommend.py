@@ -6,10 +6,10 @@
 Models are given by name or pattern (run, or already stored or imported: a file of `zoo export` goes through `zoo import`
 first). Each of `--bases` models in turn is the base, and so is each of as many greedy ensembles of three; every other model
 is the candidate once, known on `--examples` rows that are drawn anew for each base, while all others are known in full.
-Printed are means over bases with the 95% interval of that mean: Spearman's rho of predicted and true gain, beside those of the
-candidate's accuracy and of its disagreement with the base, on the same examples and on all, and of the gain on the examples
-alone; the true gain of the pick over that of the best; and the share of true gains inside the intervals. Bars: rho 0.85 as
-the goal, and at least 0.1 above "most accurate" and "most different"; the pick 0.9; intervals 0.90 to 0.97.
+Means over bases with their 95% intervals: Spearman's rho of predicted and true gain, beside those of the candidate's
+accuracy and of its disagreement with the base, on the same examples and on all, and of the gain on the examples alone; the
+true gain of the pick over that of the best; and the share of true gains inside the intervals. Bars: rho 0.85 as the goal,
+and at least 0.1 above "most accurate" and "most different"; the pick 0.9; intervals 0.90 to 0.97.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Predicted gains: the regression against refitting without each model, the features against loops, and what comes of them."""
+"""Predicted gains: the regression against refitting without each model, features against loops, and what comes of them."""
 
 import dataclasses
 
@@ -10,8 +10,9 @@ from scipy.stats import spearmanr
 
 import ensembles
 from ensembles import _recommendation as recommendation
+from zoo._numbers.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Runs
+from zoo.outputs import Outputs, Runs
 
 
 def zoo_of(models=30, examples=3000, classes=5, seed=0):
@@ -86,10 +87,11 @@ def test_features_of_a_sample_are_those_of_a_loop():
 
 def test_gains_are_ranked_from_few_examples_and_intervals_hold():
     """Each model in turn is known on 256 examples: better than accuracy, disagreement and the gain on the examples."""
-    few = RUNS.select(ROWS)
-    rows = [ensembles.recommend(RUNS, few[f"m{i}"], base="m0").table.iloc[0] for i in range(1, 30)]
+    runs = Runs(Outputs.from_arrays(f"m{i}", probabilities=p.astype(np.float32), labels=LABELS) for i, p in enumerate(P))
+    few = runs.select(ROWS)
+    rows = [ensembles.recommend(runs, few[f"m{i}"], base="m0").table.iloc[0] for i in range(1, 30)]
     gain, true = np.array([row["gain"] for row in rows]), TRUE[1:]
-    assert set(row["by"] for row in rows) == {"28 known models"}
+    assert {row["by"] for row in rows} == {"28 known models"}
     ours = spearmanr(gain, true).statistic
     accuracy, different = (
         (P[1:, ROWS].argmax(2) == LABELS[ROWS]).mean(1),
@@ -155,7 +157,7 @@ def test_order_of_rows_and_classes_plays_no_part():
 
 def test_an_uncalibrated_candidate_is_calibrated_on_its_examples():
     few = RUNS.select(ROWS)["m4"]
-    hot = dataclasses.replace(few, values=type(few.values)([20 * np.asarray(few.logits)]), temperature=None)
+    hot = dataclasses.replace(few, values=Column([20 * np.asarray(few.logits)]), temperature=None)
     cool = dataclasses.replace(few, temperature=None)
     first, second = (ensembles.recommend(RUNS, one, base="m0").table.iloc[0] for one in (hot, cool))
     assert_allclose(first["gain"], second["gain"], atol=1e-4)
@@ -174,8 +176,10 @@ def test_what_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             ensembles.recommend(RUNS, candidates, **{"base": "m0"} | options)
-    with pytest.raises(InputError, match="expected outputs of models"):
+    with pytest.raises(InputError, match="runs: expected Runs"):
         ensembles.recommend(P, few["m1"], base=0)
+    with pytest.raises(InputError, match="base: expected at least one"):
+        ensembles.recommend(RUNS, few["m1"], base=[])
 
 
 def test_it_prints_in_eighty_columns():

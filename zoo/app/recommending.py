@@ -79,9 +79,7 @@ def _candidates(patterns: Sequence[str], runs: "Runs", first: str) -> "list[Card
     there = [card.name for card in found if card.name in runs.names]
     new = [card for card in found if card.name not in runs.names]
     if there:
-        note(
-            f"{len(there)} candidates are known in full, so learnt from: `zoo ensemble --base {first} --steps 1` has their gain"
-        )
+        note(f"{len(there)} candidates are known in full and learnt from; `zoo ensemble --base {first}` measures their gain")
     own = runs[first].card
     fitting = [card for card in new if own is None or card.labels == own.labels]
     if len(fitting) < len(new):
