@@ -138,7 +138,7 @@ def category_steps(found: str | None) -> list[float]:
     >>> category_steps("reinit"), category_steps("arch")
     ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0])
     """
-    level = CATEGORIES.index(found) if found in CATEGORIES else 0  # type: ignore[arg-type]
+    level = CATEGORIES.index(found) if found in CATEGORIES else 0
     return [float(level > step) for step in range(len(CATEGORIES) - 1)]
 
 

@@ -39,4 +39,5 @@ def certainties(total: "Tensor", top: "Tensor", votes: "Tensor", members: int, w
     second = total.scatter_(1, at, 0).amax(1)  # put back below: a copy would be another look at every number
     total.scatter_(1, at, greatest)
     confidence = greatest[:, 0] / weight
-    return {"confidence": confidence, "margin": confidence - second / weight, "agreement": (votes - 1 + confidence) / members}
+    agreement = (votes - 1 + confidence) / members
+    return {"confidence": confidence, "margin": confidence - second / weight, "agreement": agreement}

@@ -102,8 +102,8 @@ def _shown(
 
     at_hand = {"shipped", "here", *(["to download"] if download else [])}
     ready = [card for card in chosen if examples and registry.available(card) in at_hand]
-    if len(ready) < len(chosen):
-        note(f"{len(chosen) - len(ready)} candidates are judged by their cards alone")
+    if examples and len(ready) < len(chosen):
+        note(f"{len(chosen) - len(ready)} candidates are judged by their cards alone: their weights are not here")
     if not ready:
         return list(chosen)
     dataset = load(data or settings.default_dataset())
