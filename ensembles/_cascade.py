@@ -324,10 +324,11 @@ def _undominated(tried: Sequence[Candidate]) -> list[Candidate]:
 def _pick(front: Sequence[Candidate], whole: float, loss: float, budget: float | None) -> Candidate:
     """The best that costs no more than the budget; without one, the cheapest that surely loses no more than it may.
 
-    Surely: also at one standard error below its score, for of many cascades the cheapest that passes has been lucky.
+    Surely: also at one standard error below its score, for of many cascades the cheapest that passes has been lucky. The
+    last of the front, which scores no less than the whole ensemble, is taken where none is so sure.
     """
     if budget is None:
-        return next(one for one in front if one.score - one.margin >= whole - loss - TIE)
+        return next((one for one in front if one.score - one.margin >= whole - loss - TIE), front[-1])
     allowed = [one for one in front if one.cost <= budget]
     if not allowed:
         raise InputError(f"budget: the cheapest cascade costs {front[0].cost:g} in the mean, the limit is {budget:g}")

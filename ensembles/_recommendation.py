@@ -174,7 +174,7 @@ class Recommendation:
             "ratio": ["–" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}" for row in rows],
             "gain": [f"{row['gain']:+.4f}" for row in rows],
             f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
-            "from": [f"{row['examples']} examples" if row["examples"] else "card" for row in rows],
+            "examples": [str(row["examples"] or "card") for row in rows],
         }
         lines = [f"over {', '.join(map(str, self.base))}: {self.base_accuracy:.4f} alone"]
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
