@@ -170,11 +170,11 @@ class Recommendation:
         columns = {
             "model": [str(row["model"]) for row in rows],
             "category": [row["category"] or "–" for row in rows],
-            "accuracy": ["–" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}" for row in rows],
+            "alone": ["–" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}" for row in rows],
             "ratio": ["–" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}" for row in rows],
             "gain": [f"{row['gain']:+.4f}" for row in rows],
             f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
-            "examples": [str(row["examples"] or "card") for row in rows],
+            "from": [str(row["examples"] or "card") for row in rows],
         }
         lines = [f"over {', '.join(map(str, self.base))}: {self.base_accuracy:.4f} alone"]
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]

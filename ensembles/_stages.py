@@ -48,7 +48,7 @@ def stage_ends(members: int) -> np.ndarray:
     """After how many members one may stop: any number up to 10, then steps that grow by a quarter, and all.
 
     >>> stage_ends(40).tolist()
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 17, 22, 28, 35, 40]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 17, 22, 28, 36, 40]
     """
     ends = [1]
     while ends[-1] < members:
