@@ -4,7 +4,7 @@
     .venv/bin/python tests/benchmarks/recommend.py --npz outputs.npz         # probabilities [M, N, K], labels [N], names [M]
 
 Models are given by name or pattern (run, or already stored or imported: a file of `zoo export` goes through `zoo import`
-first). Each of `--bases` models in turn is the base, and so is each of as many greedy ensembles of three; every other model
+first). Each of `--bases` models in turn is the base, then each of as many greedy ensembles of three; every other model
 is the candidate once, known on `--examples` rows that are drawn anew for each base, while all others are known in full.
 Means over bases with their 95% intervals: Spearman's rho of predicted and true gain, beside those of the candidate's
 accuracy and of its disagreement with the base, on the same examples and on all, and of the gain on the examples alone; the
@@ -91,14 +91,20 @@ def main() -> None:
     runs = given_runs(options)
     rng = np.random.default_rng(options.seed)
     starts = rng.choice(runs.names, min(options.bases, len(runs)), replace=False).tolist()
-    bases = [[name] for name in starts]
-    bases += [list(map(str, ensembles.greedy(runs, base=name, steps=2, test_fraction=0).members)) for name in starts]
-    found = [judge(runs, base, options.examples, options.seed + number) for number, base in enumerate(bases)]
-    print(f"{len(runs)} models, {len(runs.labels)} examples, {options.examples} of each candidate, {len(bases)} bases")
+    threes = [list(map(str, ensembles.greedy(runs, base=name, steps=2, test_fraction=0).members)) for name in starts]
+    print(f"{len(runs)} models, {len(runs.labels)} examples, {options.examples} of each candidate")
+    for title, bases in {"one model": [[name] for name in starts], "greedy ensembles of three": threes}.items():
+        found = [judge(runs, base, options.examples, options.seed + number) for number, base in enumerate(bases)]
+        print(f"base: {title}, {len(bases)} of them")
+        report(found)
+
+
+def report(found: list[dict[str, float]]) -> None:
+    """Means over bases, their intervals, and the bars."""
     for name in found[0]:
         values = np.array([one[name] for one in found])
         values = values[~np.isnan(values)]
-        half = 1.96 * values.std(ddof=1) / np.sqrt(len(values))
+        half = 1.96 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         print(f"  {name:26} {values.mean():6.3f}  [{values.mean() - half:6.3f}, {values.mean() + half:6.3f}]")
     mean = {name: np.nanmean([one[name] for one in found]) for name in found[0]}
     lead = mean["ours"] - max(mean["most accurate"], mean["most different"])
