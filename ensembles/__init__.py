@@ -2,22 +2,26 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ensembles._cascade import Cascade as Cascade
+from ensembles._choices import Choice as Choice
+from ensembles._combine import Improvement as Improvement
 from ensembles._combine import average as average
+from ensembles._combine import conversion_rate as conversion_rate
+from ensembles._combine import ensemble_agreement as ensemble_agreement
+from ensembles._combine import half_and_half as half_and_half
+from ensembles._combine import improvement as improvement
 from ensembles._combine import mean_logits as mean_logits
 from ensembles._combine import vote as vote
-from ensembles._gains import Improvement as Improvement
-from ensembles._gains import conversion_rate as conversion_rate
-from ensembles._gains import ensemble_agreement as ensemble_agreement
-from ensembles._gains import half_and_half as half_and_half
-from ensembles._gains import improvement as improvement
 from ensembles._path import Path as Path
+from ensembles._recommendation import Recommendation as Recommendation
+from ensembles._recommendation import recommend as recommend
 from ensembles._scores import score as score
 from ensembles._setup import stratified_split as stratified_split
-from ensembles._subsets import Choice as Choice
 from ensembles.search import Search as Search
 from ensembles.search import best_partners as best_partners
 from ensembles.search import best_subset as best_subset
 from ensembles.search import best_within as best_within
+from ensembles.search import cascade as cascade
 from ensembles.search import greedy as greedy
 from ensembles.search import pair_scores as pair_scores
 from ensembles.search import pareto as pareto
@@ -27,15 +31,18 @@ if TYPE_CHECKING:
     from ensembles.estimator import GreedyEnsembleClassifier as GreedyEnsembleClassifier
 
 __all__ = [
+    "Cascade",
     "Choice",
     "GreedyEnsembleClassifier",
     "Improvement",
     "Path",
+    "Recommendation",
     "Search",
     "average",
     "best_partners",
     "best_subset",
     "best_within",
+    "cascade",
     "conversion_rate",
     "ensemble_agreement",
     "greedy",
@@ -45,6 +52,7 @@ __all__ = [
     "pair_scores",
     "pareto",
     "random_subsets",
+    "recommend",
     "score",
     "stratified_split",
     "vote",

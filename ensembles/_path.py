@@ -1,7 +1,7 @@
 """What a greedy search found: the whole path, the best ensemble on it, and that ensemble as a model card."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -141,7 +141,7 @@ class Path:
         }
 
     def __str__(self) -> str:
-        return "\n".join([*_table(self._columns()), *self.summary()])
+        return "\n".join([*table(self._columns()), *self.summary()])
 
     def _columns(self) -> dict[str, list[str]]:
         """The table as text, by column, with what is not known left out."""
@@ -198,53 +198,12 @@ class Path:
 
     def to_model(self, name: str, title: str = "", overwrite: bool = False) -> Card:
         """Write the best ensemble to the user's cards, so that `zoo.load(name)` embeds and predicts with it."""
-        check_own(name, "ensemble name")
         if self.runs is None or isinstance(self.weights, np.ndarray):
             raise InputError(f"{name}: members are arrays, not models; search Runs to save an ensemble that can be loaded")
         if self.settings.get("kind") == "predictions":
             raise InputError(f"{name}: a model averages probabilities, but these members were chosen by their votes")
-        outputs = [self.runs[member] for member in self.weights]
-        cards = {one.name: _card(one, name) for one in outputs}
-        taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
-        replaceable = taken is not None and bool(taken.members) and taken.name == name
-        membership.check(
-            name, cards, lambda one: [m.name for m in cards[one].members] if one in cards else registry.parts(one)
-        )
-        if taken is not None and not (replaceable and overwrite):
-            hint = ", or pass overwrite=True" if replaceable else ""
-            raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
-        members = [
-            EnsembleMember(
-                one.name,
-                self.weights[one.name],
-                one.temperature or 1.0,
-                one.details.get("calibration", {}).get("reading", "logits"),
-            )
-            for one in outputs
-        ]
-        card = Card(
-            name=name,
-            source="ensemble",
-            family="ensemble",
-            architecture="ensemble",
-            labels=_label_set(cards.values(), name),
-            link="softmax",
-            head="trained",
-            training=Training(
-                dataset=_shared((card.dataset for card in cards.values()), "unknown"),
-                framework=cast(Framework, _shared((card.training.framework for card in cards.values()), "unknown")),
-                objective=_shared((card.objective for card in cards.values()), "mixed"),
-                hyperparameters={"members": sorted(self.weights)},
-            ),
-            license=_shared((card.license for card in cards.values()), "other"),
-            members=members,
-            details=self._record(outputs[0]),
-            title=title or f"Ensemble of {len(members)} models",
-        )
-        target = home.folder("cards") / f"{name}.md"
-        files.make_folder(target.parent)
-        files.write(target, write(card).encode())
-        return read(target)
+        title = title or f"Ensemble of {len(self.weights)} models"
+        return save(name, self.runs, self.weights, self._record(self.runs[next(iter(self.weights))]), title, overwrite)
 
     def _record(self, first: Outputs) -> dict[str, Any]:
         """How the ensemble was found and what it scored, for the card."""
@@ -258,6 +217,53 @@ class Path:
             "picks": list(self.members[: self.best]),
             "search": {key: value for key, value in self.settings.items() if value is not None},
         }
+
+
+def save(
+    name: str, runs: Runs, shares: Mapping[str, float], details: dict[str, Any], title: str, overwrite: bool = False
+) -> Card:
+    """Write an ensemble of models with these shares to the user's cards; members in the order of the shares."""
+    check_own(name, "ensemble name")
+    outputs = [runs[member] for member in shares]
+    cards = {one.name: _card(one, name) for one in outputs}
+    taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
+    replaceable = taken is not None and bool(taken.members) and taken.name == name
+    membership.check(name, cards, lambda one: [m.name for m in cards[one].members] if one in cards else registry.parts(one))
+    if taken is not None and not (replaceable and overwrite):
+        hint = ", or pass overwrite=True" if replaceable else ""
+        raise InputError(f"{name}: a model called {taken.name} exists already; choose another name{hint}")
+    members = [
+        EnsembleMember(
+            one.name,
+            shares[one.name],
+            one.temperature or 1.0,
+            one.details.get("calibration", {}).get("reading", "logits"),
+        )
+        for one in outputs
+    ]
+    card = Card(
+        name=name,
+        source="ensemble",
+        family="ensemble",
+        architecture="ensemble",
+        labels=_label_set(cards.values(), name),
+        link="softmax",
+        head="trained",
+        training=Training(
+            dataset=_shared((card.dataset for card in cards.values()), "unknown"),
+            framework=cast(Framework, _shared((card.training.framework for card in cards.values()), "unknown")),
+            objective=_shared((card.objective for card in cards.values()), "mixed"),
+            hyperparameters={"members": sorted(shares)},
+        ),
+        license=_shared((card.license for card in cards.values()), "other"),
+        members=members,
+        details=details,
+        title=title,
+    )
+    target = home.folder("cards") / f"{name}.md"
+    files.make_folder(target.parent)
+    files.write(target, write(card).encode())
+    return read(target)
 
 
 def _card(outputs: Outputs, name: str) -> Card:
@@ -278,7 +284,7 @@ def _shared(values: Iterable[str], otherwise: str) -> str:
     return found.pop() if len(found) == 1 else otherwise
 
 
-def _table(columns: dict[str, list[str]]) -> list[str]:
+def table(columns: dict[str, list[str]]) -> list[str]:
     """Lines of at most 80 characters: names are cut where they must be, everything else fits."""
     widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
     widths["model"] = min(widths["model"], WIDTH - sum(widths.values()) + widths["model"] - 2 * (len(widths) - 1))

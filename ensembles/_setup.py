@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from ensembles._accuracy import RightCount
-from ensembles._ensemble import GrowingEnsemble, LogLoss, OwnScore, SquaredLoss, tabulate
+from ensembles._ensemble import GrowingEnsemble, LogLoss, OwnScore, RightCount, SquaredLoss, tabulate
 from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ensembles import _budget, _greedy, _subsets
-from ensembles._budget import Cost
+from ensembles import _cascade, _choices, _greedy
+from ensembles._cascade import Cascade
+from ensembles._choices import Choice, Cost
 from ensembles._library import Name
 from ensembles._path import Path
 from ensembles._setup import Options, Setup, at_least_one
-from ensembles._subsets import Choice
+from zoo._numbers.stopping import RULES, Rule
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Search(Setup):
         at_least_one(steps=steps, init=init, resamples=resamples)
         if bags and budget is not None:
             raise InputError("bags: the average of several searches does not keep to a budget; leave one of them out")
-        costs = None if budget is None else _budget.member_costs(self.library, cost)
+        costs = None if budget is None else _choices.member_costs(self.library, cost)
         limit = math.inf if budget is None else budget
         rules = _greedy.Rules(steps + (not self.base), replace, init, stop_early, costs, limit)
         settings = {
@@ -98,19 +99,19 @@ class Search(Setup):
         the base alone and of the pair on the selection split and on the test split, the test gain and its 95% interval.
         """
         at_least_one(resamples=resamples)
-        return _subsets.partners(self, bases, resamples)
+        return _choices.partners(self, bases, resamples)
 
     def pair_scores(self) -> "pd.DataFrame":
         """[M, M] score of every two models together on the selection split; of one alone on the diagonal."""
-        return _subsets.pairs(self)
+        return _choices.pairs(self)
 
     def best_subset(self, size: int = 3) -> Choice:
         """The best of all subsets of `size` candidates, joined to the base where there is one, or an error if too many."""
-        return _subsets.best_of_size(self, size)
+        return _choices.best_of_size(self, size)
 
     def random_subsets(self, size: int = 3, draws: int = 100) -> "pd.DataFrame":
         """What chance finds: one row per random subset of `size` candidates, joined to the base: members and scores."""
-        return _subsets.draws_of_size(self, size, draws)
+        return _choices.draws_of_size(self, size, draws)
 
     def best_within(self, limit: float, cost: Cost = "params", max_size: int = 10) -> Choice:
         """The best ensemble of up to `max_size` models beside the base whose costs, base included, sum to at most `limit`.
@@ -119,7 +120,7 @@ class Search(Setup):
         `method` says which. `cost`: `params` counts parameters, `flops` the operations for one image, `latency` is the
         median of milliseconds for one image here and now; or a mapping by name, a sequence [M], or a function of the name.
         """
-        return _budget.best_under(self, limit, cost, max_size)
+        return _choices.best_under(self, limit, cost, max_size)
 
     def pareto(self, cost: Cost = "params", max_size: int = 10) -> "pd.DataFrame":
         """The ensembles for which no other is both cheaper and better on the selection split, from the cheapest on.
@@ -127,7 +128,32 @@ class Search(Setup):
         Columns: cost, members, size, selection, test. `frame.attrs["method"]` says whether every subset was tried, or what
         greedy searches met under a range of limits. Arguments as in `best_within`.
         """
-        return _budget.front(self, cost, max_size)
+        return _choices.front(self, cost, max_size)
+
+    def cascade(
+        self,
+        steps: int = 10,
+        *,
+        members: Sequence[Name] | None = None,
+        cost: Cost = "flops",
+        rules: Sequence[Rule] = RULES,
+        loss: float = 0.001,
+        budget: float | None = None,
+        resamples: int = 1000,
+    ) -> Cascade:
+        """An ensemble's accuracy at a fraction of its cost: members are asked in turn, until the mean of them is certain.
+
+        Order, rule and thresholds are fitted on the selection split and cross-fitted there; the test split judges. It is
+        the cheapest on the front that loses no more than `loss`, or with a `budget` the best whose mean cost is within it.
+
+        members: those of the ensemble, in the order found; default: the best that greedy search finds in `steps`. Asked in
+            this order or from the cheapest on, whichever is on the front.
+        cost: of a member for one image, as in `best_within`. rules: what may decide that the asking ends: the mean's
+            `confidence`, its `margin`, or the members' `agreement`; all are tried.
+        loss: the share of the examples that may be lost against the ensemble of all members. budget: the mean cost of one
+            image, at most. resamples: for the interval of the difference.
+        """
+        return _cascade.find(self, steps, members, cost, rules, loss, budget, resamples)
 
 
 def greedy(
@@ -204,3 +230,30 @@ def pareto(
 ) -> "pd.DataFrame":
     """`Search(given, labels, **options).pareto(cost, max_size)`: the front of cost and score."""
     return Search(given, labels, **options).pareto(cost, max_size)
+
+
+def cascade(
+    given: Any,
+    labels: Any = None,
+    *,
+    steps: int = 10,
+    members: Sequence[Name] | None = None,
+    cost: Cost = "flops",
+    rules: Sequence[Rule] = RULES,
+    loss: float = 0.001,
+    budget: float | None = None,
+    resamples: int = 1000,
+    **options: Unpack[Options],
+) -> Cascade:
+    """`Search(given, labels, **options).cascade(...)`: ask members in turn, until they are certain (Wang et al. 2021).
+
+    >>> import numpy as np
+    >>> sure, unsure = [[0.9, 0.1]] * 8, [[0.45, 0.55]] * 2  # the first model is wrong only where it is unsure
+    >>> found = cascade([np.array(sure + unsure), np.array([[0.8, 0.2]] * 10)], [0] * 10, members=[0, 1], cost=[1, 9],
+    ...     rules=["confidence"], test_fraction=0)
+    >>> found.members, found.rule, found.asked, found.score, found.cost
+    ([0, 1], 'confidence', [1.0, 0.2], 1.0, 2.8)
+    """
+    return Search(given, labels, **options).cascade(
+        steps, members=members, cost=cost, rules=rules, loss=loss, budget=budget, resamples=resamples
+    )

@@ -9,8 +9,8 @@ from made_runs import logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
 
 import ensembles
-from ensembles import _budget
-from ensembles._budget import count_flops, member_costs
+from ensembles import _choices
+from ensembles._choices import count_flops, member_costs
 from ensembles._library import library
 from ensembles.charts import front_chart
 from zoo.errors import InputError
@@ -44,7 +44,7 @@ def test_best_within_a_limit_is_the_best_of_every_subset(limit):
 @pytest.mark.parametrize("limit", [3.0, 6.5, 12.0])
 def test_too_many_subsets_are_searched_greedily_and_said_to_be(limit, monkeypatch):
     exact = ensembles.best_within(PROBS, LABELS, limit=limit, cost=COSTS)
-    monkeypatch.setattr(_budget, "MOST_SUBSETS", 10)
+    monkeypatch.setattr(_choices, "MOST_PRICED", 10)
     found = ensembles.best_within(PROBS, LABELS, limit=limit, cost=COSTS)
     assert found.method.startswith("greedy by gain")
     assert found.cost <= limit
@@ -55,7 +55,7 @@ def test_too_many_subsets_are_searched_greedily_and_said_to_be(limit, monkeypatc
 
 def test_gain_for_its_cost_can_beat_gain_alone(monkeypatch):
     """A dear model that is best alone eats the budget; two cheap ones together are better."""
-    monkeypatch.setattr(_budget, "MOST_SUBSETS", 0)
+    monkeypatch.setattr(_choices, "MOST_PRICED", 0)
     labels = np.zeros(20, int)
     right = {"dear": range(13), "left": range(12), "right": range(8, 20)}
     sure = {name: np.where(np.isin(np.arange(20), rows), 0.9, 0.4) for name, rows in right.items()}
@@ -85,7 +85,7 @@ def test_front_of_every_subset():
 
 def test_front_of_greedy_searches_lies_below_that_of_every_subset(monkeypatch):
     exact = ensembles.pareto(PROBS, LABELS, cost=COSTS)
-    monkeypatch.setattr(_budget, "MOST_SUBSETS", 10)
+    monkeypatch.setattr(_choices, "MOST_PRICED", 10)
     front = ensembles.pareto(PROBS, LABELS, cost=COSTS)
     assert front.attrs["method"].startswith("greedy")
     for _, row in front.iterrows():
@@ -96,7 +96,7 @@ def test_front_of_greedy_searches_lies_below_that_of_every_subset(monkeypatch):
 
 @pytest.mark.parametrize("most", [10, 5000])
 def test_front_with_a_base_holds_it_everywhere(monkeypatch, most):
-    monkeypatch.setattr(_budget, "MOST_SUBSETS", most)
+    monkeypatch.setattr(_choices, "MOST_PRICED", most)
     front = ensembles.pareto(PROBS, LABELS, cost=COSTS, base=2)
     assert all(members[0] == 2 for members in front["members"])
     assert front["members"].iloc[0] == (2,)

@@ -11,7 +11,7 @@ from made_runs import card, logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
 
 import ensembles
-from ensembles import _subsets
+from ensembles import _choices
 from zoo.errors import InputError
 
 Z, LABELS = logits_of(7, 200, skill=0.8)
@@ -121,7 +121,7 @@ def test_sizes_that_do_not_exist(function, size):
 
 
 def test_too_many_subsets(monkeypatch):
-    monkeypatch.setattr(_subsets, "MOST_SUBSETS", 20)
+    monkeypatch.setattr(_choices, "MOST_SUBSETS", 20)
     with pytest.raises(InputError, match="35 subsets of 3 among 7 are too many"):
         ensembles.best_subset(PROBS, LABELS, size=3)
     with pytest.raises(InputError, match="draws: expected at least 1"):

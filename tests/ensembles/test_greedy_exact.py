@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ensembles
-from ensembles import _accuracy, _library
+from ensembles import _ensemble, _library
 from ensembles._ensemble import has_signs
 from zoo.errors import InputError
 
@@ -50,7 +50,7 @@ def test_a_users_function_takes_the_plain_path_to_the_same_end(instance, steps):
 def test_same_path_on_a_larger_workload_in_small_pieces(temperature, objective, monkeypatch):
     """Partly shared errors, many steps; chunks and blocks so small that every loop goes round more than once."""
     monkeypatch.setattr(_library, "CACHE_ELEMENTS", 700)
-    monkeypatch.setattr(_accuracy, "BLOCK_ELEMENTS", 500)
+    monkeypatch.setattr(_ensemble, "BLOCK_ELEMENTS", 500)
     rng = np.random.default_rng(7)
     models, examples, classes = 15, 400, 30
     labels = rng.integers(0, classes, examples)

@@ -32,8 +32,17 @@ def ensemble(
     together: Annotated[bool, typer.Option("--together", help="All of NAMES as they are, without a search.")] = False,
     init: Annotated[int, typer.Option(help="Start with so many of the best single models.")] = 1,
     bags: Annotated[int, typer.Option(help="Average the weights of searches on so many samples of models.")] = 0,
-    budget: Annotated[float | None, typer.Option(help="The members' cost together, at most.")] = None,
-    cost: Annotated[Literal["params", "flops", "latency"], typer.Option(help="How the budget counts.")] = "params",
+    budget: Annotated[
+        float | None, typer.Option(help="The members' cost together, at most; of a cascade, its mean for one image.")
+    ] = None,
+    cost: Annotated[
+        Literal["params", "flops", "latency"] | None,
+        typer.Option(help="How cost is counted. Default: params; of a cascade flops."),
+    ] = None,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Ask members in turn and stop where they are certain, to save their cost.")
+    ] = False,
+    loss: Annotated[float, typer.Option(help="Share of the examples a cascade may lose against its ensemble.")] = 0.001,
     test_fraction: Annotated[float, typer.Option(help="Share of the examples kept for the test; 0: none.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the split into selection and test, and of the samples.")] = 0,
     split: SplitOption = None,
@@ -52,11 +61,16 @@ def ensemble(
     [dim]zoo ensemble 'resnet8-*' --base resnet8-softmax --steps 5 --save my-ensemble[/dim]
 
     [dim]zoo ensemble resnet8-softmax resnet8-cosine --together --save my-pair[/dim]
+
+    [dim]zoo ensemble 'resnet8-*' --cascade --save my-cascade[/dim]
     """
-    from ensembles import greedy
+    from ensembles import Cascade, Path, Search
     from zoo.errors import InputError
 
     check_chart(chart)
+    for option, given in {"replace": replace, "init": init > 1, "bags": bags, "stop-early": stop_early}.items():
+        if cascade and given:
+            raise InputError(f"--{option}: a cascade asks the members of a plain greedy search; leave it out")
     if together and base:
         raise InputError("--together: it takes all of NAMES, so there is no --base to start from")
     wanted: dict[str, Any] = {} if not candidates else {"name": candidates}
@@ -67,12 +81,19 @@ def ensemble(
         if outputs.kind == "predictions":
             raise InputError(f"{outputs.name}: only predictions are stored; --votes lets predicted classes vote")
     runs = runs if uncalibrated or votes else calibrated(runs, split)
-    path = greedy(
-        runs, kind="predictions" if votes else "probabilities",
-        base=runs.names if together else base, steps=steps, replace=replace, candidates=wanted or None, objective=objective,
-        init=init, stop_early=stop_early, bags=bags, budget=budget, cost=cost, test_fraction=test_fraction, seed=seed,
-        progress=not json,
+    search = Search(
+        runs, kind="predictions" if votes else "probabilities", base=runs.names if together and not cascade else base,
+        candidates=wanted or None, objective=objective, test_fraction=test_fraction, seed=seed, progress=not json,
     )  # fmt: skip
+    path: Path | Cascade
+    if cascade:
+        path = search.cascade(
+            steps, members=runs.names if together else None, cost=cost or "flops", loss=loss, budget=budget
+        )
+    else:
+        path = search.greedy(
+            steps, replace=replace, init=init, stop_early=stop_early, bags=bags, budget=budget, cost=cost or "params"
+        )
     card = None
     try:
         card = path.to_model(save, overwrite=overwrite) if save else None

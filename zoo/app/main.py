@@ -22,6 +22,7 @@ from zoo.app import (
     judging,
     pairs,
     probing,
+    recommending,
     reporting,
     running,
     training,
@@ -110,8 +111,8 @@ def before_any_command(
 
 
 for group in (
-    catalogue, describing, training, heads, running, comparing, pairs, judging, ensembling, probing, features, figuring,
-    reporting, housekeeping,
+    catalogue, describing, training, heads, running, comparing, pairs, judging, ensembling, recommending, probing, features,
+    figuring, reporting, housekeeping,
 ):  # fmt: skip
     group.register(app)
 

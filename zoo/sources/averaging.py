@@ -49,14 +49,17 @@ class EnsembleHead(nn.Module):
     def forward(self, embeddings: Tensor) -> Tensor:
         parts = []
         for number, part in enumerate(embeddings.split(self.widths, 1)):
-            logits: Tensor = self.heads[number](part)
-            order = self.orders[number]
-            aligned = logits if order is None else logits[:, order]
-            temperature, reading = self.temperatures[number]
-            p = to_probabilities(aligned, temperature, self.links[number], reading=reading)
-            parts.append(self.shares[number] * torch.as_tensor(p))
+            parts.append(self.shares[number] * self.probabilities(number, part))
         mean = sum(parts[1:], parts[0])
         return mean.clamp_min(torch.finfo(mean.dtype).tiny).log()
+
+    def probabilities(self, number: int, embeddings: Tensor) -> Tensor:
+        """[N, K] of one member, calibrated, its classes in the ensemble's order."""
+        logits: Tensor = self.heads[number](embeddings)
+        order = self.orders[number]
+        aligned = logits if order is None else logits[:, order]
+        temperature, reading = self.temperatures[number]
+        return torch.as_tensor(to_probabilities(aligned, temperature, self.links[number], reading=reading))
 
 
 def average(card: Card, models: Sequence[Model]) -> Model:

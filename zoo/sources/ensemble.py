@@ -1,8 +1,10 @@
-"""Ensembles: cards that name other models, their shares and their temperatures."""
+"""Ensembles: cards that name other models, their shares and their temperatures; and, of a cascade, when to stop."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zoo._numbers.stopping import Stopping
+from zoo._storage import typed
 from zoo.cards import Card
 from zoo.errors import InputError
 from zoo.sources.base import Source
@@ -27,13 +29,26 @@ class Ensemble(Source):
                 raise InputError(
                     f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero"
                 )
+        stopping = _stopping(card)
+        if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
+            raise InputError(
+                f"{name}: a cascade of {len(card.members)} members needs {len(card.members) - 1} thresholds, "
+                f"one between each two, its card has {len(stopping.thresholds)}"
+            )
 
     def load(self, request: "Request") -> "Model":
         from zoo.sources.averaging import average
+        from zoo.sources.cascading import cascade
 
         if request.classes is not None:
             raise InputError(f"{request.card.name}: an ensemble's classes are those of its members")
-        return average(request.card, request.parts)
+        stopping = _stopping(request.card)
+        return average(request.card, request.parts) if stopping is None else cascade(request.card, request.parts, stopping)
+
+
+def _stopping(card: Card) -> Stopping | None:
+    found = card.details.get("cascade")
+    return None if found is None else typed.build(Stopping, found, card.name, "zoo.details.cascade")
 
 
 SOURCE = Ensemble()

@@ -1,0 +1,130 @@
+"""A cascade against the greedy ensemble it is made of: accuracy, mean cost, the time of `predict`, and the front's.
+
+    .venv/bin/python tests/benchmarks/cascade.py 'resnet*.cifar10' 'vit-mini-*.cifar10' --data cifar10:test --predict 2000
+    .venv/bin/python tests/benchmarks/cascade.py --npz outputs.npz    # probabilities [M, N, K], labels [N], costs [M]
+    .venv/bin/python tests/benchmarks/cascade.py --frontier           # 82 x 50,000 x 1,000 made up, 8 GB in float16
+
+Models are given by name or pattern (run, or already stored or imported: a file of `zoo export` goes through `zoo import`
+first). For each of `--seeds` divisions into selection and test: the cascade's test accuracy less the greedy ensemble's, and
+its mean FLOPs as a share of the ensemble's; beside them what that share buys otherwise: the best single model within that
+cost, and the best ensemble, each chosen on selection. Means over the seeds with their 95% intervals; seeds divide the same
+examples, so the intervals are of the division alone. `--predict` saves both under a temporary home and times them on so many
+images. Bars: within 0.002 of greedy's accuracy at 0.5 of its FLOPs; the frontier within 60 s; `predict` in proportion.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import ensembles
+import zoo
+from zoo.errors import ZooWarning
+
+
+def compare(given: Any, labels: Any, cost: Any, options: argparse.Namespace) -> ensembles.Cascade:
+    """The bar's figures over several divisions of the examples; the last cascade."""
+    rows, seconds = [], []
+    for seed in range(options.seeds):
+        search = ensembles.Search(given, labels, seed=seed)
+        start = time.perf_counter()
+        found = search.cascade(options.steps, cost=cost, loss=options.loss)
+        seconds.append(time.perf_counter() - start)
+        limit = found.share * found.whole.cost
+        one, several = (search.best_within(limit, cost, max_size=size).test_score for size in (1, options.steps))
+        whole = found.whole.test_score
+        rows.append([whole, found.gain, found.share, one - whole, several - whole, len(found.whole.members)])
+        print(f"seed {seed}: {found.rule}, asked {', '.join(f'{asked:.0%}' for asked in found.asked)}")
+    values = np.array(rows)
+    half = 1.96 * values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(values.shape[1], np.nan)
+    titles = ["the ensemble's accuracy", "cascade less ensemble", "its share of the cost", "best single model at that cost",
+              "best ensemble at that cost", "members"]  # fmt: skip
+    for title, mean, reach in zip(titles, values.mean(0), half, strict=True):
+        print(f"  {title:32} {mean:8.4f}  [{mean - reach:8.4f}, {mean + reach:8.4f}]")
+    _, gain, share = values.mean(0)[:3]
+    print(f"  {'met   ' if gain >= -0.002 else 'MISSED'} loss {-gain:.4f}, required at most 0.002")
+    print(f"  {'met   ' if share <= 0.5 else 'MISSED'} share of cost {share:.3f}, required at most 0.5")
+    print(f"  the search took {np.median(seconds):.2f} s")
+    return found
+
+
+def time_predict(found: ensembles.Cascade, runs: Any, data: str, images: int) -> None:
+    """Wall-clock seconds of `predict` of the saved cascade and of the saved ensemble, in turn, medians of three."""
+    dataset = zoo.datasets.load(data)
+    shown = [dataset[row] for row in range(min(images, len(dataset)))]
+    members = [str(member) for member in found.whole.members]
+    together = ensembles.greedy(zoo.Runs([runs[member] for member in members]), base=members, steps=1)
+    home = Path(tempfile.mkdtemp())
+    here = Path(os.environ.get("ZOO_HOME", Path.home() / ".cache" / "zoo"))
+    if (here / "weights").exists():
+        (home / "weights").symlink_to(here / "weights")
+    os.environ["ZOO_HOME"] = str(home)
+    found.to_model("timed-cascade")
+    together.to_model("timed-ensemble")
+    models = {name: zoo.load(name) for name in ("timed-ensemble", "timed-cascade")}
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(3):
+        for name, model in models.items():
+            start = time.perf_counter()
+            model.predict(shown, batch_size=256)
+            seconds[name].append(time.perf_counter() - start)
+    whole, part = (float(np.median(one)) for one in seconds.values())
+    print(f"  predict of {len(shown)} images: ensemble {whole:.2f} s, cascade {part:.2f} s, {part / whole:.2f} of it;"
+          f" share of the cost {found.share:.2f}")  # fmt: skip
+
+
+def frontier(models: int, examples: int, classes: int) -> None:
+    """Seconds for the front of all models; every tenth of the examples is drawn, the others are these again."""
+    from greedy import workload
+
+    tenth, labels = workload(models, max(1, examples // 10), classes, 4.43, 1)
+    probabilities = np.empty((models, 10 * len(labels), classes), np.float16)
+    for model, p in enumerate(tenth):
+        probabilities[model] = np.tile(p, (10, 1))
+    del tenth
+    costs = np.random.default_rng(0).lognormal(0, 1, models)
+    start = time.perf_counter()
+    search = ensembles.Search(probabilities, np.tile(labels, 10))
+    read = time.perf_counter() - start
+    start = time.perf_counter()
+    found = search.cascade(members=range(models), cost=costs)
+    seconds = time.perf_counter() - start
+    print(f"{models} x {examples} x {classes}: models read in {read:.1f} s, front of {len(found.front)} in {seconds:.1f} s"
+          f" on {torch.get_num_threads()} threads (bar: 60 s)")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--data")
+    parser.add_argument("--split", help="where temperatures come from, as in zoo.calibrate")
+    parser.add_argument("--npz")
+    parser.add_argument("--cost", default="flops")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--loss", type=float, default=0.001)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--predict", type=int, default=0, help="time predict on so many images")
+    parser.add_argument("--frontier", nargs="*", type=int, help="models, examples, classes; default 82 50000 1000")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ZooWarning)
+    if options.frontier is not None:
+        frontier(*(options.frontier or (82, 50_000, 1_000)))
+    if options.npz:
+        stored = np.load(options.npz)
+        costs = stored["costs"] if "costs" in stored else np.ones(len(stored["probabilities"]))
+        compare(stored["probabilities"], stored["labels"], costs, options)
+    if options.names:
+        runs = zoo.calibrate(zoo.run(options.names, data=options.data), options.split)
+        found = compare(runs, None, options.cost, options)
+        if options.predict:
+            time_predict(found, runs, options.data, options.predict)
+
+
+if __name__ == "__main__":
+    main()

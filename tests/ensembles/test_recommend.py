@@ -1,0 +1,190 @@
+"""Predicted gains: the regression against refitting without each model, features against loops, and what comes of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from made_runs import card, runs_of, softmax
+from numpy.testing import assert_allclose
+from scipy.stats import spearmanr
+
+import ensembles
+from ensembles import _recommendation as recommendation
+from zoo._numbers.columns import Column
+from zoo.errors import InputError
+from zoo.outputs import Outputs, Runs
+
+
+def zoo_of(models=30, examples=3000, classes=5, seed=0):
+    """Logits of models that differ in skill and in how much of the base's confusions they share; labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, examples)
+    common = rng.standard_normal((examples, classes))
+    shared, skill = rng.uniform(0.2, 0.95, models), rng.uniform(1.3, 1.9, models)
+    shared[0], skill[0] = 0.9, 1.7
+    own = rng.standard_normal((models, examples, classes))
+    z = np.sqrt(shared)[:, None, None] * common + np.sqrt(1 - shared)[:, None, None] * own
+    z[:, np.arange(examples), labels] += skill[:, None]
+    return (2 * z).astype(np.float32), labels
+
+
+Z, LABELS = zoo_of()
+RUNS = runs_of(Z, LABELS, temperatures=[1.0] * len(Z))
+P = softmax(Z)
+BASE = P[0].argmax(1) == LABELS
+TRUE = np.array([((P[0] + p).argmax(1) == LABELS).mean() for p in P]) - BASE.mean()
+ROWS = np.sort(np.random.default_rng(7).choice(3000, 256, replace=False))
+
+
+def leave_one_out(x, y, penalty):
+    """The squared error of predicting each from the others: refitted, with the whole's standardisation."""
+    x = (x - x.mean(0)) / x.std(0)
+    errors = []
+    for out in range(len(y)):
+        rest = np.arange(len(y)) != out
+        design = np.column_stack([np.ones(rest.sum()), x[rest]])
+        shrink = np.diag([0.0] + [penalty] * x.shape[1])
+        beta = np.linalg.solve(design.T @ design + shrink, design.T @ y[rest])
+        errors.append(y[out] - beta[0] - x[out] @ beta[1:])
+    return np.mean(np.square(errors))
+
+
+def test_the_ridge_is_that_of_refitting_without_each_model():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 6)) * [1, 10, 0.1, 1, 1, 1]
+    y = x[:, 0] - 0.05 * x[:, 1] + 0.5 * rng.standard_normal(20)
+    new = rng.standard_normal((3, 6))
+    found = recommendation.ridge(x, y, new)
+    penalty = min(recommendation.PENALTIES, key=lambda one: leave_one_out(x, y, one))
+    z, z_new = (x - x.mean(0)) / x.std(0), (new - x.mean(0)) / x.std(0)
+    inverse = np.linalg.inv(z.T @ z + penalty * np.eye(6))
+    assert_allclose(found.gain, y.mean() + z_new @ inverse @ z.T @ (y - y.mean()))
+    typical = 1 + np.mean([row @ inverse @ row for row in z]) + 1 / 20
+    far = 1 + np.array([row @ inverse @ row for row in z_new]) + 1 / 20
+    assert_allclose(found.error, np.sqrt(leave_one_out(x, y, penalty) * far / typical), rtol=1e-9)
+
+
+def test_features_of_a_sample_are_those_of_a_loop():
+    found = recommendation.sample(P[:3, ROWS].mean(0), P[3:9, ROWS], LABELS[ROWS], members=3)
+    for model in range(6):
+        right, answers, soft, likelihood, base_right = [], [], [], [], []
+        for row in ROWS:
+            base, own, y = P[:3, row].mean(0), P[3 + model, row], LABELS[row]
+            joined = (P[:3, row].sum(0) + own) / 4
+            leads = [p[y] - max(p[k] for k in range(5) if k != y) for p in (joined, base)]
+            soft.append(1 / (1 + np.exp(-leads[0] / 0.1)) - 1 / (1 + np.exp(-leads[1] / 0.1)))
+            likelihood.append(np.log(joined[y] / base[y]))
+            right.append(int(joined.argmax() == y) - int(base.argmax() == y))
+            base_right.append(base.argmax() == y)
+            answers.append((own.argmax() == y, own.argmax() != base.argmax()))
+        accuracy, disagreement = np.mean(answers, 0)
+        assert_allclose(found.features[model, :2], [np.mean(soft), np.mean(likelihood)])
+        assert_allclose(found.features[model, 2], accuracy - np.mean(base_right), atol=1e-12)
+        assert_allclose([found.gain[model], found.turned[model]], [np.mean(right), np.mean(np.abs(right))], atol=1e-12)
+        mean_error = (2 - accuracy - np.mean(base_right)) / 2
+        assert_allclose(found.ratio[model], disagreement / (mean_error + 0.5 / 256))
+
+
+def test_gains_are_ranked_from_few_examples_and_intervals_hold():
+    """Each model in turn is known on 256 examples: better than accuracy, disagreement and the gain on the examples."""
+    runs = Runs(Outputs.from_arrays(f"m{i}", probabilities=p.astype(np.float32), labels=LABELS) for i, p in enumerate(P))
+    few = runs.select(ROWS)
+    rows = [ensembles.recommend(runs, few[f"m{i}"], base="m0").table.iloc[0] for i in range(1, 30)]
+    gain, true = np.array([row["gain"] for row in rows]), TRUE[1:]
+    assert {row["by"] for row in rows} == {"28 known models"}
+    ours = spearmanr(gain, true).statistic
+    accuracy, different = (
+        (P[1:, ROWS].argmax(2) == LABELS[ROWS]).mean(1),
+        (P[1:, ROWS].argmax(2) != P[0, ROWS].argmax(1)).mean(1),
+    )
+    naive = ((P[:1] + P[1:])[:, ROWS].argmax(2) == LABELS[ROWS]).mean(1)
+    assert ours > 0.85
+    assert ours > max(spearmanr(one, true).statistic for one in (accuracy, different, naive)) + 0.02
+    assert true[gain.argmax()] >= 0.9 * true.max()
+    inside = np.mean([row["low"] <= t <= row["high"] for row, t in zip(rows, true, strict=True)])
+    assert 0.86 <= inside <= 1.0
+
+
+def test_a_card_alone_gives_wider_intervals():
+    made = [card(f"m{i}", family="resnet" if i % 2 else "vit") for i in range(30)]
+    runs = runs_of(Z, LABELS, cards=made, temperatures=[1.0] * 30)
+    told = dataclasses.replace(made[3], details={"results": {"test_accuracy": float((P[3].argmax(1) == LABELS).mean())}})
+    untold = dataclasses.replace(made[5], name="never-seen")
+    sampled = runs.select(ROWS)["m4"]
+    found = ensembles.recommend(runs, [told, untold, sampled], base="m0").table.set_index("model")
+    width = found["high"] - found["low"]
+    assert found["examples"].to_dict() == {"m3": 0, "never-seen": 0, "m4": 256}
+    assert found["category"].to_dict() == {"m3": "arch", "never-seen": "arch", "m4": "reinit"}
+    assert width["m4"] < width["never-seen"]
+    assert np.isnan(found["ratio"]["m3"])
+    assert list(found["gain"]) == sorted(found["gain"], reverse=True)
+
+
+def test_without_known_models_published_pairs_are_the_prior():
+    """Two gains of the paper's own pairs: from category and accuracy, in units of the base's error."""
+    base = runs_of(Z[:1], LABELS, ["mine"], [card("mine", dataset="imagenet-1k")])
+    error = 1 - base["mine"].accuracy
+    known = {"reinit": 0.0466, "dataset": 0.25}  # ResNet-50 trained again; CLIP, ALIGN and BiT of about its accuracy
+    other = {"reinit": card("again", dataset="imagenet-1k"), "dataset": card("other", dataset="wit-400m")}
+    for kind, expected in known.items():
+        told = dataclasses.replace(other[kind], details={"results": {"test_accuracy": 1 - error}})
+        row = ensembles.recommend(base, told, base="mine").table.iloc[0]
+        assert row["by"].startswith("59 published pairs")
+        assert row["category"] == kind
+        assert row["low"] < expected * error < row["high"]
+    assert_allclose(row["gain"] / error, known["dataset"], atol=0.12)
+
+
+def test_few_known_models_shrink_the_gain_on_the_examples():
+    few = runs_of(Z[:3], LABELS, temperatures=[1.0] * 3)
+    row = ensembles.recommend(few, RUNS.select(ROWS)["m9"], base="m0").table.iloc[0]
+    measured = ((P[0] + P[9])[ROWS].argmax(1) == LABELS[ROWS]).mean() - BASE[ROWS].mean()
+    wide = ensembles.recommend(few, card("m9"), base="m0").table.iloc[0]
+    assert row["high"] - row["low"] < wide["high"] - wide["low"]
+    assert min(measured, wide["low"]) <= row["gain"] <= max(measured, wide["high"])
+    assert row["low"] <= TRUE[9] <= row["high"]
+
+
+def test_order_of_rows_and_classes_plays_no_part():
+    few = RUNS.select(ROWS)["m4"]
+    turned = dataclasses.replace(
+        few, values=type(few.values)([np.asarray(few.logits)[:, ::-1].copy()]), classes=few.classes[::-1]
+    )
+    turned = dataclasses.replace(turned, labels=4 - few.labels).select(np.arange(256)[::-1])
+    first, second = (ensembles.recommend(RUNS, one, base="m0").table.iloc[0] for one in (few, turned))
+    assert_allclose([first["gain"], first["low"]], [second["gain"], second["low"]])
+
+
+def test_an_uncalibrated_candidate_is_calibrated_on_its_examples():
+    few = RUNS.select(ROWS)["m4"]
+    hot = dataclasses.replace(few, values=Column([20 * np.asarray(few.logits)]), temperature=None)
+    cool = dataclasses.replace(few, temperature=None)
+    first, second = (ensembles.recommend(RUNS, one, base="m0").table.iloc[0] for one in (hot, cool))
+    assert_allclose(first["gain"], second["gain"], atol=1e-4)
+
+
+def test_what_is_refused():
+    few = RUNS.select(ROWS)
+    for candidates, options, message in (
+        ([], {}, "candidates: expected at least one, found none"),
+        (["m3"], {}, "candidates: expected outputs or cards, found str"),
+        ([few["m0"]], {}, "candidates: m0 is in the base already"),
+        ([few["m1"], few["m1"]], {}, "candidates"),
+        ([few["m1"]], {"examples": 0}, "examples: expected at least 1"),
+        ([few["m1"]], {"level": 1.5}, "level: expected a share"),
+        ([few["m1"].select(slice(0, 8))], {}, "m1: 8 of its 8 examples are among the 3000 of m0, expected at least 16"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ensembles.recommend(RUNS, candidates, **{"base": "m0"} | options)
+    with pytest.raises(InputError, match="runs: expected Runs"):
+        ensembles.recommend(P, few["m1"], base=0)
+    with pytest.raises(InputError, match="base: expected at least one"):
+        ensembles.recommend(RUNS, few["m1"], base=[])
+
+
+def test_it_prints_in_eighty_columns():
+    found = ensembles.recommend(RUNS, Runs([RUNS.select(ROWS)[name] for name in ("m3", "m7")]), base=["m0", "m1"])
+    lines = str(found).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[-2].startswith("over m0, m1: 0.")
+    assert found.best == lines[1].split()[0] == found.to_dict()["candidates"][0]["model"]
