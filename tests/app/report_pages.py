@@ -45,4 +45,4 @@ def opened(browser, page):
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.get(page.as_uri())
-    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.complete"))

@@ -246,7 +246,7 @@ def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
 
     explorer.get("about:blank")
     explorer.get(f"{page.as_uri()}#pair={b},{a}&ensemble={a},{b}&outcome=only-a")
-    wait(explorer, lambda browser: browser.execute_script("return document.body.dataset.ready"))
+    wait(explorer, lambda browser: browser.execute_script("return document.body.dataset.complete"))
     assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {b} and {a}"
     assert texts(explorer, "#ensemble-members li span:first-child") == sorted([a, b], key=names.index)
     chosen = Select(explorer.find_element(By.ID, "example-outcome")).first_selected_option
@@ -476,7 +476,7 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
         browser.refresh()  # the same address shows the same example
-        wait(browser, lambda b: b.execute_script("return document.body.dataset.ready"))
+        wait(browser, lambda b: b.execute_script("return document.body.dataset.complete"))
         assert browser.execute_script("return explorer.state.open") == row
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:

@@ -17,7 +17,7 @@ import ensembles
 import zoo
 from diversity import MEASURES
 from diversity.specialization import holm
-from ensembles import _budget
+from ensembles import _choices
 from zoo.app.report import embedded, evidence
 from zoo.app.report.document import shown
 from zoo.app.report.material import Material
@@ -71,7 +71,7 @@ def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
             )
             if kind == "probabilities":
                 found[-1] |= {"front": front_of(runs, left, halves)}
-                patch.setattr(_budget, "MOST_SUBSETS", 0)
+                patch.setattr(_choices, "MOST_PRICED", 0)
                 found[-1] |= {"met": front_of(runs, left, halves)}  # by greedy searches
     return found
 

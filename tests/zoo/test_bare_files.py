@@ -184,7 +184,7 @@ def test_every_command_that_takes_models_takes_bare_files() -> None:
     takes = {name for name in typer.main.get_group(app).commands if {"--arch", "--classes"} <= options(name)}
     assert takes == {
         "show", "run", "export", "compare", "calibrate", "pairs", "shift", "ensemble", "probe", "similarity", "separation",
-        "report", "head",
+        "report", "head", "accuracy", "triage", "recommend",
     }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 // @ts-check
 // Charts: a Vega-Lite specification drawn as wide as its place, in the page's colours.
 /* global vegaEmbed */
+import { breathe } from "./dom.js";
 
 const PANEL = 150; // pixels that a panel needs at least, its axis included
 const NARROW = 420; // pixels; legends then stand below their charts, each below the other
@@ -102,6 +103,8 @@ export async function draw(id, spec) {
   const target = /** @type {HTMLElement | null} */ (figure?.querySelector(".chart") ?? null);
   if (!figure || !target) return null;
   specs.set(id, spec);
+  await breathe(); // words and numbers come first
+  if (specs.get(id) !== spec) return null; // a later call has come in between
   const many = datasets(spec).some((rows) => rows.length > MANY);
   const embed = (/** @type {Spec} */ one) =>
     vegaEmbed(target, one, { renderer: many ? "canvas" : "svg", actions: false, config: theme(target.clientWidth), ast: false });
@@ -126,7 +129,6 @@ export async function drawAll() {
     const spec = specs.get(figure.id);
     if (!spec) continue;
     await draw(figure.id, spec);
-    await new Promise((next) => setTimeout(next)); // keep the page responsive between charts
   }
 }
 

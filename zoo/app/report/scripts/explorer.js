@@ -140,6 +140,8 @@ prepareExamples(explorer);
 prepareFound();
 addEventListener("popstate", () => explorer.follow());
 onChange(drawAll);
-await explorer.show(null);
-document.body.dataset.ready = "yes";
+const shown = explorer.show(null);
+document.body.dataset.ready = "yes"; // everything can be read and clicked; charts follow one after the other
 document.body.dataset.took = String(performance.now());
+await shown;
+document.body.dataset.complete = String(performance.now());

@@ -11,4 +11,4 @@ offerSorting();
 offerFilter();
 onChange(drawAll);
 await drawAll();
-document.body.dataset.ready = "yes";
+document.body.dataset.complete = String(performance.now());
