@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import Any, TypeAlias
 
 import torch
@@ -19,6 +20,10 @@ from zoo.errors import ZooError
 
 MOST_WORKERS = 8
 WORTH_WORKERS = 512  # images; fewer are decoded sooner than workers start
+_KILLED = (
+    "a process that decodes images was killed, maybe for want of memory; use fewer of them or smaller batches, what is "
+    "finished is kept"
+)
 
 
 @dataclass
@@ -77,6 +82,10 @@ def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
         started: Any = iter(loader)
     try:
         yield from started
+    except (OSError, EOFError) as error:  # maybe of a message that was cut short; a killed worker is gone within a moment
+        if not loader.num_workers or not wait([worker.sentinel for worker in started._workers], timeout=1):
+            raise
+        raise ZooError(_KILLED) from error
     finally:
         if loader.num_workers:
             started._shutdown_workers()
@@ -93,10 +102,7 @@ def killed_worker_told() -> Iterator[None]:
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise
-        raise ZooError(
-            "a process that decodes images was killed, maybe for want of memory; use fewer of them or smaller batches, "
-            "what is finished is kept"
-        ) from error
+        raise ZooError(_KILLED) from error
 
 
 def useful_workers(asked: int | None, images: int, devices: int) -> int:
