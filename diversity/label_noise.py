@@ -52,6 +52,8 @@ class LabelNoise:
 
         From logarithms of the groups' probabilities [G, N, K] and labels [N].
         """
+        from scipy.special import logsumexp
+
         z = np.tensordot(self.weights, np.asarray(log_probs, np.float64), 1)
         y = np.asarray(labels)
         rows = np.arange(len(y))
@@ -59,9 +61,7 @@ class LabelNoise:
             joint = z + np.log(self.confusion.T[y])
         given = joint[rows, y].copy()
         joint[rows, y] = -np.inf
-        top = joint.max(1, keepdims=True)
-        others = top[:, 0] + np.log(np.exp(joint - top).sum(1))
-        return others - given, joint.argmax(1)
+        return logsumexp(joint, axis=1) - given, joint.argmax(1)
 
 
 def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
@@ -75,6 +75,7 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
     [[0.8, 0.2, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     from scipy.optimize import minimize
+    from scipy.special import softmax
 
     x, y = np.asarray(log_probs, np.float64), np.asarray(labels)
     groups, _, classes = x.shape
@@ -82,7 +83,7 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
         """The negative log-likelihood and its gradient: d/dz is p - q, with q the posterior of the true class."""
-        p = _softmax(np.tensordot(w, x, 1))
+        p = softmax(np.tensordot(w, x, 1), axis=1)
         q = p * even.T[y]
         total = q.sum(1, keepdims=True)
         apart = w - w.mean()
@@ -92,7 +93,7 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
     for _ in range(ROUNDS):
         even = _even(classes, share)
         weights = minimize(loss, weights, jac=True, method="L-BFGS-B", bounds=[(0, None)] * groups).x
-        confusion = _confusion(_softmax(np.tensordot(weights, x, 1)), y)
+        confusion = _confusion(softmax(np.tensordot(weights, x, 1), axis=1), y)
         # At least a few, or where the models are nearly perfect a handful of wrong labels would soften the pool.
         share = float(np.clip(1 - np.diag(confusion)[y].mean(), FEW_WRONG, MOST_WRONG))
     return LabelNoise(weights, confusion)
@@ -101,14 +102,14 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
 def believable_power(probs: np.ndarray, y: np.ndarray) -> float:
     """The power b, one over a temperature, that makes p^b [N, K], renormalised, likeliest, with a share of labels random."""
     from scipy.optimize import minimize
-    from scipy.special import expit
+    from scipy.special import expit, softmax
 
     z = np.log(np.maximum(probs, FLOOR))
     rows = np.arange(len(y))
 
     def loss(at: np.ndarray) -> float:
         random = 0.5 * expit(at[1])
-        given = _softmax(np.exp(at[0]) * z)[rows, y]
+        given = softmax(np.exp(at[0]) * z, axis=1)[rows, y]
         # A log-normal prior of some examples' weight: models that are never wrong would have no finite power.
         return float(-np.log((1 - random) * given + random / z.shape[1]).sum() + at[0] ** 2)
 
@@ -155,8 +156,3 @@ def _strength(counts: np.ndarray) -> float:
 def _even(classes: int, share: float) -> np.ndarray:
     """T of labels of which a share is wrong, any other class as likely as the next."""
     return np.where(np.eye(classes, dtype=bool), 1 - share, share / (classes - 1))
-
-
-def _softmax(z: np.ndarray) -> np.ndarray:
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)

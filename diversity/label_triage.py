@@ -213,6 +213,8 @@ def _grouped(probs: Tensor, places: list[list[int]]) -> Tensor:
 
 def _evidence(probs: Tensor, places: list[list[int]], y: np.ndarray, noise: LabelNoise) -> dict[str, np.ndarray]:
     """Of n examples all that a row of the table says, by name."""
+    from scipy.special import expit
+
     log_probs = _grouped(probs, places)
     said, answers = arrays.host(probs.argmax(2)), arrays.host(log_probs.argmax(2))
     odds, other = noise.odds(arrays.host(log_probs), y)
@@ -224,7 +226,7 @@ def _evidence(probs: Tensor, places: list[list[int]], y: np.ndarray, noise: Labe
     divergence = -torch.special.xlogy(mixture, mixture).sum(1) - entropy
     return {
         "other": other,
-        "wrong": 1 / (1 + np.exp(-np.clip(odds, -700, 700))),
+        "wrong": expit(odds),
         "log_odds": odds,
         "against": (said != y).mean(0),
         "for_suggested": (said == other).mean(0),

@@ -525,7 +525,7 @@ def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
 
     before = busy()
     browser.get(page.as_uri())
-    WebDriverWait(browser, 300, 0.05).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    WebDriverWait(browser, 300, 0.05).until(lambda b: b.execute_script("return document.body.dataset.complete"))
     assert busy() - before < 4
     WebDriverWait(browser, 300).until(lambda b: b.execute_script("return document.getElementById('pair').dataset.complete"))
     before = busy()

@@ -88,7 +88,7 @@ def ship(
     from zoo.training.shipping import ship as ship_model
 
     rows = []
-    for name in _made_here(names):
+    for name in _chosen(names):
         card = ship_model(name, folder, data)
         rows.append({"model": card.name} | card.details["results"])
     if json:
@@ -97,7 +97,7 @@ def ship(
         print_table(rows)
 
 
-def _made_here(patterns: list[str]) -> list[str]:
+def _chosen(patterns: list[str]) -> list[str]:
     """Names as they are; patterns as every model they match that was made here and is not shipped."""
     from zoo._registry import registry
     from zoo.training.shipping import made_here
@@ -105,9 +105,8 @@ def _made_here(patterns: list[str]) -> list[str]:
     known = registry.known_models()
     found: list[str] = []
     for pattern in patterns:
-        matches = (
-            [name for name in registry.list(pattern) if made_here(known[name])] if set(pattern) & set("*?") else [pattern]
-        )
+        many = any(mark in pattern for mark in "*?[")
+        matches = [name for name in registry.list(pattern) if made_here(known[name])] if many else [pattern]
         if not matches:
             raise InputError(f"{pattern!r} matches no model that was made here and is not shipped yet")
         found += matches
