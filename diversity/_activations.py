@@ -107,7 +107,7 @@ class Batches:
     are touched; neither is needed of more than a batch.
     """
 
-    NUMBERS = 2**25  # of a batch
+    NUMBERS = 2**23  # of a batch
 
     def __init__(self, values: Any, name: str = "x") -> None:
         self.name, self.column = name, values if isinstance(values, Column) else None

@@ -27,11 +27,15 @@ class Kronecker:
         dtype = place.parameters.dtype
         few = examples.thinned(ENOUGH * place.parameters.shape[1])
         self.share = len(few) / len(examples)
-        found = [loss.curvature(here) for _, _, loss, here in few.expanded(place)]
-        A, h = torch.stack([summed for summed, _ in found]).sum(0) / self.share, torch.cat([traces for _, traces in found])
+        # Sums are made in place: a small tensor kept from each block would hold the heap that the large ones gave back.
+        A, h = torch.zeros((), dtype=torch.float64, device=few.values.device), place.parameters.new_empty(len(few))
+        for span, _, loss, here in few.expanded(place):
+            summed, h[span] = loss.curvature(here)
+            A = A + summed / self.share
         share = (h / h.sum(dtype=torch.float64).clamp_min(1e-300)).to(dtype)
-        parts = [share[span] @ values[:, :-1] for span, values, _ in few.pieces()]
-        self.mean = torch.stack(parts).sum(0)
+        self.mean = place.parameters.new_zeros(place.parameters.shape[1] - 1)
+        for span, values, _ in few.pieces():
+            self.mean += share[span] @ values[:, :-1]
         second = torch.zeros(len(self.mean), len(self.mean), dtype=dtype, device=h.device)
         for span, values, _ in few.pieces():
             weighted = (values[:, :-1] - self.mean).mul_(share[span].sqrt()[:, None])

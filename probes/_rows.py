@@ -12,7 +12,7 @@ from zoo._numbers.columns import Column
 from zoo._numbers.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
-BLOCK = 2**24  # numbers read at a time, 64 MB in float32
+BLOCK = 2**22  # numbers read at a time, 16 MB in float32
 Where = slice | np.ndarray  # a slice with both ends and step 1, or row numbers
 
 

@@ -179,7 +179,7 @@ print(peak() - before)
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
 def test_no_more_memory_than_a_few_blocks(tmp_path: Path) -> None:
-    """Of 246 MB in float16, 490 MB in float32: a few blocks of 64 MB and their copies."""
+    """Of 246 MB in float16, 490 MB in float32: a few blocks of 16 MB with their copies, and what the allocator keeps."""
     path = tmp_path / "x.npy"
     file = np.lib.format.open_memmap(path, "w+", np.float16, (120_000, 1024))
     rng = np.random.default_rng(0)
