@@ -94,7 +94,8 @@ def ship(
     if json:
         print_json(rows)
     else:
-        print_table(rows)
+        short = {"test_accuracy": "test", "train_accuracy": "train", "train_class_separation": "separation"}
+        print_table([{short.get(key, key): value for key, value in row.items()} for row in rows])
 
 
 def _chosen(patterns: list[str]) -> list[str]:
