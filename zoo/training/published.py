@@ -51,13 +51,13 @@ CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
 SHORT_EPOCHS = {
     "resnet7": 10,
     "resnet7x2": 10,
-    "resnet20": 15,
-    "wrn-10-2": 15,
+    "resnet20": 10,
+    "wrn-10-2": 10,
     "vit-mini": 20,
     "mixer-mini": 20,
-    "convnext-mini": 20,
-    "mobilenet-mini": 20,
-    "densenet-mini": 15,
+    "convnext-mini": 16,
+    "mobilenet-mini": 14,
+    "densenet-mini": 12,
 }
 DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "wrn-16-8": 4}
 
