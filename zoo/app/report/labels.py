@@ -51,9 +51,9 @@ def labels(known: Evidence) -> Part | None:
     counts = found.counts()
     kinds = [{"kind": kind, "examples": number, "meaning": MEANINGS[kind]} for kind, number in counts.items()]
     lead = (
-        f"The labels, held against what {len(runs)} models say that learnt from other examples. Models trained alike count as "
-        f"one opinion, of which there are {len(found.groups)}; the chance of a wrong label takes into account how sure each "
-        "is, and which classes labels are mixed up between."
+        f"The labels, held against what {len(runs)} models say; models trained alike count as one opinion, which makes "
+        f"{len(found.groups)}. The chance of a wrong label takes into account how sure each is, and which classes are mixed "
+        "up. All of it supposes that the models learnt from other examples: what one knows by heart it does not doubt."
     )
     tables = [Table("kinds", "What the models make of the examples", kinds)]
     if rows:

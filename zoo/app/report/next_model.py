@@ -68,11 +68,11 @@ def _finding(found: ensembles.Recommendation, known: Evidence) -> Finding:
     within = bool(first["low"] <= 0)
     sentence = (
         f"on {known.tested} is what {found.best} would add to {known.best} by its card, the most of {len(found.table):,} "
-        f"candidates ({found.settings['level']:.0%} interval {100 * first['low']:+.1f} to {100 * first['high']:+.1f})."
+        f"candidates ({found.settings['level']:.0%} interval {100 * first['low']:+z.1f} to {100 * first['high']:+z.1f})."
     )
     if within:
         sentence += " That is within noise: run it on some examples first."
-    return Finding(f"{100 * first['gain']:+.1f} points", sentence, within)
+    return Finding(f"{100 * first['gain']:+z.1f} points", sentence, within)
 
 
 def _chart(frame: pd.DataFrame) -> alt.LayerChart:

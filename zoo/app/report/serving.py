@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import altair as alt
+import pandas as pd
+
 import ensembles
-from ensembles.charts import front_chart
+from diversity.charts import inline
 from zoo._numbers.stopping import NEVER
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
@@ -15,7 +18,6 @@ CERTAIN = {
     "margin": "how far its first class is above its second",
     "agreement": "how many of the members asked name its class",
 }
-UNITS = {"flops": "FLOPs for one image", "cost": "members asked"}
 
 
 def serving(known: Evidence) -> Part | None:
@@ -24,20 +26,17 @@ def serving(known: Evidence) -> Part | None:
     if not known.has_probabilities or len(members) < 2:
         return None
     found = _cascade(known, Runs(known.runs[str(name)] for name in members))
-    unit = UNITS[found.settings["cost"]]
-    front = found.front.copy()
-    front.attrs["cost"] = f"mean {unit}"
+    counted = "floating-point operations" if _in_flops(found) else "members asked, since their FLOPs are not all known"
     lead = (
         "Not every example needs every member. A cascade asks them one after the other and stops as soon as the mean of "
-        f"their answers is certain enough, here by its {found.rule}: {CERTAIN[found.rule]}. Cost is counted in {unit}"
-        f"{'' if found.settings['cost'] == 'flops' else ', since FLOPs are not known of all of them'}."
+        f"their answers is certain enough, here by its {found.rule}: {CERTAIN[found.rule]}. Cost is counted in {counted}."
     )
     figure = Figure(
         "cascades",
         "Accuracy against mean cost",
-        "Each mark is a cascade for which no other is cheaper and better on the selection examples; the dearest is "
-        "at least as good as all members together. Where the test line is flat, a cheaper cascade loses nothing.",
-        front_chart(front),
+        "Each dot is a cascade for which no other is both cheaper and better on the selection examples, at its share of the "
+        "whole ensemble's cost. Dashed: all members asked about everything. The ring is the cascade in the table.",
+        _chart(found),
         wide=True,
     )
     section = Section(
@@ -62,11 +61,20 @@ def _cascade(known: Evidence, members: Runs) -> ensembles.Cascade:
     return by([1.0] * len(members))
 
 
+def _in_flops(found: ensembles.Cascade) -> bool:
+    return bool(found.settings["cost"] == "flops")
+
+
 def _table(found: ensembles.Cascade) -> Table:
     stops = [*("never" if threshold >= NEVER else f"{threshold:.4f}" for threshold in found.thresholds), "always"]
-    counted = found.settings["cost"] == "flops"
+    unit, size = ("GFLOPs", 1e9) if max(found.costs) >= 1e9 else ("MFLOPs", 1e6)
     rows = [
-        {"member": str(name), "FLOPs": cost if counted else None, "asked about": asked, f"stops at {found.rule}": stop}
+        {
+            "member": str(name),
+            unit: cost / size if _in_flops(found) else None,
+            "asked about": asked,
+            f"stops at {found.rule}": stop,
+        }
         for name, cost, asked, stop in zip(found.members, found.costs, found.asked, stops, strict=True)
     ]
     return Table("cascade", "Members in the order in which they are asked", rows, frozenset({"asked about"}))
@@ -83,4 +91,34 @@ def _finding(found: ensembles.Cascade, known: Evidence) -> Finding:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share + 0.0:+.2f}"
+    return f"{100 * share:+z.2f}"
+
+
+def _chart(found: ensembles.Cascade) -> alt.LayerChart:
+    """Accuracy and cost of every cascade on the front, each on both splits."""
+    front = found.front
+    sides = [
+        pd.DataFrame(
+            {
+                "split": split,
+                "cost": front[cost] / found.whole.cost,
+                "accuracy": front[split],
+                "members": front["size"],
+                "rule": front["rule"],
+                "chosen": (front["cost"] == found.cost) & (front["selection"] == found.score),
+            }
+        )
+        for split, cost in (("test", "test_cost"), ("selection", "cost"))
+    ]
+    base = alt.Chart(inline(pd.concat(sides, ignore_index=True))).encode(
+        x=alt.X("cost:Q", title="share of the ensemble's cost", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        y=alt.Y("accuracy:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
+        color=alt.Color("split:N", sort=["test", "selection"], title="examples"),
+        tooltip=[
+            "split:N", alt.Tooltip("cost:Q", format=".1%"), alt.Tooltip("accuracy:Q", format=".2%"), "members:Q", "rule:N",
+        ],
+    )  # fmt: skip
+    rings = base.transform_filter("datum.chosen").mark_point(size=180, strokeWidth=1.5)
+    all_asked = pd.DataFrame({"split": ["test", "selection"], "accuracy": [found.whole.test_score, found.whole.score]})
+    whole = alt.Chart(inline(all_asked)).mark_rule(strokeDash=[4, 4]).encode(y="accuracy:Q", color="split:N")
+    return (whole + base.mark_line() + base.mark_point(filled=True, size=45) + rings).properties(width=600, height=280)

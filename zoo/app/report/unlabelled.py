@@ -17,6 +17,7 @@ from zoo.errors import InputError
 from zoo.outputs import Outputs, Runs
 
 FIRST = 20  # rows of a table
+TICKS = [0.01, 0.05, *(tenth / 10 for tenth in range(1, 10)), 0.85, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999]
 COLUMNS = {
     "model": "model", "accuracy": "estimate", "low": "low", "high": "high", "source_accuracy": "labelled accuracy",
     "average_confidence": "average confidence", "atc": "ATC",
@@ -46,8 +47,8 @@ def unlabelled(known: Evidence) -> Part | None:
             figures.append(_figure(found, runs, known, place))
     lead = (
         "Where models agree less, they are less accurate too. Often the agreements of pairs, here and there, lie on a line, "
-        "and the models' accuracies on the same one: then agreement tells accuracy without a label (Baek et al. 2022). Where "
-        "there is no line, there is no answer. Beside the estimate stands what each model says alone: its average "
+        "and the models' accuracies on the same one: then agreement tells accuracy without a label (Baek et al. 2022). "
+        "Where there is no line, there is no answer. Beside the estimate stands what each model says alone: its average "
         "confidence, and the share of examples on which it is as sure as where it is right on the labelled data (ATC)."
     )
     looked_at = " and ".join(f"{len(_one(runs)):,} examples of {_name(runs)}" for runs in known.material.unlabelled)
@@ -65,17 +66,18 @@ def _name(runs: Runs) -> str:
 
 
 def _no_answer(name: str, reason: str) -> Finding:
-    return Finding("no answer", f"on {name}: {reason.rstrip('.')}.", warning=True)
+    return Finding("No answer", f"on {name}: {reason.rstrip('.')}.", warning=True)
 
 
 def _finding(found: diversity.UnlabelledAccuracy, name: str, known: Evidence) -> Finding:
+    """Of the best model, or where that was not run there of the most accurate one that was."""
     if found.refusal is not None:
         return _no_answer(name, found.refusal)
-    rows = {row["model"]: row for row in found.frame.to_dict(orient="records")}
-    row = rows.get(known.best) or max(rows.values(), key=lambda row: row["source_accuracy"])
-    labelled, new = found.examples
+    rows = found.frame.set_index("model")
+    model = known.best if known.best in rows.index else str(rows["source_accuracy"].idxmax())
+    row, (labelled, new) = rows.loc[model], found.examples
     sentence = (
-        f"is the accuracy to expect of {row['model']} on {new:,} unlabelled examples of {name} ({found.level:.0%} interval "
+        f"is the accuracy to expect of {model} on {new:,} unlabelled examples of {name} ({found.level:.0%} interval "
         f"{row['low']:.1%} to {row['high']:.1%}); on {labelled:,} labelled ones it is {row['source_accuracy']:.1%}."
     )
     return Finding(f"{row['accuracy']:.1%}", sentence)
@@ -118,7 +120,7 @@ def _probit(share: Any, examples: int) -> Any:
 def _pairs(known: Evidence, runs: Runs, examples: tuple[int, int]) -> pd.DataFrame:
     """One row per pair, of many models only those with the best one: how often the two agree on both data."""
     both = [name for name in known.runs if name in runs]
-    said = [{name: of.aligned()[name].predictions() for name in both} for of in (known.runs, runs)]
+    said = [{name: own[name].predictions() for name in both} for own in (known.runs, runs.aligned())]
     some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or known.best in (a, b)]
 
     def agreements(own: dict[str, np.ndarray], count: int) -> Any:
@@ -137,8 +139,8 @@ def _models(found: diversity.UnlabelledAccuracy) -> pd.DataFrame:
 
 
 def _chart(dots: pd.DataFrame, found: diversity.UnlabelledAccuracy, name: str) -> alt.LayerChart:
-    axis = alt.Axis(labelExpr="format(cumulativeNormal(datum.value), '.1%')", tickCount=6)
-    scale = alt.Scale(zero=False)
+    axis = alt.Axis(labelExpr="format(cumulativeNormal(datum.value), '.3~%')", values=ndtri(TICKS).tolist())
+    scale = alt.Scale(zero=False, nice=False, padding=10)
     x = alt.X("here:Q", title="on the labelled data", axis=axis, scale=scale)
     y = alt.Y("there:Q", title=f"on {name}", axis=axis, scale=scale)
     ends = np.array([dots["here"].min(), dots["here"].max()])
