@@ -73,6 +73,14 @@ def document():
     return compose(material(), steps=4)
 
 
+@pytest.fixture(scope="module")
+def pages(document, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, write in (("static", to_html), ("explorer", to_explorer)):
+        (folder / f"{name}.html").write_text(write(document))
+    return {place.stem: place for place in folder.iterdir()}
+
+
 def part_of(document, section):
     (found,) = (one for one in document.sections if one.id == section)
     (finding,) = (one for one in document.findings if one.section == section)
@@ -291,7 +299,7 @@ def test_many_candidates_are_cut_short_and_votes_have_no_answer():
     assert refused.numbers["candidates"]["refusal"] in refused.findings[0].sentence
 
 
-def test_sections_stand_in_every_form_of_the_report(document):
+def test_sections_stand_in_every_form_of_the_report(document, pages):
     ids = [section.id for section in document.sections]
     assert ids == ["models", "errors", "pair", "ensemble", "serving", "candidates", "calibration", "unlabelled", "labels"]
     text = to_markdown(document)
@@ -300,9 +308,9 @@ def test_sections_stand_in_every_form_of_the_report(document):
         assert f"## {own.title}\n" in text
         assert finding.sentence in text
         assert own.population
-        for page in (to_html(document), to_explorer(document)):
-            assert f'<section id="{section}"' in page
-            assert f'href="#{section}"' in page
+        for page in pages.values():
+            assert f'<section id="{section}"' in page.read_text()
+            assert f'href="#{section}"' in page.read_text()
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     json.dumps(plain(document.numbers), allow_nan=False)
 
@@ -331,16 +339,14 @@ LEADS = "return arguments[0].map((id) => document.querySelector(`#${id} > p`).te
 MARKED = f"(of all {len(MODELS)} models)"
 
 
-def test_the_page_in_a_browser(document, browser, tmp_path):
-    page = tmp_path / "page.html"
-    for write, width in ((to_html, 1300), (to_explorer, 1300), (to_explorer, 390)):
-        page.write_text(write(document))
+def test_the_pages_in_a_browser(pages, browser):
+    for kind, width in (("static", 1300), ("explorer", 1300), ("explorer", 390)):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get("about:blank")
         browser.get_log("browser")
         try:
-            opened(browser, page)
+            opened(browser, pages[kind])
             assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
             assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         finally:
@@ -349,14 +355,12 @@ def test_the_page_in_a_browser(document, browser, tmp_path):
             assert browser.find_elements("css selector", f"#{figure} .chart svg .role-mark path"), figure
 
 
-def test_hidden_models_leave_what_can_follow_and_mark_the_rest(document, browser, tmp_path):
+def test_hidden_models_leave_what_can_follow_and_mark_the_rest(document, pages, browser):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    page = tmp_path / "page.html"
-    page.write_text(to_explorer(document))
     browser.get("about:blank")
     browser.get_log("browser")
-    opened(browser, page)
+    opened(browser, pages["explorer"])
     before = browser.execute_script(LEADS, SECTIONS)
     assert not any(MARKED in lead for lead in before)
     gone = document.numbers["cascade"]["members"][0]
