@@ -131,7 +131,7 @@ def test_the_cascade_is_that_of_the_search_and_of_a_walk_through_the_examples(do
     section, finding = part_of(document, "serving")
     (table,) = section.tables
     assert [row["member"] for row in table.rows] == found["members"]
-    assert [row["MFLOPs"] for row in table.rows] == pytest.approx([cost / 1e6 for cost in found["costs"]])
+    assert [row["MFLOPs"] for row in table.rows] == pytest.approx([cost / 1e6 for cost in found["costs"]], abs=0.5)
     assert [row["asked about"] for row in table.rows] == found["asked"]
     assert finding.number == f"{found['test_cost'] / found['whole']['cost']:.0%} of the cost"
     low, high = (f"{100 * end:+z.2f}" for end in found["interval"])
@@ -198,7 +198,7 @@ def test_doubted_labels_are_those_of_triage_and_those_that_were_flipped(document
     assert [image.name for image in section.images] == [row["example"] for row in doubted.rows[:12]]
     count, low, high = expected.expected_wrong
     assert finding.number == f"{count:.0f} labels"
-    assert f"of {ROWS} are expected to be wrong (95% interval {low:.0f} to {high:.0f})" in finding.sentence
+    assert f"of {ROWS} may be expected to be wrong (95% interval {low:.0f} to {high:.0f})" in finding.sentence
 
 
 def test_models_do_not_judge_labels_that_they_learnt_or_do_not_know():
@@ -291,6 +291,7 @@ def test_many_candidates_are_cut_short_and_votes_have_no_answer():
     many = tuple(replace(own, name=f"candidate-{i}") for i in range(130))
     part = next_model(evidence(Material(made(), candidates=many)))
     assert part.section.tables[0].title == "The first 20 of 130 candidates"
+    assert "by its card, as would 129 others, the most of 130" in part.findings[0].sentence
     assert len(part.section.tables[0].rows) == 20
     assert (len(part.numbers["candidates"]["candidates"]), part.numbers["candidates"]["count"]) == (100, 130)
     bare = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in made().items())

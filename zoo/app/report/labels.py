@@ -78,9 +78,10 @@ def _looked_at(known: Evidence) -> tuple[Runs, str]:
 
 def _finding(found: diversity.Triage) -> Finding:
     count, low, high = found.expected_wrong
+    out = found.counts()["mislabelled"]
     sentence = (
-        f"of {len(found.frame):,} are expected to be wrong (95% interval {low:.0f} to {high:.0f}); "
-        f"{found.counts()['mislabelled']:,} stand out, against which most kinds of models name the same other class."
+        f"of {len(found.frame):,} may be expected to be wrong (95% interval {low:.0f} to {high:.0f}); "
+        f"{f'of {out:,} most kinds of models name the same other class' if out else 'none of them stands out'}."
     )
     return Finding(f"{count:.0f} {'label' if round(count) == 1 else 'labels'}", sentence)
 

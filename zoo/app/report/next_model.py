@@ -13,6 +13,7 @@ from zoo.app.report.evidence import Evidence
 from zoo.errors import InputError
 
 FIRST = 20  # rows of the table
+TIE = 1e-9  # cards that say the same may differ by rounding
 KEPT = 100  # of the numbers
 
 
@@ -64,15 +65,18 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _finding(found: ensembles.Recommendation, known: Evidence) -> Finding:
-    first = found.table.iloc[0]
+    first, level = found.table.iloc[0], found.settings["level"]
+    gain, low, high = (f"{100 * first[name]:+z.1f}" for name in ("gain", "low", "high"))
     within = bool(first["low"] <= 0)
+    equal = int((found.table["gain"] >= first["gain"] - TIE).sum()) - 1
+    others = f", as would {equal} other{'s' * (equal > 1)}" if equal else ""
     sentence = (
-        f"on {known.tested} is what {found.best} would add to {known.best} by its card, the most of {len(found.table):,} "
-        f"candidates ({found.settings['level']:.0%} interval {100 * first['low']:+z.1f} to {100 * first['high']:+z.1f})."
+        f"on {known.tested} is what {found.best} would add to {known.best} by its card{others}, the most of "
+        f"{len(found.table):,} candidates ({level:.0%} interval {low} to {high})."
     )
     if within:
         sentence += " That is within noise: run it on some examples first."
-    return Finding(f"{100 * first['gain']:+z.1f} points", sentence, within)
+    return Finding(f"{gain} points", sentence, within)
 
 
 def _chart(frame: pd.DataFrame) -> alt.LayerChart:

@@ -71,13 +71,17 @@ def _table(found: ensembles.Cascade) -> Table:
     rows = [
         {
             "member": str(name),
-            unit: cost / size if _in_flops(found) else None,
+            unit: _short(cost / size) if _in_flops(found) else None,
             "asked about": asked,
             f"stops at {found.rule}": stop,
         }
         for name, cost, asked, stop in zip(found.members, found.costs, found.asked, stops, strict=True)
     ]
     return Table("cascade", "Members in the order in which they are asked", rows, frozenset({"asked about"}))
+
+
+def _short(cost: float) -> float:
+    return round(cost) if cost >= 100 else cost  # else 132.4 is shown as "132."
 
 
 def _finding(found: ensembles.Cascade, known: Evidence) -> Finding:
@@ -110,15 +114,16 @@ def _chart(found: ensembles.Cascade) -> alt.LayerChart:
         )
         for split, cost in (("test", "test_cost"), ("selection", "cost"))
     ]
+    colour = alt.Color("split:N", scale=alt.Scale(domain=["test", "selection"]), title="examples")
     base = alt.Chart(inline(pd.concat(sides, ignore_index=True))).encode(
         x=alt.X("cost:Q", title="share of the ensemble's cost", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("accuracy:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
-        color=alt.Color("split:N", sort=["test", "selection"], title="examples"),
+        color=colour,
         tooltip=[
             "split:N", alt.Tooltip("cost:Q", format=".1%"), alt.Tooltip("accuracy:Q", format=".2%"), "members:Q", "rule:N",
         ],
     )  # fmt: skip
     rings = base.transform_filter("datum.chosen").mark_point(size=180, strokeWidth=1.5)
     all_asked = pd.DataFrame({"split": ["test", "selection"], "accuracy": [found.whole.test_score, found.whole.score]})
-    whole = alt.Chart(inline(all_asked)).mark_rule(strokeDash=[4, 4]).encode(y="accuracy:Q", color="split:N")
+    whole = alt.Chart(inline(all_asked)).mark_rule(strokeDash=[4, 4]).encode(y="accuracy:Q", color=colour)
     return (whole + base.mark_line() + base.mark_point(filled=True, size=45) + rings).properties(width=600, height=280)
