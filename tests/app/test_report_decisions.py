@@ -336,6 +336,21 @@ def test_own_files_take_no_models(tmp_path, option):
     assert "--unlabelled or --candidates" in str(result.exception)
 
 
+def test_whatever_names_hold_is_text():
+    def odd(runs: Runs, data: str) -> Runs:
+        found = [replace(one, name=f"<b>{i}|", dataset=data) for i, one in enumerate(runs.values())]
+        return Runs(found)
+
+    there = odd(made("", 0.6, 1, carded=False), "<i>new")
+    cards = tuple(replace(zoo.card(name), name=f"<u>{name}") for name in CANDIDATES)
+    document = compose(Material(odd(made(carded=False), "<i>old"), unlabelled=(there,), candidates=cards), steps=3)
+    assert {section.id for section in document.sections} >= set(SECTIONS)
+    assert "<i>new" in document.sections[-2].tables[0].title
+    shown = to_html(document).split('<script type="application/json"', 1)[0]
+    for text in (shown, to_markdown(document)):
+        assert not re.search("<[biu]>", text)
+
+
 LEADS = "return arguments[0].map((id) => document.querySelector(`#${id} > p`).textContent)"
 MARKED = f"(of all {len(MODELS)} models)"
 

@@ -107,7 +107,10 @@ def _figure(found: diversity.UnlabelledAccuracy, runs: Runs, known: Evidence, pl
         "accuracy and its estimate. Pairs far from the line are a reason for doubt."
     )
     if found.refusal is not None:
-        caption = f"Shares on a probit scale. The pairs do not lie on a line (R² {found.r2:.3f}), so there is no estimate."
+        caption = (
+            f"Shares on a probit scale. Only pairs on a rising line tell accuracy: here R² is {found.r2:.3f}, the slope "
+            f"{found.slope:.2g}, and there is no estimate."
+        )
     dots = pd.concat([_pairs(known, runs, found.examples), _models(found)], ignore_index=True)
     title = f"Agreement here and on {_name(runs)}"
     return Figure(f"agreements-{place}", title, caption, _chart(dots, found, _name(runs)), wide=True)
@@ -121,7 +124,8 @@ def _pairs(known: Evidence, runs: Runs, examples: tuple[int, int]) -> pd.DataFra
     """One row per pair, of many models only those with the best one: how often the two agree on both data."""
     both = [name for name in known.runs if name in runs]
     said = [{name: own[name].predictions() for name in both} for own in (known.runs, runs.aligned())]
-    some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or known.best in (a, b)]
+    centre = known.best if known.best in both else both[0]
+    some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or centre in (a, b)]
 
     def agreements(own: dict[str, np.ndarray], count: int) -> Any:
         shares = [float(((own[a] == own[b]) & (own[a] != NO_ANSWER)).mean()) for a, b in some]
