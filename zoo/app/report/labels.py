@@ -81,7 +81,7 @@ def _finding(found: diversity.Triage) -> Finding:
     out = found.counts()["mislabelled"]
     sentence = (
         f"of {len(found.frame):,} may be expected to be wrong (95% interval {low:.0f} to {high:.0f}); "
-        f"{f'of {out:,} most kinds of models name the same other class' if out else 'none of them stands out'}."
+        f"{f'against {out:,} most kinds of models name the same other class' if out else 'none of them stands out'}."
     )
     return Finding(f"{count:.0f} {'label' if round(count) == 1 else 'labels'}", sentence)
 
