@@ -51,7 +51,7 @@ def recommend(
     runs = find_runs(list(dict.fromkeys([*base, *(known or _stored(data))])), data)
     runs = runs if uncalibrated else calibrated(runs, split)
     members = [runs[name].name for name in base]
-    chosen = _candidates(candidates, runs, members[0])
+    chosen = candidate_cards(candidates, runs, members[0])
     found = predict(runs, _shown(chosen, runs, data, examples, download, seed), members, level=level, seed=seed,
                     examples=max(examples, 1))  # fmt: skip
     if json:
@@ -69,7 +69,7 @@ def _stored(data: str | None) -> list[str]:
     return sorted({run.identity.name for run in on_dataset(stored(), canonical(data or settings.default_dataset()))})
 
 
-def _candidates(patterns: Sequence[str], runs: "Runs", first: str) -> "list[Card]":
+def candidate_cards(patterns: Sequence[str], runs: "Runs", first: str) -> "list[Card]":
     """The cards of the models meant that are not known in full, of the base's label set."""
     from zoo._registry import registry
     from zoo._running.runner import resolve

@@ -37,6 +37,12 @@ def report(
     transfer: Annotated[
         str | None, typer.Option(help="Dataset with train and test splits that features are probed on.")
     ] = None,
+    unlabelled: Annotated[
+        list[str] | None, typer.Option(help="Data without labels to estimate accuracy on; may be given again.")
+    ] = None,
+    candidates: Annotated[
+        list[str] | None, typer.Option(help="Models that might be added, judged by their cards: names or patterns.")
+    ] = None,
     base: BaseOption = None,
     steps: Annotated[int, typer.Option(help="Members the ensemble search may add.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of every random split.")] = 0,
@@ -45,9 +51,11 @@ def report(
     static: Annotated[bool, typer.Option("--static", help="The small page: one pair, one ensemble.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every number as JSON instead of writing a page.")] = False,
 ) -> None:
-    """Write a report on several models: mistakes, ensembles, calibration, features.
+    """Write a report on several models: mistakes, ensembles, what to serve, calibration, labels to doubt, features.
 
     [dim]zoo report 'resnet8-*' --data digits:test -o report.html[/dim]
+
+    [dim]zoo report 'resnet8-*' --unlabelled digits:test~noise2 --candidates 'resnet20-*'[/dim]
 
     [dim]zoo report --from my_predictions/[/dim]
     """
@@ -55,9 +63,14 @@ def report(
     from zoo.app.report.material import of_files, of_models
 
     chosen = None if json else _format(output, format)
-    if outputs is not None and (names or transfer):
-        raise InputError("--from: a report on your own files takes no model names and no --transfer")
-    material = of_files(outputs, kind, data) if outputs is not None else of_models(names, data, transfer)
+    if outputs is not None and (names or transfer or unlabelled or candidates):
+        raise InputError(
+            "--from: a report on your own files takes no model names and no --transfer, --unlabelled or --candidates"
+        )
+    if outputs is not None:
+        material = of_files(outputs, kind, data)
+    else:
+        material = of_models(names, data, transfer, unlabelled or (), candidates or ())
     document = compose(material, base, steps, seed)
     if chosen is None:
         print_json(document.numbers)

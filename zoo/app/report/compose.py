@@ -11,14 +11,18 @@ from zoo.app.report.ensemble import ensemble
 from zoo.app.report.errors import errors
 from zoo.app.report.evidence import Evidence, evidence
 from zoo.app.report.features import joint_features, transfer
+from zoo.app.report.labels import labels
 from zoo.app.report.material import Material
 from zoo.app.report.models import models
+from zoo.app.report.next_model import next_model
 from zoo.app.report.pair import pair
+from zoo.app.report.serving import serving
+from zoo.app.report.unlabelled import unlabelled
 from zoo.outputs import Outputs
 
 # A part that lacks its material gives None.
 PARTS: tuple[Callable[[Evidence], Part | None], ...] = (
-    models, errors, pair, ensemble, calibration, transfer, joint_features,
+    models, errors, pair, ensemble, serving, next_model, calibration, unlabelled, labels, transfer, joint_features,
 )  # fmt: skip
 
 

@@ -1,24 +1,15 @@
 """The part on ensembles: what greedy search finds, on the examples it searched and on those it never saw."""
 
-import warnings
-
 import ensembles
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
-from zoo.errors import ZooWarning
 
 NAMED = 3  # members spelt out in the finding; the table has all
 
 
 def ensemble(known: Evidence) -> Part:
-    """The path of a greedy search with what it really gains: of means of probabilities, or of votes where some have none."""
-    votes = not known.has_probabilities
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZooWarning)  # a gain within noise is said on the page
-        path = ensembles.greedy(
-            known.runs, base=known.base, steps=known.steps, seed=known.seed, split=known.halves,
-            kind="predictions" if votes else "probabilities",
-        )  # fmt: skip
+    """The path of a greedy search with what it really gains."""
+    path, votes = known.path, not known.has_probabilities
     rows = [
         {
             "model": str(row["model"]),

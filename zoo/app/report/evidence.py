@@ -3,6 +3,7 @@
 Whatever is singled out (the best model, a pair, an ensemble) is chosen on one half and reported on the other.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,7 @@ import diversity
 import ensembles
 from zoo import calibration
 from zoo.app.report.material import Material
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooWarning
 from zoo.outputs import Outputs, Runs
 
 ALL_PAIRS = 32  # models; with more, pairs are those with the best model, as in the paper, or the page would drown in dots
@@ -80,6 +81,16 @@ class Evidence:
         key = "ensemble_accuracy" if "ensemble_accuracy" in frame else "inconsistency"
         first = frame.sort_values([key, "inconsistency"], ascending=False, kind="stable").iloc[0]
         return str(first["first"]), str(first["second"])
+
+    @cached_property
+    def path(self) -> ensembles.Path:
+        """What greedy search finds on the selection half: of means of probabilities, or of votes where some have none."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZooWarning)  # a gain within noise is said on the page
+            return ensembles.greedy(
+                self.runs, base=self.base, steps=self.steps, seed=self.seed, split=self.halves,
+                kind="probabilities" if self.has_probabilities else "predictions",
+            )  # fmt: skip
 
     @cached_property
     def all_pairs(self) -> pd.DataFrame:

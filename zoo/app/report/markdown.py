@@ -13,7 +13,7 @@ def to_markdown(document: Document) -> str:
         lines += ["", f"On {_text(section.population)}."] if section.population else []
         for table in section.tables:
             lines += ["", *_table(table)]
-        lines += [line for figure in section.figures for line in ("", f"*{figure.title}.* {figure.caption}")]
+        lines += [line for figure in section.figures for line in ("", f"*{_text(figure.title)}.* {_text(figure.caption)}")]
     lines += ["", "## Settings, versions and fingerprints", ""]
     lines += [f"- {_text(key)}: `{_text(value)}`" for key, value in document.provenance.items()]
     return "\n".join(lines) + "\n"
@@ -31,4 +31,4 @@ def _table(table: Table) -> list[str]:
     for row in table.rows:
         cells = [_text(shown(row[column], column in table.percent)) for column in table.columns]
         rows.append("| " + " | ".join(cells) + " |")
-    return ([f"### {table.title}", ""] if table.title else []) + [head, rule, *rows]
+    return ([f"### {_text(table.title)}", ""] if table.title else []) + [head, rule, *rows]

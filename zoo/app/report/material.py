@@ -6,6 +6,8 @@ from pathlib import Path
 
 import zoo
 from zoo import datasets
+from zoo.app.recommending import candidate_cards
+from zoo.cards import Card
 from zoo.errors import InputError, ZooError
 from zoo.outputs import Kind, Runs
 from zoo.store import open_runs
@@ -19,6 +21,8 @@ class Material:
     calibration: Runs | None = None  # outputs on other examples; without them `zoo.calibration.policy` decides
     images: datasets.Dataset | None = None
     features: "FeatureMaterial | None" = None
+    unlabelled: tuple[Runs, ...] = ()  # of the same models, on data whose labels are not looked at
+    candidates: tuple[Card, ...] = ()  # of models that might be added
     imported: str | None = None  # the user's own file or folder
 
 
@@ -31,15 +35,27 @@ class FeatureMaterial:
     transfer_test: Runs
 
 
-def of_models(names: Sequence[str] | None, data: str | None, transfer: str | None = None) -> Material:
-    """Outputs of the named models, run where they are not stored; without names, all that is stored for the dataset."""
+def of_models(
+    names: Sequence[str] | None,
+    data: str | None,
+    transfer: str | None = None,
+    unlabelled: Sequence[str] = (),
+    candidates: Sequence[str] = (),
+) -> Material:
+    """Outputs of the named models, run where they are not stored; without names, all that is stored for the dataset.
+
+    The same models are run on each dataset of `unlabelled`; of `candidates`, names or patterns, only cards are looked at.
+    """
     runs = zoo.run(list(names), data=data) if names else open_runs(None, data)
     spec = next(iter(runs.values())).dataset
-    if transfer is None:
-        return Material(runs, images=images_of(spec))
-    if spec is None or not names:
-        raise InputError("--transfer: features are probed of models that are named, on a dataset that is known")
-    return Material(runs, images=images_of(spec), features=feature_material(runs.names, spec, transfer))
+    cards = candidate_cards(candidates, runs, runs.names[0]) if candidates else []
+    features = None
+    if transfer is not None:
+        if spec is None or not names:
+            raise InputError("--transfer: features are probed of models that are named, on a dataset that is known")
+        features = feature_material(runs.names, spec, transfer)
+    others = tuple(zoo.run(runs.names, data=other) for other in unlabelled)
+    return Material(runs, images=images_of(spec), features=features, unlabelled=others, candidates=tuple(cards))
 
 
 def of_files(path: Path, kind: Kind | None, data: str | None) -> Material:

@@ -7,9 +7,8 @@ import diversity
 from diversity import charts
 from zoo.app.report.document import Figure, Finding, Part, Section, Table, Thumbnail
 from zoo.app.report.evidence import Evidence
-from zoo.app.report.thumbnails import data_uri
+from zoo.app.report.thumbnails import data_uris
 from zoo.datasets import Dataset
-from zoo.errors import ZooError
 from zoo.labels import describe
 
 IMAGES = 6  # of each model's
@@ -100,16 +99,13 @@ def _class_row(row: Mapping[Any, Any], names: tuple[str, str]) -> dict[str, Any]
 
 def _strip(comparison: diversity.Comparison, images: Dataset | None) -> list[Thumbnail]:
     """The examples that exactly one of the two gets right, and is surest of."""
-    if images is None:
-        return []
-    row_of = {row_id: row for row, row_id in enumerate(images.ids)}
+    chosen = comparison.extremes(IMAGES).drop_duplicates("id").to_dict(orient="records")
+    uris = data_uris(images, [row["id"] for row in chosen])
     strip = []
-    for row in comparison.extremes(IMAGES).drop_duplicates("id").to_dict(orient="records"):
-        try:
-            uri = data_uri(images[row_of[row["id"]]])
-        except (KeyError, ZooError):  # another id than the dataset's, or an image that is not here or cannot be decoded
+    for row in chosen:
+        if row["id"] not in uris:
             continue
         sides = zip(comparison.names, ("first", "second"), strict=True)
         said = [f"{name}: {describe(row[side])} ({row[f'confidence_{side}']:.0%})" for name, side in sides]
-        strip.append(Thumbnail(uri, [f"truth: {describe(row['label'])}", *said], str(row["id"])))
+        strip.append(Thumbnail(uris[row["id"]], [f"truth: {describe(row['label'])}", *said], str(row["id"])))
     return strip

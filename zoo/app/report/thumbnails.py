@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Iterable
 
 import numpy as np
 from PIL import Image
@@ -21,6 +22,20 @@ def data_uri(image: Image.Image) -> str:
     tiny = max(image.size) <= TINY
     image.thumbnail((LARGEST, LARGEST))
     return _encoded(image, tiny)
+
+
+def data_uris(images: Dataset | None, ids: Iterable[str]) -> dict[str, str]:
+    """Data URIs by id; an image that is not in the dataset, not here, or cannot be decoded has none."""
+    if images is None:
+        return {}
+    row_of = {row_id: row for row, row_id in enumerate(images.ids)}
+    found = {}
+    for row_id in ids:
+        try:
+            found[row_id] = data_uri(images[row_of[row_id]])
+        except (KeyError, ZooError):
+            continue
+    return found
 
 
 def sheets(images: Dataset, ids: list[str], wanted: np.ndarray) -> tuple[dict[str, object], list[str]]:

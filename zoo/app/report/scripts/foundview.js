@@ -20,6 +20,9 @@ import { percentileInterval, resampledMeans } from "./statistics.js";
  * @typedef {import("./greedy.js").Path} Path
  */
 
+// Of the sections that are not computed here, these are of models that were chosen; calibration only where there are many.
+const STANDING = ["serving", "candidates", "calibration", "unlabelled", "labels", "together"];
+
 /** @type {Map<string, {place: HTMLElement, given: Node[], warning: boolean}>} the findings by the section they come from */
 const findings = new Map();
 /** @type {{steps: HTMLElement | null, title: string}} */
@@ -200,9 +203,8 @@ function showMarks(models, shown) {
   const title = document.querySelector("h1");
   if (title) title.textContent = shown === null ? given.title : given.title.replace(/^\d+/, `${shown} of ${models}`);
   if (shown === null) return;
-  for (const lead of document.querySelectorAll("#calibration > p:not(.population), #together > p:not(.population)")) {
-    // Of the sections that are not computed here, these are of models that were chosen; calibration only where there are many.
-    if (lead.closest("#together") || / are drawn\.$/.test(lead.textContent ?? "")) {
+  for (const lead of document.querySelectorAll(STANDING.map((section) => `#${section} > p:not(.population)`).join(", "))) {
+    if (!lead.closest("#calibration") || / are drawn\.$/.test(lead.textContent ?? "")) {
       lead.append(element("span", { class: "soft mark" }, ` (of all ${whole(models)} models)`));
     }
   }

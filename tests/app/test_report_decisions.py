@@ -1,0 +1,396 @@
+"""The report's sections on what to serve, add, trust elsewhere and doubt: the API's numbers, refusals, and the page."""
+
+import json
+import math
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_pages import opened
+from typer.testing import CliRunner
+
+import diversity
+import ensembles
+import zoo
+from zoo import datasets, store
+from zoo.app.main import app
+from zoo.app.printing import plain
+from zoo.app.report import labels as labels_part
+from zoo.app.report.compose import compose
+from zoo.app.report.evidence import evidence
+from zoo.app.report.explorer import to_explorer
+from zoo.app.report.html import to_html
+from zoo.app.report.labels import labels
+from zoo.app.report.markdown import to_markdown
+from zoo.app.report.material import Material
+from zoo.app.report.next_model import next_model
+from zoo.app.report.serving import serving
+from zoo.app.report.unlabelled import unlabelled
+from zoo.errors import ZooWarning
+from zoo.outputs import Outputs, Runs
+
+ROWS, CLASSES, FLIPPED = 800, 6, 40
+MODELS = [
+    "resnet8-softmax.digits", "resnet8-sigmoid.digits", "resnet8-cosine.digits", "resnet8-softmax-s1.digits",
+    "resnet20-softmax.digits", "all-cnn-c-softmax.digits",
+]  # fmt: skip
+CANDIDATES = ["resnet20-softmax.cifar10", "resnet20-cosine.cifar10", "all-cnn-c-cosine.cifar10"]
+IDS = [f"image-{row}" for row in range(ROWS)]
+SECTIONS = ("serving", "candidates", "unlabelled", "labels")
+
+
+def made(dataset: str = "digits:test", loss: float = 0.0, seed: int = 0, carded: bool = True, models: int = 6) -> Runs:
+    """Networks of rising accuracy; the labels of the first examples are those of the next class."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, CLASSES, ROWS)
+    given = np.where(np.arange(ROWS) < FLIPPED, (truth + 1) % CLASSES, truth)
+    hard = rng.normal(size=(ROWS, CLASSES))
+    found = []
+    for i, name in enumerate(MODELS[:models]):
+        z = (2.4 + 0.6 * i - loss) * np.eye(CLASSES)[truth] + hard + rng.normal(size=(ROWS, CLASSES))
+        card = zoo.card(name) if carded else None
+        found.append(
+            Outputs.from_arrays(name, logits=1.5 * z, labels=given, dataset=dataset, ids=IDS, card=card, temperature=0.8)
+        )
+    return Runs(found)
+
+
+def material() -> Material:
+    pixels = np.random.default_rng(0).integers(0, 255, (ROWS, 8, 8, 3), np.uint8)
+    return Material(
+        made(),
+        images=datasets.Dataset("digits:test", "digits:test", IDS, lambda row: Image.fromarray(pixels[row]), "0"),
+        unlabelled=(made("digits:test~noise2", 0.6, 1),),
+        candidates=tuple(zoo.card(name) for name in CANDIDATES),
+    )
+
+
+@pytest.fixture(scope="module")
+def document():
+    return compose(material(), steps=4)
+
+
+@pytest.fixture(scope="module")
+def pages(document, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, write in (("static", to_html), ("explorer", to_explorer)):
+        (folder / f"{name}.html").write_text(write(document))
+    return {place.stem: place for place in folder.iterdir()}
+
+
+def part_of(document, section):
+    (found,) = (one for one in document.sections if one.id == section)
+    (finding,) = (one for one in document.findings if one.section == section)
+    return found, finding
+
+
+def quiet(function, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)
+        return function(*arguments, **options)
+
+
+def test_the_cascade_is_that_of_the_search_and_of_a_walk_through_the_examples(document):
+    runs, halves = made(), ensembles.stratified_split(made().labels)
+    path = quiet(ensembles.greedy, runs, steps=4, split=halves)
+    members = path.members[: path.best]
+    assert len(members) > 2
+    expected = ensembles.cascade(runs, members=members, cost="flops", split=halves)
+    found = document.numbers["cascade"]
+    assert plain(found | {"settings": None}) == plain(expected.to_dict() | {"settings": None})
+    assert (found["settings"]["cost"], found["settings"]["test_examples"]) == ("flops", len(halves[1]))
+
+    total, asked, answer = np.zeros((len(halves[1]), CLASSES)), np.zeros(len(halves[1]), int), np.zeros(len(halves[1]), int)
+    votes = []
+    for member, threshold in zip(found["members"], [*found["thresholds"], -1], strict=True):
+        probabilities = runs[member].probabilities(halves[1])
+        going = asked == len(votes)
+        total, votes = total + probabilities, [*votes, probabilities.argmax(1)]
+        mean = total / len(votes)
+        top = mean.argmax(1)
+        ranked = np.sort(mean, 1)
+        agreeing = np.sum([vote == top for vote in votes], 0)
+        certain = {
+            "confidence": ranked[:, -1],
+            "margin": ranked[:, -1] - ranked[:, -2],
+            "agreement": (agreeing - 1 + ranked[:, -1]) / len(votes),
+        }[found["rule"]]
+        answer[going] = top[going]
+        asked += going & (certain < threshold)
+        last = len(votes)
+    asked = np.minimum(asked + 1, last)
+    assert found["asked"] == pytest.approx([(asked > number).mean() for number in range(last)])
+    right = (answer == runs.labels[halves[1]]).mean()
+    assert found["test_score"] == pytest.approx(right)
+    costs = np.cumsum(found["costs"])
+    assert found["test_cost"] == pytest.approx(costs[asked - 1].mean())
+
+    section, finding = part_of(document, "serving")
+    (table,) = section.tables
+    assert [row["member"] for row in table.rows] == found["members"]
+    assert [row["MFLOPs"] for row in table.rows] == pytest.approx([cost / 1e6 for cost in found["costs"]], abs=0.5)
+    assert [row["asked about"] for row in table.rows] == found["asked"]
+    assert finding.number == f"{found['test_cost'] / found['whole']['cost']:.0%} of the cost"
+    low, high = (f"{100 * end:+z.2f}" for end in found["interval"])
+    assert f"{right:.1%} are right, {100 * found['gain']:+z.2f} points" in finding.sentence
+    assert f"(95% interval {low} to {high})" in finding.sentence
+    assert "order and thresholds" in section.population
+
+
+def test_no_weights_are_made_or_loaded_for_the_cost(zoo_home):
+    known = evidence(Material(made()), steps=4)
+    part = serving(known)
+    assert part.numbers["cascade"]["settings"]["cost"] == "flops"
+    assert [place for place in zoo_home.rglob("*") if place.is_file()] == []
+
+
+@pytest.mark.parametrize("unknown", ["no card", "a card of nothing that can be built"])
+def test_cost_is_the_number_of_members_where_flops_are_unknown(unknown):
+    runs = made(carded=False)
+    if unknown != "no card":
+        lost = replace(zoo.card(MODELS[0]), source="local", id="nowhere")
+        runs = Runs(
+            replace(one, card=replace(lost, name=f"lost-{i}"), name=f"lost-{i}") for i, one in enumerate(runs.values())
+        )
+    part = serving(evidence(Material(runs), steps=4))
+    found = part.numbers["cascade"]
+    assert set(found["costs"]) == {1.0}
+    assert found["whole"]["cost"] == len(found["whole"]["members"])
+    assert part.section.tables[0].columns == ["member", "asked about", f"stops at {found['rule']}"]
+    assert "members asked" in part.section.lead
+
+
+def test_one_member_and_votes_have_no_cascade():
+    same = next(iter(made().values()))
+    twins = Runs(replace(same, name=name) for name in ("a", "b"))
+    assert serving(evidence(Material(twins))) is None
+    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in made().items())
+    known = evidence(Material(bare))
+    assert serving(known) is None
+    assert labels(known) is None
+
+
+def test_doubted_labels_are_those_of_triage_and_those_that_were_flipped(document):
+    runs = made()
+    expected = diversity.triage(runs)
+    found = document.numbers["labels"]
+    assert found["kinds"] == expected.counts()
+    assert (found["expected_wrong"], *found["expected_wrong_interval"]) == expected.expected_wrong
+    first = expected.of_kind("mislabelled").head(20)
+    assert [row["id"] for row in found["first"]] == first["id"].tolist()
+
+    section, finding = part_of(document, "labels")
+    kinds, doubted = section.tables
+    assert {row["kind"]: row["examples"] for row in kinds.rows} == expected.counts()
+    said = {name: outputs.predictions() for name, outputs in runs.items()}
+    assert len(doubted.rows) == 20
+    assert doubted.title == f"Likely mislabelled: the first 20 of {expected.counts()['mislabelled']}"
+    for row in doubted.rows:
+        at = IDS.index(row["example"])
+        assert at < FLIPPED
+        assert row["label"] == str(runs.labels[at])
+        assert row["suggested"] == str((runs.labels[at] - 1) % CLASSES)
+        assert row["models against"] == sum(p[at] != runs.labels[at] for p in said.values())
+        assert row["for the suggested"] == sum(str(p[at]) == row["suggested"] for p in said.values())
+    assert [image.name for image in section.images] == [row["example"] for row in doubted.rows[:12]]
+    count, low, high = expected.expected_wrong
+    assert finding.number == f"{count:.0f} labels"
+    assert f"of {ROWS} may be expected to be wrong (95% interval {low:.0f} to {high:.0f})" in finding.sentence
+
+
+def test_models_do_not_judge_labels_that_they_learnt_or_do_not_know():
+    assert labels(evidence(Material(made("digits:train")))) is None
+    strangers = made()
+    other = np.random.default_rng(9).integers(0, CLASSES, ROWS)
+    assert labels(evidence(Material(Runs(replace(one, labels=other) for one in strangers.values())))) is None
+
+
+def test_of_very_many_examples_some_are_looked_at(monkeypatch):
+    monkeypatch.setattr(labels_part, "WORK", len(MODELS) * CLASSES * 300)
+    part = labels(evidence(Material(made())))
+    rows = np.unique(np.linspace(0, ROWS - 1, 300).astype(int))
+    assert part.numbers["labels"]["examples"] == 300
+    assert part.numbers["labels"]["kinds"] == diversity.triage(made().select(rows)).counts()
+    assert part.section.population.startswith("300 examples, evenly spaced")
+
+
+def test_accuracy_elsewhere_is_that_of_the_api_and_near_the_truth(document):
+    there = made("digits:test~noise2", 0.6, 1)
+    expected = diversity.accuracy_without_labels(there, made())
+    assert expected.refusal is None
+    (found,) = document.numbers["unlabelled"]
+    assert plain(found) == plain({"data": "digits:test~noise2", **expected.to_dict()})
+    section, finding = part_of(document, "unlabelled")
+    (table,) = section.tables
+    shown = {row["model"]: row for row in table.rows}
+    for row in expected.frame.to_dict(orient="records"):
+        assert shown[row["model"]]["estimate"] == row["accuracy"]
+        assert shown[row["model"]]["labelled accuracy"] == pytest.approx(made()[row["model"]].accuracy)
+        assert abs(row["accuracy"] - there[row["model"]].accuracy) < 0.08
+    best = document.numbers["best"]["model"]
+    row = expected.frame.set_index("model").loc[best]
+    assert finding.number == f"{row['accuracy']:.1%}"
+    assert f"of {best} on {ROWS} unlabelled" in finding.sentence
+    assert f"{row['low']:.1%} to {row['high']:.1%}" in finding.sentence
+
+    (figure,) = section.figures
+    spec = figure.chart.to_dict()
+    dots = spec["datasets"][spec["layer"][1]["data"]["name"]]
+    said = [{name: one.predictions() for name, one in runs.items()} for runs in (made(), there)]
+    pairs = [dot for dot in dots if dot["what"] == "agreement of a pair"]
+    assert len(pairs) == math.comb(len(MODELS), 2)
+    for dot in pairs:
+        for side, own in zip(("here", "there"), said, strict=True):
+            share = np.mean(own[dot["first"]] == own[dot["second"]])
+            assert 0.5 * math.erfc(-dot[side] / math.sqrt(2)) == pytest.approx(share, abs=1e-5)
+
+
+def test_where_there_is_no_line_the_reason_is_the_finding():
+    rng = np.random.default_rng(0)
+    noise = Runs(
+        replace(one, values=Outputs.from_arrays("x", logits=rng.normal(size=(ROWS, CLASSES))).values, dataset="noise")
+        for one in made().values()
+    )
+    part = unlabelled(evidence(Material(made(), unlabelled=(noise, made("digits:test~noise2", 0.6, 1)))))
+    expected = diversity.accuracy_without_labels(noise, made())
+    (finding,) = part.findings
+    assert expected.refusal is not None
+    assert finding.number == "No answer"
+    assert finding.sentence.startswith(f"on noise: {expected.refusal}. ")
+    assert "% is the accuracy to expect" in finding.sentence  # of the other one
+    assert part.section.tables[0].columns == ["model", "labelled accuracy", "average confidence", "ATC"]
+    assert "estimate" in part.section.tables[1].columns
+    few = unlabelled(evidence(Material(made(models=3), unlabelled=(made("new", models=3),))))
+    assert few.findings[0].warning
+    assert "on new: expected at least 4 models" in few.findings[0].sentence
+    assert few.numbers["unlabelled"][0]["refusal"].startswith("expected at least 4 models")
+
+
+def test_candidates_are_judged_beside_the_best_model_on_the_test_half(document):
+    runs = made()
+    test = runs.select(ensembles.stratified_split(runs.labels)[1])
+    best = document.numbers["best"]["model"]
+    expected = ensembles.recommend(test, [zoo.card(name) for name in CANDIDATES], best)
+    found = document.numbers["candidates"]
+    assert plain(found["candidates"]) == plain(expected.table)
+    assert (found["base"], found["count"]) == ([best], 3)
+    section, finding = part_of(document, "candidates")
+    assert [row["candidate"] for row in section.tables[0].rows] == expected.table["model"].tolist()
+    assert [row["gain"] for row in section.tables[0].rows] == expected.table["gain"].tolist()
+    first = expected.table.iloc[0]
+    assert finding.number == f"{100 * first['gain']:+z.1f} points"
+    assert f"is what {expected.best} would add to {best}" in finding.sentence
+    assert finding.warning == (first["low"] <= 0)
+
+
+def test_many_candidates_are_cut_short_and_votes_have_no_answer():
+    own = zoo.card(CANDIDATES[0])
+    many = tuple(replace(own, name=f"candidate-{i}") for i in range(130))
+    part = next_model(evidence(Material(made(), candidates=many)))
+    assert part.section.tables[0].title == "The first 20 of 130 candidates"
+    assert "by its card, as would 129 others, the most of 130" in part.findings[0].sentence
+    assert len(part.section.tables[0].rows) == 20
+    assert (len(part.numbers["candidates"]["candidates"]), part.numbers["candidates"]["count"]) == (100, 130)
+    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in made().items())
+    refused = next_model(evidence(Material(bare, candidates=many[:2])))
+    assert refused.findings[0].number == "no answer"
+    assert refused.numbers["candidates"]["refusal"] in refused.findings[0].sentence
+
+
+def test_sections_stand_in_every_form_of_the_report(document, pages):
+    ids = [section.id for section in document.sections]
+    assert ids == ["models", "errors", "pair", "ensemble", "serving", "candidates", "calibration", "unlabelled", "labels"]
+    text = to_markdown(document)
+    for section in SECTIONS:
+        own, finding = part_of(document, section)
+        assert f"## {own.title}\n" in text
+        assert finding.sentence in text
+        assert own.population
+        for page in pages.values():
+            assert f'<section id="{section}"' in page.read_text()
+            assert f'href="#{section}"' in page.read_text()
+    assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+    json.dumps(plain(document.numbers), allow_nan=False)
+
+
+def test_one_command_gives_all_of_them(zoo_home):
+    for runs in (made(carded=False), made("shifted", 0.6, 1, carded=False)):
+        for outputs in runs.values():
+            data = "cifar10:test" if outputs.dataset == "digits:test" else outputs.dataset
+            store.save(replace(outputs, name=outputs.name.replace(".digits", "-mine"), dataset=data))
+    arguments = ["report", "*-mine", "--data", "cifar10:test", "--unlabelled", "shifted", "--json"]
+    arguments += [part for name in CANDIDATES for part in ("--candidates", name)]
+    found = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    assert found["unlabelled"][0]["data"] == "shifted"
+    assert {row["model"] for row in found["candidates"]["candidates"]} == set(CANDIDATES)
+    assert found["labels"]["kinds"]["mislabelled"] > 0
+    assert len(found["cascade"]["members"]) > 1
+
+
+@pytest.mark.parametrize("option", [["--unlabelled", "digits:test"], ["--candidates", "resnet8-softmax"]])
+def test_own_files_take_no_models(tmp_path, option):
+    result = CliRunner().invoke(app, ["report", "--from", str(tmp_path), *option])
+    assert "--unlabelled or --candidates" in str(result.exception)
+
+
+def test_whatever_names_hold_is_text():
+    def odd(runs: Runs, data: str) -> Runs:
+        found = [replace(one, name=f"<b>{i}|", dataset=data) for i, one in enumerate(runs.values())]
+        return Runs(found)
+
+    there = odd(made("", 0.6, 1, carded=False), "<i>new")
+    cards = tuple(replace(zoo.card(name), name=f"<u>{name}") for name in CANDIDATES)
+    document = compose(Material(odd(made(carded=False), "<i>old"), unlabelled=(there,), candidates=cards), steps=3)
+    assert {section.id for section in document.sections} >= set(SECTIONS)
+    assert "<i>new" in document.sections[-2].tables[0].title
+    shown = to_html(document).split('<script type="application/json"', 1)[0]
+    for text in (shown, to_markdown(document)):
+        assert not re.search("<[biu]>", text)
+
+
+LEADS = "return arguments[0].map((id) => document.querySelector(`#${id} > p`).textContent)"
+MARKED = f"(of all {len(MODELS)} models)"
+
+
+def test_the_pages_in_a_browser(pages, browser):
+    for kind, width in (("static", 1300), ("explorer", 1300), ("explorer", 390)):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get("about:blank")
+        browser.get_log("browser")
+        try:
+            opened(browser, pages[kind])
+            assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        finally:
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        for figure in ("cascades", "gains", "agreements-0"):
+            assert browser.find_elements("css selector", f"#{figure} .chart svg .role-mark path"), figure
+
+
+def test_hidden_models_leave_what_can_follow_and_mark_the_rest(document, pages, browser):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")
+    browser.get_log("browser")
+    opened(browser, pages["explorer"])
+    before = browser.execute_script(LEADS, SECTIONS)
+    assert not any(MARKED in lead for lead in before)
+    gone = document.numbers["cascade"]["members"][0]
+    kept = ",".join(str(i) for i, name in enumerate(MODELS) if name != gone)
+    browser.execute_script("location.hash = arguments[0]", f"#hide:model={gone}")
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.body.dataset.found") == kept)
+    assert browser.execute_script(LEADS, SECTIONS) == [f"{lead} {MARKED}" for lead in before]
+    said = browser.execute_script(
+        "return arguments[0].map((id) => document.querySelector(`.findings li[data-section=${id}]`).textContent)", SECTIONS
+    )
+    for section, text in zip(SECTIONS, said, strict=True):
+        _, finding = part_of(document, section)
+        assert text == f"{finding.number} {finding.sentence} {MARKED}"
+    names = "return [...document.querySelectorAll(arguments[0] + ' tbody tr:not(.out) th')].map((one) => one.textContent)"
+    assert gone not in browser.execute_script(names, "#unlabelled-0")
+    assert gone in browser.execute_script(names, "#cascade")  # which is not another cascade without it
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
