@@ -37,6 +37,9 @@ def test_a_name_of_its_own_for_settings_of_its_own():
     assert "weights      here" in shown
     assert "trained here" in shown
     assert "--set tau=0.2 --set epochs=1 --as mine" in " ".join(shown.split())
+    again = run("resnet8-cosine", "--data", "digits[:64]", "--set", "tau=0.2", "--set", "epochs=1", "--as", "mine")
+    assert again.exit_code == 0, again.output
+    assert "mine: is there already, left alone" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,7 @@ def test_a_name_of_its_own_for_settings_of_its_own():
         (["resnet8-softmax", "resnet8-cosine", "--set", "taw=1"], "unknown hyper-parameter 'taw'"),
         (["resnet8-cosine", "--set", "tau"], "expected NAME=VALUE"),
         (["resnet8-cosine", "--set", "tau=-1"], "tau is -1"),
+        (["resnet8-cosine", "--set", "seed=2"], "give it in the name, such as resnet8-cosine-s2"),
         (["resnet8-cosine", "--set", "flip=maybe"], "flip is 'maybe', expected yes or no"),
         (["resnet8-*", "--as", "one"], "one name for 9 models"),
         (["resnet8-*z"], "matches no recipe"),

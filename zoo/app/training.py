@@ -63,6 +63,7 @@ def train(
     if not names:
         raise InputError("expected NAMES, such as resnet8-cosine, or --plan FILE")
     changes = dict(_setting(text) for text in settings or [])
+    epochs = changes.pop("epochs", epochs)
     wanted = [(name, seed) for name in training.expand(names) for seed in (range(seeds) if seeds else [None])]
     if save_as is not None and len(wanted) > 1:
         raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
@@ -159,13 +160,27 @@ def _print(made: "list[Trained]", json: bool) -> None:
 
 def _setting(text: str) -> tuple[str, Any]:
     """`tau=0.07` as a name and a value: a number, yes or no, or a word."""
-    name, equals, value = text.partition("=")
+    name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
         raise InputError(f"--set {text!r}: expected NAME=VALUE, e.g. tau=0.07")
+    if name in _ELSEWHERE:
+        raise InputError(f"--set {text!r}: is no setting of the recipe; give {_ELSEWHERE[name]}")
     for kind in (int, float):
         with contextlib.suppress(ValueError):
-            return name.strip(), kind(value)
-    return name.strip(), {"yes": True, "true": True, "no": False, "false": False}.get(value.lower(), value)
+            return name, kind(value)
+    return name, {"yes": True, "true": True, "no": False, "false": False}.get(value.lower(), value)
+
+
+# What the caller decides beside the recipe, and where it is said.
+_ELSEWHERE = {
+    "name": "NAMES",
+    "data": "--data SPEC",
+    "seed": "it in the name, such as resnet8-cosine-s2, or --seeds N",
+    "save_as": "--as NAME",
+    "restart": "--restart",
+    "measure_every": "--measure-every N",
+    "snapshots_every": "--snapshots-every N",
+}
 
 
 def _speaks() -> bool:

@@ -82,6 +82,8 @@ class Stacked(nn.Module):
 class AllConvolutional(Stacked):
     """All-CNN-C (Springenberg et al. 2015) with batch normalisation; pooling comes before the final layer, not after."""
 
+    memory_format = torch.channels_last
+
     # outputs, kernel, stride, padding of each layer but the final one
     LAYERS = (
         (96, 3, 1, 1), (96, 3, 1, 1), (96, 3, 2, 1),
@@ -134,7 +136,7 @@ class WideResNet(nn.Module):
         start_convolutions(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return spatial_mean(self.last(self.stages(self.stem(x))))
+        return spatial_mean(self.last(self.stages(self.stem(x.to(memory_format=torch.channels_last)))))
 
     @property
     def blocks(self) -> dict[str, nn.Module]:

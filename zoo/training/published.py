@@ -59,6 +59,9 @@ SHORT_EPOCHS = {
     "mobilenet-mini": 14,
     "densenet-mini": 12,
 }
+# Of these, the networks that bfloat16 makes half again to twice as fast on processors that have it. The base network, whose
+# objectives are compared, stays at float32.
+BFLOAT16 = ("resnet7x2", "resnet20", "wrn-10-2", "mixer-mini", "convnext-mini", "densenet-mini")
 DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "wrn-16-8": 4}
 
 # Layers normalised token by token learn by AdamW; the rate is that of all objectives, whose scale AdamW divides out.
@@ -151,6 +154,7 @@ def _short(architecture: str, dataset: str) -> Recipe:
         early_side=0 if small_family(architecture) in ONE_SIZE_FAMILIES else 24,
         shift=3,
         flip=True,
+        precision="bfloat16" if architecture in BFLOAT16 else "float32",
     )
 
 
