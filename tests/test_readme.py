@@ -55,6 +55,8 @@ def elsewhere(zoo_home: Path, built: Path, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.chdir(tmp_path)
 
 
+# Whether three networks of a few hundred images gain beyond noise depends on the processor's rounding.
+@pytest.mark.filterwarnings("ignore:the gain in accuracy:zoo.errors.ZooWarning")
 def test_ten_lines_of_python() -> None:
     names: dict[str, object] = {}
     exec(BLOCKS[0], names)

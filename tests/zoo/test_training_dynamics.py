@@ -1,11 +1,15 @@
 """Training watched on its way: curves of the weights that would be the result, and snapshots that load like any model."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import diversity
 import zoo
 from zoo._registry import trained
+from zoo.app.main import app
 from zoo.errors import InputError, MissingWeights, UnknownName
 from zoo.training import making, train
 
@@ -73,7 +77,18 @@ def test_a_snapshot_is_a_name_like_any_other(zoo_home):
         with pytest.raises((InputError, UnknownName)):
             zoo.card(wrong)
     watched()
+    assert zoo.list("*@*") == []
     with pytest.raises(InputError, match="without a snapshot of epoch 2; train it again"):
         watched(snapshots_every=2)
     with pytest.raises(InputError, match="measure_every is -1"):
         watched(measure_every=-1)
+
+
+def test_a_pattern_with_an_at_sign_finds_snapshots_and_no_other_does(zoo_home):
+    made = watched(snapshots_every=2)
+    kept = [f"{made.name}@epoch2", f"{made.name}@epoch4"]
+    assert zoo.list("wat*@epoch*") == zoo.list("*@*") == kept
+    assert zoo.list("*@epoch4", objective="cosine") == kept[1:]
+    assert not any("@" in name for name in zoo.list("*"))
+    listed = CliRunner().invoke(app, ["list", "*@epoch*", "--json"])
+    assert [(row["name"], row["weights"]) for row in json.loads(listed.stdout)] == [(name, "here") for name in kept]

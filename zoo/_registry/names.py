@@ -120,9 +120,12 @@ def split_snapshot(name: str) -> tuple[str, int | None]:
 def bare(name: str) -> str:
     """A recipe's name without its dataset; any other name as it is.
 
-    >>> bare("resnet50-cosine-s2.in1k"), bare("resnet50-ra-wd-0.001")
-    ('resnet50-cosine-s2', 'resnet50-ra-wd-0.001')
+    >>> bare("resnet50-cosine-s2.in1k"), bare("resnet50-cosine.in1k@epoch8"), bare("resnet50-ra-wd-0.001")
+    ('resnet50-cosine-s2', 'resnet50-cosine@epoch8', 'resnet50-ra-wd-0.001')
     """
+    model, epoch = split_snapshot(name)
+    if epoch is not None:
+        return snapshot(bare(model), epoch)
     parts = None if ":" in name else parse_recipe(name)
     return name if parts is None else str(replace(parts, dataset=None))
 

@@ -39,19 +39,29 @@ _told: set[str] = set()  # what was said once in this process
 def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
     """The names of the models that match a pattern such as `resnet50-*` and whose cards have these values.
 
-    A pattern without a dataset also matches the recipes of that name on any dataset. A field is one of the card or its
-    training (`objective="cosine"`), or a hyper-parameter (`tau=0.05`). For a number a pair means a range
-    (`accuracy=(74, 78)`; None leaves a side open), and a list any of its values.
+    A pattern without a dataset also matches the recipes of that name on any dataset, and one with an `@` the snapshots kept
+    of a training (`resnet8-*@epoch*`). A field is one of the card or its training (`objective="cosine"`), or a
+    hyper-parameter (`tau=0.05`). For a number a pair means a range (`accuracy=(74, 78)`; None leaves a side open), and a
+    list any of its values.
 
     >>> list("resnet50-cosine"), list("resnet8-*", tau=0.15)
     (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
     """
+    return builtins.list(matching(pattern, **fields))
+
+
+def matching(pattern: str | None = None, **fields: Any) -> dict[str, Card]:
+    """The same with their cards."""
     every = known_models()
     for field, wanted in fields.items():
         _check_field(field, wanted, every)
-    return sorted(
-        name for name, card in every.items() if (pattern is None or matches(name, pattern)) and card.matches(**fields)
-    )
+    if pattern is not None and "@" in pattern:
+        every = {kept: card(kept) for name in trained.names() if name in every for kept in trained.snapshots(name)}
+    return {
+        name: every[name]
+        for name in sorted(every)
+        if (pattern is None or matches(name, pattern)) and every[name].matches(**fields)
+    }
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -60,6 +60,13 @@ def names() -> list[str]:
     return sorted(file.parent.name for file in home_layout.folder("weights").glob("*/model.safetensors"))
 
 
+def snapshots(name: str) -> list[str]:
+    """The snapshots of a model trained here, in the order of their epochs."""
+    kept = (f"{name}@{file.stem}" for file in path(name).parent.glob("epoch*.safetensors"))
+    epochs = {epoch: found for found in kept if (epoch := split_snapshot(found)[1]) is not None}
+    return [epochs[epoch] for epoch in sorted(epochs)]
+
+
 def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:
     """The file of a model."""
     from zoo._storage import tensorfile

@@ -45,10 +45,8 @@ def list_models(
     from zoo._registry import registry
 
     fields = dict(_condition(text) for text in field or ())
-    names = registry.list(pattern, **fields)
-    known = registry.known_models()
-    rows = [_row(known[name], registry.available(known[name])) for name in names]
-    rows += _outputs_only(known, pattern, fields)
+    rows = [_row(card, registry.available(card)) for card in registry.matching(pattern, **fields).values()]
+    rows += _outputs_only(registry.known_models(), pattern, fields)
     if json:
         print_json(rows)
         return

@@ -104,11 +104,10 @@ def _chosen(patterns: list[str]) -> list[str]:
     from zoo._registry import registry
     from zoo.training.shipping import made_here
 
-    known = registry.known_models()
     found: list[str] = []
     for pattern in patterns:
         many = any(mark in pattern for mark in "*?[")
-        matches = [name for name in registry.list(pattern) if made_here(known[name])] if many else [pattern]
+        matches = [name for name, card in registry.matching(pattern).items() if made_here(card)] if many else [pattern]
         if not matches:
             raise InputError(f"{pattern!r} matches no model that was made here and is not shipped yet")
         found += matches

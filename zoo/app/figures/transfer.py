@@ -242,7 +242,7 @@ def chest_x_rays(study: Study, *, iid: float = 0.0) -> Result:
 
 @figure(
     "loss/D.2", "Transfer over training", [SNAPSHOTS, TASK],
-    None, "'resnet50-*.in1k@epoch*' --data in1k " + EIGHT, "it takes snapshots: zoo train NAME --snapshots-every 8",
+    "'resnet8-s*.digits@epoch*' --transfer digits-rotated", "'resnet50-*.in1k@epoch*' --data in1k " + EIGHT,
 )  # fmt: skip
 def transfer_over_training(study: Study) -> Result:
     """Linear transfer accuracy of a model as it was at several epochs."""
