@@ -20,6 +20,7 @@ from zoo.app.figures.result import by_row
 from zoo.app.figuring import in_markdown
 from zoo.app.main import app
 from zoo.errors import InputError, UnknownName
+from zoo.objectives.names import OBJECTIVES
 from zoo.outputs import Outputs, Runs
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
@@ -271,6 +272,14 @@ def test_separation_against_transfer() -> None:
     rho = stats.spearmanr(wide["class-separation"], wide["linear-digits-rotated"]).statistic
     assert f"{rho:.2f}" in result.notes[0]
     assert "-0.93" in result.notes[1]
+
+
+def test_the_order_of_rows_is_compared_with_the_papers() -> None:
+    result = find("loss/table-3").of(study(names(OBJECTIVES, seeds=1)))
+    cells = result.frame[result.frame["column"] == "class-separation"]
+    found = stats.spearmanr(cells["mean"], cells["paper"])
+    assert f"class-separation {found.statistic:.2f} (p = {found.pvalue:.3f}, {len(cells)} rows)" in result.notes[-1]
+    assert find("loss/table-3").of(study(names(seeds=1))).notes == ()  # three rows have no order worth a figure
 
 
 def test_chest_x_rays_by_pathology() -> None:

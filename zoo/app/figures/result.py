@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from probes import mean_and_error, not_worse_on_average, not_worse_than_best
+from probes import mean_and_error, not_worse_on_average, not_worse_than_best, spearman
 from zoo.app.figures import shapes
 from zoo.app.figures.papers import Number
 from zoo.app.figures.study import Study
@@ -16,6 +16,7 @@ from zoo.app.figures.study import Study
 Value = tuple[str, str, float]  # model, column, number
 Quotes = Mapping[str, Mapping[str, Number]]  # the paper's numbers, by row or objective and by column
 AVERAGE = "average"
+ORDERED = 4  # rows, at least, whose order can be compared with the paper's
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,17 @@ def by_row(
         best = not_worse_on_average(wide) if wide and min(x.shape[1] for x in wide.values()) > 1 else None
         cells += _column(AVERAGE, {row: x.mean(0) for row, x in wide.items()}, best, _averaged(theirs, averaged))
     frame = pd.DataFrame(cells)
-    return Result(frame, shapes.dots(frame), tuple(notes), _wide(frame))
+    return Result(frame, shapes.dots(frame), (*notes, *_order_of_paper(frame)), _wide(frame))
+
+
+def _order_of_paper(frame: pd.DataFrame) -> list[str]:
+    """Whether the rows come in the paper's order, column by column, in one sentence."""
+    found = []
+    for column, cells in frame.dropna(subset=["mean", "paper"]).groupby("column", sort=False):
+        if min(cells["mean"].nunique(), cells["paper"].nunique()) >= ORDERED:
+            rho, p = spearman(cells["mean"], cells["paper"])
+            found.append(f"{column} {rho:.2f} (p = {p:.3f}, {len(cells)} rows)")
+    return [f"rank correlation with the paper's: {'; '.join(found)}"] if found else []
 
 
 def _quoted(paper: Quotes, row: str, objective: str) -> Mapping[str, Number]:

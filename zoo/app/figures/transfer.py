@@ -158,7 +158,7 @@ def _against_transfer(study: Study, theirs: dict[str, dict[str, papers.Number]],
         {"row": means.index, "class_separation": means["class-separation"], "transfer": means[tasks].mean(axis=1)}
     )
     chart = shapes.scatter(points, "class_separation", "transfer", label="row")
-    return Result(found.frame, chart, (_rank_correlation(points, "class_separation"), *said), found.shown)
+    return Result(found.frame, chart, (_rank_correlation(points, "class_separation"), *said, *found.notes), found.shown)
 
 
 def _rank_correlation(frame: pd.DataFrame, x: str) -> str:
