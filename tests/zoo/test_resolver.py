@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from small_models import small_model
+from small_models import save_images, small_model
 
 import zoo
 from zoo import bundle, store
+from zoo._running import runner
 from zoo._running.runner import run
-from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.errors import InputError, MissingWeights, UnknownName, ZooError, ZooWarning
 from zoo.outputs import Outputs
 
 DATA = "digits:test[:20]"
@@ -95,6 +96,34 @@ def test_outputs_that_come_with_the_package_where_the_images_are_not_here(zoo_ho
         assert run("timm:test_resnet", data="cifar10:test")["timm:test_resnet"].accuracy == 1
     with pytest.raises(ZooError, match="cifar10"):
         run("timm:test_vit", data="cifar10:test")
+
+
+def test_a_pattern_leaves_out_what_was_never_trained(zoo_home, tmp_path):
+    save_images(tmp_path / "photos", 1, zoo.load("resnet7-softmax.cifar10", weights=False).classes)
+    spec, pattern = f"folder:{tmp_path / 'photos'}", "[ar]*7-softmax.cifar10"
+    with pytest.warns(ZooWarning, match=r"2 of 3 models that match are left out \(all-cnn-c-cosine\.cifar10, "):
+        found = run([pattern, "all-cnn-c-[cs]o*.cifar10"], data=spec, progress=False)
+    assert found.names == ["resnet7-softmax.cifar10"]
+    with pytest.raises(MissingWeights, match=r"zoo train all-cnn-c-cosine\.cifar10"):  # nothing would be left
+        run("all-cnn-c-[cs]o*.cifar10", data=spec)
+    with pytest.raises(MissingWeights, match=r"zoo train all-cnn-c-softmax\.cifar10"):  # it was named
+        run([pattern, "all-cnn-c-softmax.cifar10"], data=spec, progress=False)
+
+
+def test_a_pattern_takes_what_comes_with_the_package_and_asks_for_the_images_once(zoo_home, tmp_path, monkeypatch):
+    asked = []
+    load = runner.load_dataset
+    monkeypatch.setattr(runner, "load_dataset", lambda spec: (asked.append(spec), load(spec))[1])
+    names = ["resnet7-softmax.cifar10", "resnet7-cosine.cifar10"]
+    shipped = [Outputs.from_arrays(name, predictions=LABELS, labels=LABELS, dataset="cifar10:test") for name in names]
+    bundle.export_outputs(shipped, tmp_path / "study.outputs.safetensors")
+    monkeypatch.setattr(bundle, "_shipped", lambda: [bundle.read(tmp_path / "study.outputs.safetensors")])
+    with pytest.warns(ZooWarning) as said:
+        assert run("*.cifar10", data="cifar10:test").names == sorted(names)
+    assert asked == ["cifar10:test"]
+    texts = [str(warning.message) for warning in said]
+    assert sum("taking the outputs that come with the package" in text for text in texts) == 2
+    assert "models that match are left out (all-cnn-c-cosine.cifar10, " in texts[-1]
 
 
 def test_by_digest(zoo_home):

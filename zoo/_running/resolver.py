@@ -8,7 +8,8 @@ A name stands for, in this order:
    package (`zoo.bundle`).
 
 Where an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model and
-`NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports.
+`NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports; what matches
+and cannot be had here is left out, with a warning, as long as something is left.
 """
 
 import fnmatch
@@ -33,7 +34,7 @@ class Choice:
 
     model: "str | Model"
     open: Callable[[], Outputs] | None = None
-    optional: bool = False  # it matched a pattern, so that it may be left out where it does not fit
+    optional: bool = False  # it matched a pattern, so that it may be left out where it does not fit or cannot be run
 
 
 def choose(
@@ -116,7 +117,7 @@ def _one(
         raise UnknownName(f"no outputs of {name!r} on {spec} were imported; `zoo import` brings some in")
     unknown = _known(name)
     if unknown is None:
-        return Choice(name)
+        return Choice(name, optional=optional)
     try:
         (run,) = one_each(_stored(name, spec, home))
     except UnknownName:

@@ -28,10 +28,12 @@ from zoo.datasets import load as load_dataset
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs, Runs
+from zoo.sources.base import Availability
 from zoo.store import SHARD_ROWS, Identity, RunFolder, layout
 from zoo.store.layout import MANIFEST
 
 Engine = Literal["local", "ray"]
+FAR: tuple[Availability, ...] = ("to train", "never published")  # weights that no download brings
 
 
 def run(
@@ -82,17 +84,47 @@ def run(
     for choice in choices:
         if choice.open is None and isinstance(choice.model, str):
             registry.card(choice.model)  # a name that is not known is said now, not after hours
-    dataset = functools.cache(lambda: load_dataset(data if isinstance(data, Dataset) else spec or ""))
-    found = []
+    images = _Images(data if isinstance(data, Dataset) else spec or "")
+    found, left_out = [], dict[str, ZooError]()
     for choice in choices:
         try:
-            found.append(_outputs(choice, spec, dataset, weights, options))
+            found.append(_outputs(choice, spec, images, weights, options))
         except CorruptFile as error:  # one damaged import must not block the others that match a pattern
             if choice.open is None or not choice.optional:
                 raise
             warnings.warn(f"{error}; left out", ZooWarning, stacklevel=2)
+        except ZooError as error:
+            if not (choice.optional and (images.missing or registry.availability(str(choice.model)) in FAR)):
+                raise
+            left_out[str(choice.model)] = error
+    if left_out:
+        first = next(iter(left_out.values()))
+        if not found:
+            raise first
+        count = f"{len(left_out)} of {len(choices)} models that match"
+        warnings.warn(f"{count} are left out ({', '.join(left_out)}): {first}", ZooWarning, stacklevel=2)
     optional = {str(choice.model) for choice in choices if choice.optional and choice.open is not None}
     return Runs(fitting(found, optional) if optional else found)
+
+
+class _Images:
+    """A dataset, loaded when its images are first needed; where they are not here, that is found out once."""
+
+    def __init__(self, data: "str | Dataset") -> None:
+        self.data = data
+        self.missing: ZooError | None = None
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:
+        return load_dataset(self.data)
+
+    def __call__(self) -> Dataset:
+        if self.missing is None:
+            try:
+                return self.dataset
+            except ZooError as error:
+                self.missing = error
+        raise self.missing
 
 
 def _outputs(
