@@ -9,7 +9,7 @@ A name stands for, in this order:
 
 Where an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model and
 `NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports; what matches
-and cannot be had here is left out, with a warning, as long as something is left.
+and cannot be run here is left out, with a warning, as long as something is left.
 """
 
 import fnmatch

@@ -33,6 +33,7 @@ from zoo.store import SHARD_ROWS, Identity, RunFolder, layout
 from zoo.store.layout import MANIFEST
 
 Engine = Literal["local", "ray"]
+NAMED = 3  # models that a warning lists
 FAR: tuple[Availability, ...] = ("to train", "never published")  # weights that no download brings
 
 
@@ -101,8 +102,9 @@ def run(
         first = next(iter(left_out.values()))
         if not found:
             raise first
+        named = ", ".join(list(left_out)[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
         count = f"{len(left_out)} of {len(choices)} models that match"
-        warnings.warn(f"{count} are left out ({', '.join(left_out)}): {first}", ZooWarning, stacklevel=2)
+        warnings.warn(f"{count} cannot be run here and are left out ({named})", ZooWarning, stacklevel=2)
     optional = {str(choice.model) for choice in choices if choice.optional and choice.open is not None}
     return Runs(fitting(found, optional) if optional else found)
 
@@ -127,17 +129,15 @@ class _Images:
         raise self.missing
 
 
-def _outputs(
-    choice: Choice, spec: str | None, dataset: Callable[[], Dataset], weights: bool, options: "_Options"
-) -> Outputs:
+def _outputs(choice: Choice, spec: str | None, images: _Images, weights: bool, options: "_Options") -> Outputs:
     """What a choice stands for. Images or weights that are not here are not missed where the run is stored."""
     if choice.open is not None:
         return choice.open()
     try:
-        images = dataset()
-        if is_own(images.spec):
-            images[0]  # has none, and says so before a model is trained or downloaded
-        subject = _subject(choice.model, weights, images, options)
+        dataset = images()
+        if is_own(dataset.spec):
+            dataset[0]  # has none, and says so before a model is trained or downloaded
+        subject = _subject(choice.model, weights, dataset, options)
     except (InputError, CorruptFile):
         raise
     except ZooError as error:
@@ -146,9 +146,10 @@ def _outputs(
         if not found:
             raise
         outputs, which = found
-        warnings.warn(f"{error}; {which}", ZooWarning, stacklevel=3)
+        reason = error if images.missing is None else f"{spec}: its images are not on this machine"
+        warnings.warn(f"{reason}; {which}", ZooWarning, stacklevel=3)
         return outputs
-    return _run(subject, images, options)
+    return _run(subject, dataset, options)
 
 
 @dataclass(frozen=True)

@@ -185,8 +185,14 @@ def _print_runs(runs: "Runs", json: bool) -> None:
     if json:
         print_json(rows)
         return
-    always = ["model", "dataset", "examples", "classes"]
-    print_table(rows, always + [key for key in ("accuracy", "top-5") if any(row[key] is not None for row in rows)])
+    about = ["dataset", "examples", "classes"]
+    scores = [key for key in ("accuracy", "top-5") if any(row[key] is not None for row in rows)]
+    first = rows[0]
+    if len(rows) > 1 and scores and all(row[key] == first[key] for row in rows for key in about):
+        print_table(rows, ["model", *scores])  # names need the room
+        note(f"of {first['examples']:,} examples of {first['dataset']}, {first['classes']:,} classes")
+    else:
+        print_table(rows, ["model", *about, *scores])
     for outputs in runs.values():
         if outputs.label_classes is not None:
             note(f"{outputs.name} predicts other classes than {outputs.dataset} has: probe its features")
