@@ -74,7 +74,7 @@ def browser():
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("no chromium and chromedriver on this machine")
     options = Options()
