@@ -27,11 +27,7 @@ def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
         table = datasets.load_dataset(repo, split=split)
     except Exception as error:  # the library raises whatever its readers raise
         raise ZooError(f"{spec}: `datasets` cannot load {repo} split {split}: {' '.join(str(error).split())}") from error
-    found = list(table.column_names)
-    image_column = tables.find(found, tables.IMAGE_NAMES)
-    if image_column is None:
-        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(found)}")
-    label_column = tables.find(found, tables.LABEL_NAMES)
+    image_column, label_column = tables.image_and_label(table.column_names, spec)
     truth = tables.Truth()
     if label_column is not None:
         feature = table.features[label_column]

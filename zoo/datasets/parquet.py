@@ -21,11 +21,7 @@ IN_MEMORY = 2**29  # bytes of images; of larger files only a few row groups are 
 def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
     """The rows of one or more files, in order; ids are row numbers. Class names come from the file where it has them."""
     opened = [_opened(path) for path in paths]
-    found = list(opened[0].schema_arrow.names)
-    image_column = tables.find(found, tables.IMAGE_NAMES)
-    if image_column is None:
-        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(found)}")
-    label_column = tables.find(found, tables.LABEL_NAMES)
+    image_column, label_column = tables.image_and_label(opened[0].schema_arrow.names, spec)
     truth = tables.Truth()
     if label_column is not None:
         values: list[Any] = []

@@ -17,7 +17,7 @@ from zoo.datasets import image_files
 from zoo.datasets.folder import class_order
 from zoo.errors import InputError
 
-IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image")
+IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "cls", "target", "wnid")
 
 
@@ -30,8 +30,15 @@ class Truth:
     targets: np.ndarray | None = None
 
 
-def find(columns: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The first of the usual names that is a column."""
+def image_and_label(columns: Sequence[str], spec: str) -> tuple[str, str | None]:
+    """The columns of images and of labels, by the usual names; a table may have no labels."""
+    image_column = _first(columns, IMAGE_NAMES)
+    if image_column is None:
+        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(columns)}")
+    return image_column, _first(columns, LABEL_NAMES)
+
+
+def _first(columns: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((name for name in usual if name in columns), None)
 
 

@@ -50,7 +50,7 @@ CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
 # Ours: networks that reach most of their accuracy within minutes on two cores.
 SHORT_EPOCHS = {
     "resnet7": 10,
-    "resnet7x2": 10,
+    "resnet7x2": 14,
     "resnet20": 10,
     "wrn-10-2": 10,
     "vit-mini": 20,
