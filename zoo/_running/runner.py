@@ -25,7 +25,7 @@ from zoo._running.resolver import resolve as resolve
 from zoo._storage import files
 from zoo.datasets import Dataset, Framing, canonical, is_own
 from zoo.datasets import load as load_dataset
-from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
+from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs, Runs
 from zoo.sources.base import Availability
@@ -95,7 +95,8 @@ def run(
                 raise
             warnings.warn(f"{error}; left out", ZooWarning, stacklevel=2)
         except ZooError as error:
-            if not (choice.optional and (images.missing or registry.availability(str(choice.model)) in FAR)):
+            untrained = isinstance(error, MissingWeights) and registry.availability(str(choice.model)) in FAR
+            if not (choice.optional and (untrained or images.missing)):  # a training that failed, say, is no reason
                 raise
             left_out[str(choice.model)] = error
     if left_out:
