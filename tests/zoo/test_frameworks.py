@@ -236,9 +236,12 @@ def test_half_of_the_classes_and_grey_images(tmp_path, monkeypatch):
     whole, half, shades = (datasets.load(f"{name}:train") for name in ("cifar10", "cifar10-half", "cifar10-grey"))
     assert (half.classes, half.labels.tolist(), half.spec) == (("cat", "dog"), [0, 1], "cifar10-half:train")
     assert half[1].getpixel((0, 0)) == (0, 255, 0)
+    rest = datasets.load("cifar10-other-half:train")
+    assert (rest.classes, rest.labels.tolist(), rest.spec) == (("eel", "fox"), [0, 1], "cifar10-other-half:train")
+    assert [image.getpixel((0, 0)) for image in rest] == [(0, 0, 255), (9, 9, 9)]
     assert (shades.classes, shades.labels.tolist()) == (whole.classes, whole.labels.tolist())
     assert [image.getpixel((0, 0)) for image in shades] == [(76,) * 3, (150,) * 3, (29,) * 3, (9,) * 3]  # BT.601
-    assert len({dataset.fingerprint for dataset in (whole, half, shades)}) == 3
+    assert len({dataset.fingerprint for dataset in (whole, half, rest, shades)}) == 4
     assert datasets.training_split("cifar10-half") == "cifar10-half:train"
     assert plan("resnet7-softmax", data="cifar10-grey").test == "cifar10-grey:test"
     assert first_half(half, "quarter", "quarter").classes == ("cat",)

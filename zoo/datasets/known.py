@@ -39,6 +39,7 @@ KNOWN = {
     "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
     "fashion-mnist": Known(_TRAIN_TEST, "zalando-datasets/fashion_mnist"),
     "cifar10-half": Known(_TRAIN_TEST, view_of="cifar10"),
+    "cifar10-other-half": Known(_TRAIN_TEST, view_of="cifar10"),
     "cifar10-grey": Known(_TRAIN_TEST, view_of="cifar10"),
     "in1k": Known({"train": "train", "validation": "validation"}, "ILSVRC/imagenet-1k", label_set="imagenet-1k"),
     "in-v2": Known(

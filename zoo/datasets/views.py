@@ -1,4 +1,4 @@
-"""Datasets made from another one: half of its classes, or its images without colour."""
+"""Datasets made from another one: half of its classes, the other half, or its images without colour."""
 
 import dataclasses
 import functools
@@ -13,9 +13,19 @@ from zoo.datasets.dataset import Dataset
 
 def first_half(dataset: Dataset, name: str, spec: str) -> Dataset:
     """The images of the first half of the classes, and these classes alone."""
+    return _of_classes(dataset, range(len(dataset.classes) // 2), name, spec)
+
+
+def other_half(dataset: Dataset, name: str, spec: str) -> Dataset:
+    """The images of the other classes: what a model of the first half never saw."""
+    return _of_classes(dataset, range(len(dataset.classes) // 2, len(dataset.classes)), name, spec)
+
+
+def _of_classes(dataset: Dataset, kept: range, name: str, spec: str) -> Dataset:
     labels = np.asarray(dataset.labels)
-    classes = dataset.classes[: len(dataset.classes) // 2]
-    return dataclasses.replace(dataset.select(labels < len(classes)), name=name, spec=spec, classes=classes, label_set=None)
+    chosen = dataset.select((labels >= kept.start) & (labels < kept.stop))
+    classes, shifted = dataset.classes[kept.start : kept.stop], np.asarray(chosen.labels) - kept.start
+    return dataclasses.replace(chosen, name=name, spec=spec, classes=classes, labels=shifted, label_set=None)
 
 
 def grey(dataset: Dataset, name: str, spec: str) -> Dataset:
@@ -29,4 +39,8 @@ def _grey(image: Callable[[int], Image.Image], index: int) -> Image.Image:
     return image(index).convert("L").convert("RGB")
 
 
-VIEWS: dict[str, Callable[[Dataset, str, str], Dataset]] = {"cifar10-half": first_half, "cifar10-grey": grey}
+VIEWS: dict[str, Callable[[Dataset, str, str], Dataset]] = {
+    "cifar10-half": first_half,
+    "cifar10-other-half": other_half,
+    "cifar10-grey": grey,
+}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from zoo.cards import Transform
+from zoo.datasets.known import KNOWN
 from zoo.objectives.names import FRAMEWORKS, small_family
 from zoo.training.recipes import Recipe
 
@@ -73,7 +74,6 @@ TOKEN_MIXUP = 0.4
 # What an objective changes: the views that contrastive ones compare are cropped and mirrored already.
 OWN_SETTINGS: dict[str, dict[str, Any]] = {"simclr": {"shift": 0, "flip": False}, "supcon": {"shift": 0, "flip": False}}
 
-_VIEWS = {"cifar10-half": "cifar10", "cifar10-grey": "cifar10"}  # the same images otherwise
 _IMAGENET_COLOURS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _COLOURS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
@@ -85,7 +85,8 @@ _COLOURS = {
 
 def recipe(architecture: str, objective: str, dataset: str) -> Recipe:
     """The settings for an architecture and an objective (or a combination) on a dataset, by its short name."""
-    made = _recipe(architecture, objective.split("+"), _VIEWS.get(dataset, dataset))
+    view = KNOWN[dataset].view_of if dataset in KNOWN else None
+    made = _recipe(architecture, objective.split("+"), view or dataset)
     if small_family(architecture) in ADAMW_FAMILIES:
         made = made.change(**ADAMW)
     return made.change(**OWN_SETTINGS.get(objective, {}))
