@@ -1,7 +1,7 @@
 """Networks that see a small image as a sequence of tokens: a vision transformer and an MLP-Mixer.
 
-Two strided convolutions make the tokens: they learn from 50,000 images what patches cut out of the image need many more
-to learn (Xiao et al. 2021).
+Three convolutions make the tokens, the first at the full side: they learn from 50,000 images what patches cut out of the
+image need many more to learn (Xiao et al. 2021).
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from zoo.architectures.small import conv3x3
 
-STEM_WIDTH, REDUCTION = 32, 4
+STEM_WIDTHS, REDUCTION = (32, 64), 4
 
 
 class TokenNetwork(nn.Module):
@@ -21,9 +21,11 @@ class TokenNetwork(nn.Module):
     def __init__(self, side: int, width: int, depth: int, block: Callable[[int, int], nn.Module]) -> None:
         super().__init__()
         self.num_features = width
+        first, second = STEM_WIDTHS
         self.stem = nn.Sequential(
-            conv3x3(3, STEM_WIDTH, 2), nn.BatchNorm2d(STEM_WIDTH), nn.ReLU(),
-            conv3x3(STEM_WIDTH, width, 2), nn.BatchNorm2d(width),
+            conv3x3(3, first), nn.BatchNorm2d(first), nn.ReLU(),
+            conv3x3(first, second, 2), nn.BatchNorm2d(second), nn.ReLU(),
+            conv3x3(second, width, 2), nn.BatchNorm2d(width),
         )  # fmt: skip
         count = (-(-side // REDUCTION)) ** 2
         self.positions = nn.Parameter(0.02 * torch.randn(1, count, width))
