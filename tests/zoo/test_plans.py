@@ -2,6 +2,12 @@
 
 import hashlib
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +83,38 @@ def test_the_command_trains_what_is_left(tmp_path: Path, zoo_home: Path) -> None
     assert file.stat().st_mtime_ns == before
     for wrong in (["--plan", str(plan), "--data", "digits"], []):
         assert isinstance(command("train", *wrong).exception, InputError)
+
+
+@pytest.mark.slow
+def test_a_plan_killed_at_random_ends_in_the_same_weights(tmp_path: Path) -> None:
+    models = "\n".join(f"- {{name: resnet8-{one}, set: {{epochs: 150}}, as: {one}}}" for one in ("softmax", "cosine"))
+    plan = written(tmp_path, f"data: digits\nmodels:\n{models}")
+    words = [sys.executable, "-m", "zoo", "train", "--plan", str(plan), "--jobs", "2", "--json"]
+
+    def environment(home: str) -> dict[str, str]:
+        return {**os.environ, "OMP_NUM_THREADS": "1", "ZOO_HOME": str(tmp_path / home)}
+
+    def weights(home: str) -> dict[str, str]:
+        files = (tmp_path / home / "weights").glob("*/model.safetensors")
+        return {file.parent.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+    def half_trained() -> list[Path]:
+        return list((tmp_path / "killed").glob("weights/*/checkpoint.safetensors"))
+
+    rng = random.Random(0)
+    for kill in range(3):
+        started = subprocess.Popen(words, env=environment("killed"), stdout=subprocess.DEVNULL, start_new_session=True)
+        while not half_trained():
+            assert started.poll() is None, "trained before the state was written once: train for longer"
+            time.sleep(0.1)
+        time.sleep(rng.uniform(0, 20) if kill else 0)
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+    for home in ("killed", "whole"):
+        subprocess.run(words, env=environment(home), check=True, stdout=subprocess.DEVNULL)
+    assert weights("killed") == weights("whole")
+    assert sorted(weights("whole")) == ["cosine", "softmax"]
 
 
 def test_a_shipped_model_answers_as_its_card_says(tmp_path: Path, zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,9 @@ SHORT_EPOCHS = {
 }
 # Of these, the networks that bfloat16 makes half again to twice as fast on processors that have it, and the objectives that
 # look at each image twice. The base network with the other objectives, which are compared, stays at float32.
-BFLOAT16 = {"resnet7x2", "resnet20", "wrn-10-2", "mixer-mini", "convnext-mini", "densenet-mini", "simclr", "supcon"}
+BFLOAT16 = {
+    "resnet7x2", "resnet20", "wrn-10-2", "vit-mini", "mixer-mini", "convnext-mini", "densenet-mini", "simclr", "supcon"
+}  # fmt: skip
 DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "wrn-16-8": 4}
 
 # Layers normalised token by token learn by AdamW; the rate is that of all objectives, whose scale AdamW divides out.
