@@ -1,7 +1,7 @@
 """The command that gives models a head for another dataset: `zoo head`."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zoo.model import Model
 
 PANEL = "Find models"
+STRENGTHS = [10.0 ** (power / 2) for power in range(11)]
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +25,13 @@ def head(
     names: Annotated[list[str], typer.Argument(help="Models whose features the heads read.", metavar="NAMES")],
     data: Annotated[str, typer.Option(help="Dataset whose classes the heads predict, e.g. cifar10.")],
     side: Annotated[int | None, typer.Option(help="Scale images to this side instead of the model's own.", min=8)] = None,
-    strength: Annotated[float, typer.Option(help="Of the penalty, against the sum of all losses.")] = 1.0,
+    strength: Annotated[
+        float | None,
+        typer.Option(
+            help="Of the penalty, against the sum of all losses; default: what does best on a held-out fifth.",
+            show_default=False,
+        ),
+    ] = None,
     save_as: Annotated[str | None, typer.Option("--as", help="Another name than MODEL-linear.DATASET.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,17 +58,30 @@ def head(
         model = model if side is None else _at_side(model, side)
         outputs = runner.run(model, data=train_set)[model.name]
         called = save_as or f"{name.removesuffix('.' + model.card.dataset)}-linear.{train_set.name}"
-        fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, strength, called)
-        options = ["" if side is None else f" --side {side}", "" if strength == 1.0 else f" --strength {strength:g}"]
-        command = f"zoo head {model.name} --data {data}{''.join(options)} --as {called}"
+        penalty = _best_strength(outputs.embeddings, train_set.labels) if strength is None else strength
+        fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, penalty, called)
+        scaled = "" if side is None else f" --side {side}"
+        command = f"zoo head {model.name} --data {data}{scaled} --strength {penalty:g} --as {called}"
         fitted.card = dataclasses.replace(fitted.card, details=fitted.card.details | {"data": spec, "command": command})
         path = save_linear(fitted)
         note(f"{fitted.name}: saved ({path})")
-        made.append({"model": fitted.name, "base": model.name, "features": model.num_features, "images": len(train_set)})
+        row = {"model": fitted.name, "base": model.name, "features": model.num_features, "images": len(train_set)}
+        made.append(row | {"strength": penalty})
     if json:
         print_json(made)
     else:
         print_table(made)
+
+
+def _best_strength(embeddings: Any, labels: Any) -> float:
+    """Chosen by a linear probe in dimensions scaled to unit variance, as the head is fitted in."""
+    import numpy as np
+
+    from probes import LinearProbe
+
+    x = np.asarray(embeddings, np.float32)
+    scale = x.std(0)
+    return LinearProbe(STRENGTHS, tolerance=1e-3).fit((x - x.mean(0)) / np.where(scale > 0, scale, 1), labels).strength_
 
 
 def _at_side(model: "Model", side: int) -> "Model":
