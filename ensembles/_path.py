@@ -285,11 +285,16 @@ def _shared(values: Iterable[str], otherwise: str) -> str:
 
 
 def table(columns: dict[str, list[str]]) -> list[str]:
-    """Lines of at most 80 characters: names are cut where they must be, everything else fits."""
+    """Lines of at most 80 characters: of names that are too long first the dataset all share goes into the title."""
     widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
-    widths["model"] = min(widths["model"], WIDTH - sum(widths.values()) + widths["model"] - 2 * (len(widths) - 1))
+    room = WIDTH - sum(widths.values()) + widths["model"] - 2 * (len(widths) - 1)
+    names, head = columns["model"], "model"
+    if widths["model"] > room and (shared := _shared_ending(names)):
+        names, head = [name.removesuffix(shared) for name in names], f"model ({shared})"
+    widths["model"] = min(max(map(len, [head, *names])), room)
+    shown = {title: [title, *cells] for title, cells in columns.items()} | {"model": [head, *names]}
     lines = []
-    for row in zip(*([title, *cells] for title, cells in columns.items()), strict=True):
+    for row in zip(*shown.values(), strict=True):
         cells = []
         for cell, (title, width) in zip(row, widths.items(), strict=True):
             if title in ("model", "category"):
@@ -298,6 +303,12 @@ def table(columns: dict[str, list[str]]) -> list[str]:
                 cells.append(f"{cell:>{width}}")
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def _shared_ending(names: Sequence[str]) -> str:
+    """The `.dataset` in which all names end, or nothing."""
+    found = {"".join(name.rpartition(".")[1:]) if "." in name else "" for name in names}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _cut(name: str, width: int) -> str:

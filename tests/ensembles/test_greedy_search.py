@@ -142,6 +142,12 @@ class TestReport:
         assert list(frame["model"]) == path.members
         assert_allclose(frame["cost"], [7, 14, 21, 28])
         assert "<table" in path._repr_html_()
+        shared = [f"efficientnet-lite{i}-linear.cifar10" for i in range(6)]
+        lines = str(ensembles.greedy(runs_of(Z, LABELS, shared), steps=2)).splitlines()
+        assert "model (.cifar10)" in lines[0]
+        found = {line.split()[1] for line in lines[1:4]}  # which is which can be seen, though the names are too long
+        assert len(found) == 3
+        assert found <= {name.removesuffix(".cifar10") for name in shared}
         from zoo.app.printing import plain
 
         assert plain(path)["weights"] == path.weights
