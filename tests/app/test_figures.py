@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import probes
 from zoo.app.figures import FIGURES, PAPERS, find, papers
 from zoo.app.figures.result import by_row
-from zoo.app.figuring import in_markdown
+from zoo.app.figuring import _print, in_markdown
 from zoo.app.main import app
 from zoo.errors import InputError, UnknownName
 from zoo.objectives.names import OBJECTIVES
@@ -136,6 +136,16 @@ def test_errors_by_category(base: str | None) -> None:
     assert frame.loc[("inconsistency", "reinit"), "paper"] == 8.5
     first = find("representation/1").of(known).frame
     assert first["mean"].tolist() == frame.loc["inconsistency", "mean"].tolist()
+
+
+def test_a_base_is_said_once_and_names_go_without_their_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+    known = study(base=BASE)
+    wanted = find("representation/2")
+    _print(wanted, wanted.of(known), known.data)
+    title, _, table = capsys.readouterr().out.partition("second")
+    assert title.split()[-2:] == ["beside", BASE.removesuffix(".digits")]
+    assert "gain_over_mean" in table  # there is room for it
+    assert ".digits" not in table
 
 
 def test_gains_against_inconsistency() -> None:

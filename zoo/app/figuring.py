@@ -76,7 +76,7 @@ def figure(
         if json:
             print_json(_as_json(wanted, study, result))
         else:
-            _print(wanted, result)
+            _print(wanted, result, study.data)
 
 
 def _study(
@@ -188,8 +188,9 @@ def _as_json(wanted: "Figure", study: "Study", result: "Result") -> dict[str, An
     }  # fmt: skip
 
 
-def _print(wanted: "Figure", result: "Result") -> None:
+def _print(wanted: "Figure", result: "Result", data: str) -> None:
     """The table where it fits, else one line per number; what is more than a screen is left to a file."""
+    from zoo._registry.names import dataset_name
     from zoo.app.figures.result import with_error
 
     table, frame = result.table, result.frame
@@ -206,10 +207,14 @@ def _print(wanted: "Figure", result: "Result") -> None:
     if tested and frame["best"].notna().any():
         table = table.map(lambda text: f"{text.strip('*')} *" if text.startswith("**") else text)
         note("* does not differ significantly from the best")
-    table = table.head(LONGEST).map(_short)
+    table = table.head(LONGEST).map(lambda text: _short(text, dataset_name(data)))
+    title = f"{wanted.key}: {wanted.title}"
+    if "first" in table and len(table) > 1 and table["first"].nunique() == 1:  # said once: there is room for the numbers
+        title += f", beside {table['first'].iloc[0]}"
+        table = table.drop(columns="first")
     columns = _fitting(table)
     rows: list[dict[str, Any]] = table[columns].to_dict("records")  # type: ignore[assignment]
-    print_table(rows, columns, title=f"{wanted.key}: {wanted.title}")
+    print_table(rows, columns, title=title)
     left_out = [f"{len(result.table) - LONGEST:,} rows"] if len(result.table) > LONGEST else []
     left_out += [str(column) for column in table.columns if column not in columns]
     if left_out:
@@ -218,11 +223,11 @@ def _print(wanted: "Figure", result: "Result") -> None:
         note(said)
 
 
-def _short(text: str) -> str:
-    """A model's name without its dataset, which the command was given."""
+def _short(text: str, dataset: str) -> str:
+    """Models' names without their dataset, which the command was given."""
     from zoo._registry.names import bare
 
-    return ", ".join(map(bare, text.split(", "))) if "." in text else text
+    return ", ".join(bare(name).removesuffix(f".{dataset}") for name in text.split(", ")) if "." in text else text
 
 
 def _fitting(table: "pd.DataFrame") -> list[str]:
