@@ -40,11 +40,17 @@ _WORDS = {
         tulip turtle wardrobe whale willow_tree wolf woman worm""",
     "fashion-mnist": "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot",
 }
+# Those of datasets that show part of another one, or show it otherwise (`zoo.datasets.views`).
+_PARTS = {
+    "cifar10-half": ("cifar10", slice(0, 5)),
+    "cifar10-other-half": ("cifar10", slice(5, 10)),
+    "cifar10-grey": ("cifar10", slice(0, 10)),
+}
 
 
 def known() -> list[str]:
     """The label sets whose classes are known here."""
-    return sorted([*_WORDNET, *_WORDS])
+    return sorted([*_WORDNET, *_WORDS, *_PARTS])
 
 
 @cache
@@ -58,6 +64,9 @@ def classes(name: str) -> tuple[str, ...]:
     if label_set in _WORDS:
         text = _WORDS[label_set]
         return tuple(text.split("," if "," in text else None))
+    if label_set in _PARTS:
+        whole, part = _PARTS[label_set]
+        return classes(whole)[part]
     if label_set in _WORDNET:
         return tuple(_timm_file(_WORDNET[label_set]).split())
     raise UnknownName(f"label set {label_set!r} is not known{near(label_set, known())}; known: {', '.join(known())}")

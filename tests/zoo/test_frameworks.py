@@ -9,9 +9,9 @@ from torch.nn import functional
 
 import zoo
 from diversity import category
-from zoo import architectures, datasets
+from zoo import architectures, datasets, labels
 from zoo.cards import Transform
-from zoo.datasets.views import first_half, grey
+from zoo.datasets.views import VIEWS, first_half, grey
 from zoo.errors import InputError, UnknownName
 from zoo.objectives import get, views
 from zoo.objectives.frameworks import contrast
@@ -225,6 +225,16 @@ def test_what_a_pretext_task_and_a_student_cannot_do(few):
         fit(network("distillation"), few, recipe())
     with pytest.raises(InputError, match=r"expected \[70, 10\]"):
         fit(network("distillation"), few, recipe(), soft_targets=torch.ones(70, 9) / 9)
+
+
+def test_views_have_the_classes_that_models_of_them_are_loaded_with(tmp_path, monkeypatch):
+    for name in labels.classes("cifar10"):
+        (tmp_path / "cifar10/train" / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / "cifar10/train" / name / "0.png")
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    for view in VIEWS:
+        assert datasets.load(f"{view}:train").classes == labels.classes(view)
+        assert zoo.load(f"resnet7-softmax.{view}", weights=False).classes == labels.classes(view)
 
 
 def test_half_of_the_classes_and_grey_images(tmp_path, monkeypatch):
