@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from typer.testing import CliRunner, Result
 import zoo
 from zoo._registry import card_index
 from zoo.app.main import app
-from zoo.errors import CorruptFile, InputError
+from zoo.errors import CorruptFile, InputError, ZooWarning
 from zoo.training import campaign, train
 from zoo.training.shipping import ship
 
@@ -143,8 +144,15 @@ def test_a_shipped_head_finds_its_base_and_answers_as_its_card_says(
     shipped = json.loads(command("ship", "resnet8-*", "turned*", "--into", str(box), "--json").stdout)
     assert [row["model"] for row in shipped] == ["resnet8-softmax.digits", "turned.digits-rotated"]
     monkeypatch.setattr(card_index, "shipped_folder", lambda: box)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the card it was shipped from is still at home, and no news
+        card = zoo.card("turned.digits-rotated")
+    assert "results" in card.details
+    mine = zoo_home / "cards" / "turned.digits-rotated.md"
+    mine.write_text(mine.read_text().replace("--strength", "--strength 7 --strength"))
+    with pytest.warns(ZooWarning, match="which it cannot replace"):
+        assert zoo.card("turned.digits-rotated") == card
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "elsewhere"))
-    card = zoo.card("turned.digits-rotated")
     begins = "zoo head resnet8-softmax.digits --data digits-rotated --strength "
     assert card.details["command"].startswith(begins)
     assert card.details["command"].endswith(" --as turned.digits-rotated")

@@ -277,9 +277,16 @@ def known_models() -> dict[str, Card]:
     return found
 
 
+def _same_command(card: Card, other: Card) -> bool:
+    command = card.details.get("command")
+    return command is not None and command == other.details.get("command")
+
+
 def _add_own(member: Card, where: str, found: dict[str, Card], folded: dict[str, str]) -> None:
     """One of the user's own, unless its name is taken: it is then left out, with one warning that names it."""
     other = folded.get(member.name.lower())
+    if other is not None and other in found and _same_command(member, found[other]):
+        return  # the same model, which is shipped by now
     if other is not None:
         _warn(f"{where}: its name {member.name!r} is that of the model {other!r}, which it cannot replace; it is left out, "
               "rename it")  # fmt: skip
