@@ -65,11 +65,20 @@ def classes(name: str) -> tuple[str, ...]:
         text = _WORDS[label_set]
         return tuple(text.split("," if "," in text else None))
     if label_set in _PARTS:
-        whole, part = _PARTS[label_set]
-        return classes(whole)[part]
+        other, part = _PARTS[label_set]
+        return classes(other)[part]
     if label_set in _WORDNET:
         return tuple(_timm_file(_WORDNET[label_set]).split())
     raise UnknownName(f"label set {label_set!r} is not known{near(label_set, known())}; known: {', '.join(known())}")
+
+
+def whole(name: str) -> str:
+    """The label set, or dataset, of which this is a part; any other is itself.
+
+    >>> whole("cifar10-half"), whole("cifar10")
+    ('cifar10', 'cifar10')
+    """
+    return _PARTS[name][0] if name in _PARTS else name
 
 
 @cache

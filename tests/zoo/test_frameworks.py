@@ -11,6 +11,7 @@ import zoo
 from diversity import category
 from zoo import architectures, datasets, labels
 from zoo.cards import Transform
+from zoo.datasets.known import KNOWN
 from zoo.datasets.views import VIEWS, first_half, grey
 from zoo.errors import InputError, UnknownName
 from zoo.objectives import get, views
@@ -233,6 +234,7 @@ def test_views_have_the_classes_that_models_of_them_are_loaded_with(tmp_path, mo
         Image.new("RGB", (4, 4)).save(tmp_path / "cifar10/train" / name / "0.png")
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     for view in VIEWS:
+        assert KNOWN[view].view_of == labels.whole(view) == "cifar10"
         assert datasets.load(f"{view}:train").classes == labels.classes(view)
         assert zoo.load(f"resnet7-softmax.{view}", weights=False).classes == labels.classes(view)
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from zoo import labels
 from zoo.cards import Transform
-from zoo.datasets.known import KNOWN
 from zoo.objectives.names import small_family
 from zoo.training.recipes import Recipe
 
@@ -85,8 +85,7 @@ _COLOURS = {
 
 def recipe(architecture: str, objective: str, dataset: str) -> Recipe:
     """The settings for an architecture and an objective (or a combination) on a dataset, by its short name."""
-    view = KNOWN[dataset].view_of if dataset in KNOWN else None
-    made = _recipe(architecture, objective.split("+"), view or dataset)
+    made = _recipe(architecture, objective.split("+"), labels.whole(dataset))
     if small_family(architecture) in ADAMW_FAMILIES:
         made = made.change(**ADAMW)
     return made.change(**OWN_SETTINGS.get(objective, {}))
