@@ -30,6 +30,9 @@ def test_a_head_for_another_task_at_another_side(zoo_home):
     assert (body.transform.size, turned.transform.size) == ((3, 16, 16), (3, 8, 8))
     assert turned.classes == ("0°", "90°", "180°", "270°")
     assert turned.card.dataset == "digits"  # what its features learnt from
+    assert turned.card.labels == "own"
+    assert run("body", "--data", "digits", "--as", "again").exit_code == 0
+    assert (zoo.card("again").labels, zoo.load("again").classes) == ("digits", body.classes)
     test_set = zoo.datasets.load("digits-rotated:test")
     right = turned.predict(list(test_set)).argmax(1).numpy() == np.asarray(test_set.labels)
     assert right.mean() > 0.4  # a quarter by chance

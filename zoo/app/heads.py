@@ -41,7 +41,7 @@ def head(
 
     [dim]zoo head efficientnet-lite0 --data cifar10 --side 96[/dim]
     """
-    from zoo import datasets
+    from zoo import datasets, labels
     from zoo._registry import registry
     from zoo._running import runner
     from zoo.heads import fit_linear, save_linear
@@ -62,7 +62,12 @@ def head(
         fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, penalty, called)
         scaled = "" if side is None else f" --side {side}"
         command = f"zoo head {model.name} --data {data}{scaled} --strength {penalty:g} --as {called}"
-        fitted.card = dataclasses.replace(fitted.card, details=fitted.card.details | {"data": spec, "command": command})
+        known = train_set.name in labels.known() and train_set.classes == labels.classes(train_set.name)
+        fitted.card = dataclasses.replace(
+            fitted.card,
+            labels=train_set.name if known else fitted.card.labels,
+            details=fitted.card.details | {"data": spec, "command": command},
+        )
         path = save_linear(fitted)
         note(f"{fitted.name}: saved ({path})")
         row = {"model": fitted.name, "base": model.name, "features": model.num_features, "images": len(train_set)}

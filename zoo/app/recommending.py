@@ -99,6 +99,7 @@ def _shown(
     from zoo._registry import registry
     from zoo._running.runner import run
     from zoo.datasets import load
+    from zoo.errors import ZooError
 
     at_hand = {"shipped", "here", *(["to download"] if download else [])}
     ready = [card for card in chosen if examples and registry.available(card) in at_hand]
@@ -106,7 +107,11 @@ def _shown(
         note(f"{len(chosen) - len(ready)} candidates are judged by their cards alone: their weights are not here")
     if not ready:
         return list(chosen)
-    dataset = load(data or settings.default_dataset())
+    try:
+        dataset = load(data or settings.default_dataset())
+    except ZooError as error:
+        note(f"all candidates are judged by their cards alone: their images are not here ({error})")
+        return list(chosen)
     reported = np.flatnonzero(np.isin(np.asarray(dataset.ids), next(iter(runs.values())).ids))
     rows = np.sort(np.random.default_rng(seed).choice(reported, min(examples, len(reported)), replace=False))
     sampled: Any = run([card.name for card in ready], data=dataset.select(rows))
