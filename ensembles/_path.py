@@ -285,7 +285,7 @@ def _shared(values: Iterable[str], otherwise: str) -> str:
 
 
 def table(columns: dict[str, list[str]]) -> list[str]:
-    """Lines of at most 80 characters: of names that are too long first the dataset all share goes into the title."""
+    """Lines of at most 80 characters: of names too long the dataset they share is said in the title, then they are cut."""
     widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
     room = WIDTH - sum(widths.values()) + widths["model"] - 2 * (len(widths) - 1)
     names, head = columns["model"], "model"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zoo.model import Model
 
 PANEL = "Find models"
-STRENGTHS = [10.0 ** (power / 2) for power in range(11)]
+STRENGTHS = [10.0 ** (power / 2) for power in range(11)]  # 1 to 100,000: weaker ones take longest and fit noise
 
 
 def register(app: typer.Typer) -> None:

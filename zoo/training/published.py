@@ -145,7 +145,6 @@ def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
     The paper's own rates for cosine softmax and logit normalisation, found for far longer trainings, are too low here. A
     network that sees each image so few times is short of learning rather than of data: shifts are less than the usual 4.
     """
-    tokens = small_family(architecture) in ONE_SIZE_FAMILIES
     return Recipe(
         transform=_transform(32, dataset),
         epochs=SHORT_EPOCHS[architecture],
@@ -154,7 +153,7 @@ def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
         weight_decay=5e-4,
         warmup_epochs=2,
         schedule="linear",
-        early_side=0 if tokens else 24,
+        early_side=0 if small_family(architecture) in ONE_SIZE_FAMILIES else 24,
         shift=3,
         flip=True,
         precision="bfloat16" if BFLOAT16 & {architecture, *parts} else "float32",
