@@ -49,6 +49,7 @@ class Transform:
     # Two numbers in `resize`: `squash` to exactly these; aspect kept, just large enough to `cover` them; aspect kept, just
     # small enough to lie `inside` them, the rest of the crop filled with the mean.
     fit: Literal["squash", "cover", "inside"] = "squash"
+    grey: bool = False  # whether colours are taken out first: what a network that learnt from grey images can make sense of
 
     def __post_init__(self) -> None:
         channels = self.size[0] if self.size else 0

@@ -27,16 +27,13 @@ LARGE = ("wrn-16-8", "resnet50", "inception_v3")
 
 
 def variants(name: str) -> list[str]:
-    """A recipe, a seed of it, a combination and another dataset."""
+    """A recipe, a seed of it, another dataset and, unless it is of another framework, a combination."""
     parts = parse_recipe(name)
     assert parts is not None
-    other = "dropout" if parts.objective != "dropout" else "label-smoothing"
-    made = [
-        parts,
-        dataclasses.replace(parts, seed=3),
-        dataclasses.replace(parts, objective=f"{parts.objective}+{other}", dataset="cifar10"),
-        dataclasses.replace(parts, dataset="fashion-mnist"),
-    ]
+    made = [parts, dataclasses.replace(parts, seed=3), dataclasses.replace(parts, dataset="fashion-mnist")]
+    if parts.objective in OBJECTIVES:
+        other = "dropout" if parts.objective != "dropout" else "label-smoothing"
+        made.append(dataclasses.replace(parts, objective=f"{parts.objective}+{other}", dataset="cifar10"))
     return [str(one) for one in made]
 
 

@@ -1,5 +1,6 @@
 """Transforms give the very numbers that timm's, open_clip's and torchvision's own pipelines give."""
 
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -142,3 +143,15 @@ def test_workers_can_carry_it_out(tmp_path: Path) -> None:
     pipeline = Pipeline(Transform((3, 8, 6), (9,), "bicubic", HALF, HALF))
     image = noise(20, 15)
     assert torch.equal(pickle.loads(pickle.dumps(pipeline))(image), pipeline(image))
+
+
+def test_a_network_of_grey_images_sees_no_colour() -> None:
+    """What it sees of a coloured image is what it sees of its grey version, which torchvision makes."""
+    from torchvision.transforms.functional import to_grayscale
+
+    image = noise(7, 5)
+    spec = Transform((3, 4, 4), (4, 4), "bilinear", (0.0,) * 3, (1.0,) * 3)
+    blind = Pipeline(dataclasses.replace(spec, grey=True))
+    torch.testing.assert_close(blind(image), Pipeline(spec)(to_grayscale(image, 3)), rtol=0, atol=0)
+    assert blind.fingerprint != Pipeline(spec).fingerprint
+    assert not torch.equal(blind(image), Pipeline(spec)(image))

@@ -66,7 +66,10 @@ class Pipeline:
 
     @cached_property
     def fingerprint(self) -> str:
-        return _hash(asdict(self.spec))
+        parts = asdict(self.spec)
+        if not parts["grey"]:  # outputs stored before there was such a setting keep their key
+            del parts["grey"]
+        return _hash(parts)
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -77,10 +80,7 @@ class Pipeline:
 
     def pixels(self, image: Image.Image) -> Tensor:
         """uint8 [C, H, W]."""
-        spec = self.spec
-        image = to_rgb(image)
-        if spec.size[0] == 1:
-            image = image.convert("L")
+        spec, image = self.spec, self.colours(image)
         if max(image.size) > _SLIVER * min(image.size) and spec.fit == "squash" and len(spec.resize) == 1:
             # Only the middle of a sliver reaches the crop; all of it, enlarged, might not fit into memory.
             longest = _SLIVER * min(image.size)
@@ -92,6 +92,13 @@ class Pipeline:
         array = np.array(image)
         array = array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
         return torch.from_numpy(np.ascontiguousarray(array))
+
+    def colours(self, image: Image.Image) -> Image.Image:
+        """The image in as many channels as the network takes, with or without its colours."""
+        image = to_rgb(image)
+        if self.spec.grey or self.spec.size[0] == 1:
+            image = image.convert("L")
+        return image if self.spec.size[0] == 1 else image.convert("RGB")
 
     def normalise(self, batch: Tensor) -> Tensor:
         """[..., C, H, W] of uint8 to float32, in torchvision's order of operations and so equal to it to the bit."""

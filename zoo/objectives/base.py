@@ -14,6 +14,7 @@ Softmax cross-entropy is the base; every other objective overrides one or two of
 
 import dataclasses
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -170,6 +171,12 @@ def _float(values: Any, name: str) -> Tensor:
     return result
 
 
+def _own_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """Computation in the precision of its operands, on devices that could choose another one."""
+    device = x.device.type  # a `meta` tensor, which has a shape alone, has no precision to choose
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
 class ObjectiveHead(nn.Module):
     """The final layer: W [K, D] and b [K] with an objective; features in, the objective's logits out, its loss beside them.
 
@@ -189,10 +196,10 @@ class ObjectiveHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [N, K] of features [N, D]."""
-        with torch.autocast(x.device.type, enabled=False):
+        with _own_precision(x):
             return self.objective.logits(x.to(self.weight.dtype), self.weight, self.bias)
 
     def loss(self, x: Tensor, t: Tensor) -> Tensor:
         """The mean loss for features [N, D] and targets [N, K], in the weights' precision whatever the body computed in."""
-        with torch.autocast(x.device.type, enabled=False):
+        with _own_precision(x):
             return self.objective.loss(x.to(self.weight.dtype), self.weight, self.bias, t, self.training)

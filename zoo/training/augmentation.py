@@ -44,7 +44,7 @@ class ImageAugmentation:
             if self.recipe.crop:
                 way = InterpolationMode(self.recipe.transform.interpolation)
                 crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
-                image = crop(image.convert("RGB"))
+                image = crop(Pipeline(self.recipe.transform).colours(image))
             if self.recipe.auto_augment:
                 image = _auto_augment(self.recipe.auto_augment)(image)
         return pil_to_tensor(image) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(image)

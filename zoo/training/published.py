@@ -1,5 +1,6 @@
 """The recipe for each dataset: the papers' for ImageNet and CIFAR, ours for the digits and for any other images."""
 
+import dataclasses
 from typing import Any
 
 from zoo import labels
@@ -74,6 +75,9 @@ ADAMW: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 2e-3, "weight_de
 # What an objective changes: the views that contrastive ones compare are cropped and mirrored already.
 OWN_SETTINGS: dict[str, dict[str, Any]] = {"simclr": {"shift": 0, "flip": False}, "supcon": {"shift": 0, "flip": False}}
 
+# Datasets without colour: what a network of theirs would make of colours, which it never met, is chance.
+GREY = ("fashion-mnist", "cifar10-grey", "digits")
+
 _IMAGENET_COLOURS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _COLOURS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
@@ -88,6 +92,8 @@ def recipe(architecture: str, objective: str, dataset: str) -> Recipe:
     made = _recipe(architecture, objective.split("+"), labels.whole(dataset))
     if small_family(architecture) in ADAMW_FAMILIES:
         made = made.change(**ADAMW)
+    if dataset in GREY:
+        made = made.change(transform=dataclasses.replace(made.transform, grey=True))
     return made.change(**OWN_SETTINGS.get(objective, {}))
 
 
