@@ -51,5 +51,9 @@ def category(a: Card, b: Card) -> Category | None:
 
 
 def _settings(card: Card) -> tuple[object, ...]:
-    """All that distinguishes two runs of one family under one framework on one dataset, except the seed."""
-    return card.architecture, card.objective, card.hyperparameters, card.head
+    """All that distinguishes two runs of one family under one framework on one dataset, except the seed.
+
+    The precision of the arithmetic is no choice of method: it changes how a run is rounded, which a seed does too.
+    """
+    chosen = {name: value for name, value in card.hyperparameters.items() if name != "precision"}
+    return card.architecture, card.objective, chosen, card.head

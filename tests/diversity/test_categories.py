@@ -39,6 +39,7 @@ def test_the_category_of_every_row_is_the_papers(model: Card, row: object) -> No
         ({}, "reinit"),
         ({"seed": 1}, "reinit"),
         ({"name": "b"}, "reinit"),
+        ({"seed": 1, "hyperparameters": {"tau": 1.0, "precision": "bfloat16"}}, "reinit"),
         ({"hyperparameters": {"tau": 2.0}}, "hparam"),
         ({"objective": "cosine"}, "hparam"),
         ({"architecture": "resnet101"}, "hparam"),
