@@ -62,6 +62,12 @@ class Transform:
         if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
             raise InputError(f"needs one mean and one positive std for each of its {channels} channels")
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All of it as plain values; `grey` only where it is set, so that what older versions wrote is still the same."""
+        values = dataclasses.asdict(self)
+        return values if self.grey else {name: value for name, value in values.items() if name != "grey"}
+
 
 @dataclass(frozen=True)
 class Training:

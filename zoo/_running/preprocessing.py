@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -66,10 +66,7 @@ class Pipeline:
 
     @cached_property
     def fingerprint(self) -> str:
-        parts = asdict(self.spec)
-        if not parts["grey"]:  # outputs stored before there was such a setting keep their key
-            del parts["grey"]
-        return _hash(parts)
+        return _hash(self.spec.settings)
 
     @property
     def size(self) -> tuple[int, ...]:

@@ -154,7 +154,8 @@ class _Run:
     ) -> None:
         self.recipe, self.folder, self.checkpoint_every, self.watch = recipe, folder, checkpoint_every, watch
         self.processes = Processes(recipe)
-        self.about = about | {"recipe": dataclasses.asdict(recipe), "data": train_set.fingerprint}
+        settings = dataclasses.asdict(recipe) | {"transform": recipe.transform.settings}
+        self.about = about | {"recipe": settings, "data": train_set.fingerprint}
         learnt, kept_back = loading.split_holdout(train_set, recipe)
         self.soft_targets = None
         if soft_targets is not None:
