@@ -138,6 +138,22 @@ def test_errors_by_category(base: str | None) -> None:
     assert first["mean"].tolist() == frame.loc["inconsistency", "mean"].tolist()
 
 
+@pytest.mark.parametrize("base", [None, BASE])
+def test_a_band_of_accuracies_leaves_out_who_errs_more(base: str | None) -> None:
+    known = study(base=base)
+    accuracies = {name: 100 * right(name).mean() for name in known.names}
+    low = sorted(map(float, accuracies.values()))[3]
+    band = {"low": repr(low)}
+    inside = {name for name in known.names if accuracies[name] >= low or name == base}
+    assert 3 < len(inside) < len(known.names)
+    frame = find("representation/2").of(known, band).frame
+    assert {*frame["first"], *frame["second"]} == inside
+    counts = find("representation/1").of(known, band).frame["pairs"]
+    assert counts.sum() == len(frame) == (math.comb(len(inside), 2) if base is None else len(inside) - 1)
+    with pytest.raises(InputError, match="leave . of 9 models"):
+        find("representation/8").of(known, {"low": "100.5"})
+
+
 def test_a_base_is_said_once_and_names_go_without_their_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     known = study(base=BASE)
     wanted = find("representation/2")

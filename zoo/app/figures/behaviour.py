@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 import diversity
+import zoo
 from diversity import charts
 from probes.charts import score_chart
 from zoo._registry.names import bare
@@ -14,30 +15,34 @@ from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure
 from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
+from zoo.errors import InputError
 
 HERE, THERE = f"{DIGITS} --base resnet8-softmax", "NAMES --base resnet50-ra --data in1k"
+BAND = f"{THERE} -O low=74 -O high=78"  # of about equal accuracy: else errors differ because one model makes more of them
 
 
-def pairs(study: Study, base: str | None) -> pd.DataFrame:
-    """One row per pair, as shares: the base with every other model, or all pairs."""
-    frame = diversity.pair_frame(study.calibrated, base)
+def pairs(study: Study, base: str | None, low: float = 0.0, high: float = 100.0) -> pd.DataFrame:
+    """One row per pair, as shares: the base with every other model in the band of accuracies, or all pairs of these."""
+    kept = [name for name in study.names if name == base or name in _in_band(study, low, high)]
+    if len(kept) < 2:
+        raise InputError(f"low={low:g} and high={high:g} leave {len(kept)} of {len(study.names)} models, expected 2 or more")
+    frame = diversity.pair_frame(zoo.Runs([study.calibrated[name] for name in kept]), base)
     return frame.assign(both_right=1 - frame["inconsistency"] - frame["double_fault"], both_wrong=frame["double_fault"])
 
 
-@figure("representation/1", "Errors by how training differs", [models(), CARDS], HERE, THERE)
-def by_category(study: Study) -> Result:
+@figure("representation/1", "Errors by how training differs", [models(), CARDS], HERE, BAND)
+def by_category(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
     """Error inconsistency by category, least difference in training first."""
-    return _by_category(study, ["inconsistency"])
+    return _by_category(pairs(study, study.base_name, low, high), ["inconsistency"])
 
 
-@figure("representation/8", "Where one, both or none of two is right", [models(), CARDS], HERE, THERE)
-def by_category_in_full(study: Study) -> Result:
+@figure("representation/8", "Where one, both or none of two is right", [models(), CARDS], HERE, BAND)
+def by_category_in_full(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
     """The same of the examples that both get right and that both get wrong."""
-    return _by_category(study, ["inconsistency", "both_right", "both_wrong"])
+    return _by_category(pairs(study, study.base_name, low, high), ["inconsistency", "both_right", "both_wrong"])
 
 
-def _by_category(study: Study, measures: Sequence[str]) -> Result:
-    frame = pairs(study, study.base_name)
+def _by_category(frame: pd.DataFrame, measures: Sequence[str]) -> Result:
     theirs = papers.models("1").groupby("category")["inconsistency"].mean()
     rows = []
     for name in measures:
@@ -50,10 +55,10 @@ def _by_category(study: Study, measures: Sequence[str]) -> Result:
     return Result(table, shapes.side_by_side(*(charts.category_chart(frame, name) for name in measures)))
 
 
-@figure("representation/2", "What different errors are worth", [models(3), CARDS], HERE, THERE)
-def gains(study: Study) -> Result:
+@figure("representation/2", "What different errors are worth", [models(3), CARDS], HERE, BAND)
+def gains(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
     """Gain, accuracy and conversion rate of an ensemble of two against their error inconsistency."""
-    frame, theirs = pairs(study, study.base_name), papers.pairs()
+    frame, theirs = pairs(study, study.base_name, low, high), papers.pairs()
     measures = ["gain_over_mean", "ensemble_accuracy", "conversion_rate"]
     known = diversity.regression(theirs["inconsistency"], theirs["gain_over_mean"])
     lines = {name: diversity.regression(frame["inconsistency"], frame[name]) for name in measures}
@@ -93,7 +98,7 @@ def specialization_by_class(study: Study, *, bins: int = 40) -> Result:
 BESIDE = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")
 
 
-@figure("representation/table-1", "Models beside the base", [models(), CARDS], HERE, f"{THERE} -O low=74 -O high=78")
+@figure("representation/table-1", "Models beside the base", [models(), CARDS], HERE, BAND)
 @figure("representation/table-2", "High-accuracy models", [models(), CARDS], f"{HERE} -O low=99", f"{THERE} -O low=80")
 @figure("representation/table-3", "Low-accuracy models", [models(), CARDS], f"{HERE} -O high=99.4", f"{THERE} -O high=74")
 def model_table(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
@@ -120,13 +125,19 @@ def _base(study: Study) -> str:
     return study.base_name or study.names[0]
 
 
+def _in_band(study: Study, low: float, high: float) -> dict[str, float]:
+    """The accuracies that lie in the band, in percent."""
+    accuracies = {name: 100 * outputs.accuracy for name, outputs in study.runs.items()}
+    return {name: accuracy for name, accuracy in accuracies.items() if low <= accuracy <= high}
+
+
 def _models(study: Study, low: float, high: float) -> pd.DataFrame:
     """The models whose accuracy lies in the band, in percent."""
     cards = {name: card for name, card in study.cards.items() if card is not None}
     rows = [
         (name, accuracy, diversity.category(cards[_base(study)], card), f"{card.framework} / {card.dataset}", card.head)
-        for name, card in cards.items()
-        if low <= (accuracy := 100 * study.runs[name].accuracy) <= high
+        for name, accuracy in _in_band(study, low, high).items()
+        if (card := cards.get(name)) is not None
     ]
     return pd.DataFrame(rows, columns=["model", "accuracy", "category", "method", "head"])
 
