@@ -20,12 +20,16 @@ from pathlib import Path
 
 from zoo import bundle, settings
 from zoo._registry import registry
-from zoo.datasets import Framing, canonical, framing_of
+from zoo.datasets import Framing, canonical, framing_of, load
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs
+from zoo.sources.base import Availability
 from zoo.store.finding import answers, on_dataset, one_each, parted, stored
 from zoo.store.folder import RunFolder
+
+NAMED = 3  # models that a warning lists
+FAR: tuple[Availability, ...] = ("to train", "never published")  # weights that no download brings
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,41 @@ def choose(
     if not chosen:
         raise InputError("expected at least one model, found none")
     return list(chosen.values())
+
+
+def answering(names: Sequence[str], spec: str) -> list[str]:
+    """The models that names and patterns stand for, of those that a pattern matches only the ones that can answer here.
+
+    That is what `run` would leave, found out without running anything.
+    """
+    choices = choose(names, spec)
+    images = any(choice.optional for choice in choices) and _here(spec)
+    left = [str(choice.model) for choice in choices if not choice.optional or _answers(choice, spec, images)]
+    if not left:
+        raise InputError(f"none of the {len(choices)} models that match can be run here; `zoo list` says what each lacks")
+    if len(left) < len(choices):
+        gone = [str(choice.model) for choice in choices if str(choice.model) not in left]
+        warnings.warn(left_out(gone, len(choices)), ZooWarning, stacklevel=2)
+    return left
+
+
+def _answers(choice: Choice, spec: str, images: bool) -> bool:
+    name = str(choice.model)
+    ready = choice.open is not None or (images and registry.availability(name) not in FAR)
+    return ready or without_running(name, spec, None) is not None
+
+
+def _here(spec: str) -> bool:
+    try:
+        return bool(len(load(spec)))
+    except ZooError:
+        return False
+
+
+def left_out(gone: Sequence[str], of: int) -> str:
+    """The warning that these of so many models are."""
+    named = ", ".join(gone[:NAMED]) + (", ..." if len(gone) > NAMED else "")
+    return f"{len(gone)} of {of} models that match cannot be run here and are left out ({named})"
 
 
 def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":

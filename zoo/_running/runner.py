@@ -28,13 +28,10 @@ from zoo.datasets import load as load_dataset
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 from zoo.model import Model
 from zoo.outputs import Outputs, Runs
-from zoo.sources.base import Availability
 from zoo.store import SHARD_ROWS, Identity, RunFolder, layout
 from zoo.store.layout import MANIFEST
 
 Engine = Literal["local", "ray"]
-NAMED = 3  # models that a warning lists
-FAR: tuple[Availability, ...] = ("to train", "never published")  # weights that no download brings
 
 
 def run(
@@ -95,7 +92,7 @@ def run(
                 raise
             warnings.warn(f"{error}; left out", ZooWarning, stacklevel=2)
         except ZooError as error:
-            untrained = isinstance(error, MissingWeights) and registry.availability(str(choice.model)) in FAR
+            untrained = isinstance(error, MissingWeights) and registry.availability(str(choice.model)) in resolver.FAR
             if not (choice.optional and (untrained or images.missing)):  # a training that failed, say, is no reason
                 raise
             left_out[str(choice.model)] = error
@@ -103,9 +100,7 @@ def run(
         first = next(iter(left_out.values()))
         if not found:
             raise first
-        named = ", ".join(list(left_out)[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
-        count = f"{len(left_out)} of {len(choices)} models that match"
-        warnings.warn(f"{count} cannot be run here and are left out ({named})", ZooWarning, stacklevel=2)
+        warnings.warn(resolver.left_out(list(left_out), len(choices)), ZooWarning, stacklevel=2)
     optional = {str(choice.model) for choice in choices if choice.optional and choice.open is not None}
     return Runs(fitting(found, optional) if optional else found)
 

@@ -83,12 +83,12 @@ def _study(
     names: list[str] | None, data: str | None, transfer: list[str] | None, base: str | None, split: str | None, seed: int
 ) -> "Study":
     from zoo import datasets, settings
-    from zoo._running.resolver import choose
+    from zoo._running.resolver import answering
     from zoo.app.figures import Study, at_hand
 
     spec = datasets.canonical(data or settings.default_dataset())
     asked = [*(names or at_hand(spec)), *([base] if base else [])]
-    models = [str(choice.model) for choice in choose(asked, spec, None)] if asked else []
+    models = answering(asked, spec) if asked else []
     share: Any = split
     if split is not None and split.replace(".", "", 1).isdigit():
         share = float(split)

@@ -145,7 +145,7 @@ def _card(name: str) -> Card | None:
 
 
 def _recipe(card: Card) -> dict[str, str]:
-    settings = {key: str(value) for key, value in card.training.hyperparameters.items()}
+    settings = {key: str(value) for key, value in card.training.hyperparameters.items() if key != "precision"}
     return {
         "objective": card.objective, "architecture": card.architecture, "dataset": card.training.dataset, **settings
     }  # fmt: skip
