@@ -104,7 +104,8 @@ def pairwise(
         raise InputError(f"names: expected {len(p)}, one per model, found {len(names)}")
     check_unique(names, "names")
     like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
-    return Pairwise(arrays.give_back(_cells(p, y), like), names, tuple(arrays.host((p == arrays.NO_ANSWER).sum(1)).tolist()))
+    silent = (p == arrays.NO_ANSWER).sum(1)
+    return Pairwise(arrays.give_back(_cells(p, y, silent), like), names, tuple(arrays.host(silent).tolist()))
 
 
 def _stacked(preds: Any) -> Tensor:
@@ -121,12 +122,16 @@ def _stacked(preds: Any) -> Tensor:
     return arrays.answers(p.reshape(-1)).reshape(p.shape)
 
 
-def _cells(p: Tensor, y: Tensor) -> Tensor:
-    """[M, M, 5] counts. With C the correctness, both right is C C'; the rest of the 2x2 table follows from the diagonal."""
+def _cells(p: Tensor, y: Tensor, silent: Tensor) -> Tensor:
+    """[M, M, 5] counts. With C the correctness, both right is C C'; the rest of the 2x2 table follows from the diagonal.
+
+    `silent` [M] are how many examples a model has no answer for.
+    """
     models, examples = p.shape
     wide = arrays.wide(p.device)
     both_right = p.new_zeros(models, models, dtype=wide)
     same_wrong = p.new_zeros(models, models, dtype=wide)
+    all_answer = not bool(silent.any())
     for start in range(0, examples, BLOCK):
         block, truth = p[:, start : start + BLOCK], y[start : start + BLOCK]
         right = block == truth
@@ -134,13 +139,13 @@ def _cells(p: Tensor, y: Tensor) -> Tensor:
         both_right += correctness @ correctness.T
         # A right answer, or none, becomes a class of that model's own, so that what is equal is equally wrong.
         own = -1 - torch.arange(models, device=p.device)[:, None]
-        said = torch.where(right | (block == arrays.NO_ANSWER), own, block).int()
+        said = torch.where(right if all_answer else right | (block == arrays.NO_ANSWER), own, block).int()
         for i in range(models):
             # Seen as bytes and summed into int32, booleans add up in two thirds of the time.
             same_wrong[i, i:] += (said[i] == said[i:]).view(torch.uint8).sum(1, dtype=torch.int32)
     # Of a model with itself, `said` is equal where it is right or silent too.
     hits = both_right.diagonal()
-    wrong_class = examples - hits - (p == arrays.NO_ANSWER).sum(1)
+    wrong_class = examples - hits - silent
     same_wrong = same_wrong.triu(1) + same_wrong.triu(1).T + torch.diag(wrong_class)
     only_first, only_second = hits[:, None] - both_right, hits[None, :] - both_right
     both_wrong = examples - both_right - only_first - only_second

@@ -161,8 +161,10 @@ def probabilities(values: Any, name: str = "probabilities") -> torch.Tensor:
     return p
 
 
-def labels(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "labels") -> torch.Tensor:
-    """Whole numbers [N] as int64, within 0..num_classes - 1 where `num_classes` is known."""
+def labels(
+    values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "labels", least: int = 0
+) -> torch.Tensor:
+    """Whole numbers [N] as int64, from `least` to num_classes - 1 where `num_classes` is known."""
     y = tensor(values, name)
     if y.ndim != 1:
         hint = "; pass class indices, not one-hot rows" if y.ndim == 2 else ""
@@ -174,9 +176,9 @@ def labels(values: Any, num_classes: int | None = None, rows: int | None = None,
     y = y.long()
     if len(y):
         low, high = int(y.min()), int(y.max())
-        if low < 0 or (num_classes is not None and high >= num_classes):
+        if low < least or (num_classes is not None and high >= num_classes):
             limit = "" if num_classes is None else f"..{num_classes - 1}"
-            row = int(((y < 0) | (y >= (num_classes or high + 1))).nonzero()[0])
+            row = int(((y < least) | (y >= (num_classes or high + 1))).nonzero()[0])
             raise InputError(f"{name}: entry {row} is {int(y[row])}, expected class indices in 0{limit}")
     return y
 
@@ -192,6 +194,4 @@ def answers(values: Any, num_classes: int | None = None, rows: int | None = None
     >>> answers([2, -1, 0]).tolist()
     [2, -1, 0]
     """
-    given = tensor(values, name)
-    none = given == NO_ANSWER
-    return labels(given.masked_fill(none, 0), num_classes, rows, name).masked_fill(none, NO_ANSWER)
+    return labels(values, num_classes, rows, name, least=NO_ANSWER)
