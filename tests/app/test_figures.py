@@ -150,7 +150,7 @@ def test_a_band_of_accuracies_leaves_out_who_errs_more(base: str | None) -> None
     assert {*frame["first"], *frame["second"]} == inside
     counts = find("representation/1").of(known, band).frame["pairs"]
     assert counts.sum() == len(frame) == (math.comb(len(inside), 2) if base is None else len(inside) - 1)
-    with pytest.raises(InputError, match="leave . of 9 models"):
+    with pytest.raises(InputError, match=r"leave . of 9 models"):
         find("representation/8").of(known, {"low": "100.5"})
 
 

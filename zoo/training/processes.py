@@ -52,6 +52,12 @@ class Processes:
         share = batch_size // self.count
         return slice(self.rank * share, (self.rank + 1) * share)
 
+    @property
+    def emulates(self) -> bool:
+        """Whether a CPU without instructions for bfloat16 is to compute in it: convolutions then take ten times as long."""
+        asked = self.device.type == "cpu" and self.accelerator.mixed_precision == "bf16"
+        return asked and not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
     def prepare(self, learner: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[Any, Any]:
         """The learner wrapped for the device, the precision and the exchange of gradients, and what steps it.
 
