@@ -46,10 +46,7 @@ wheel-test: $(READY)
 
 # The CIFAR-10 zoo and study again from nothing: hours on two cores; stopped at any moment, it goes on. What is shipped already
 # is left alone: `git rm` its weights to train it again.
-# The allocator keeps what it once had: giving pages back and asking for them again costs a tenth of the time.
 PLAN := model_cards/cifar10.plan.yaml
-study: export MALLOC_MMAP_THRESHOLD_ = 4294967296
-study: export MALLOC_TRIM_THRESHOLD_ = 8589934592
 study: $(READY)
 	$(BIN)/zoo train --plan $(PLAN) --jobs 2
 	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --side 128

@@ -1,5 +1,6 @@
 """The one interface of every model: images in, embeddings and logits out."""
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from zoo._registry.names import near
 from zoo._running.images import Images, decoded
+from zoo._running.pages import kept_pages
 from zoo._running.preprocessing import Preprocessing
 from zoo.cards import Card, Link
 from zoo.datasets import Framing
@@ -200,9 +202,12 @@ class Model:
     def _map(self, images: Images, batch_size: int, function: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, Tensor]:
         """`function` of each batch of images, its results put end to end."""
         parts: dict[str, list[Tensor]] = {}
-        for batch in self._batches(images, batch_size):
-            for name, values in function(batch.to(self.device)).items():
-                parts.setdefault(name, []).append(values.float().cpu())
+        with contextlib.ExitStack() as stack:
+            for number, batch in enumerate(self._batches(images, batch_size)):
+                if number == 1:  # worth its while from the second batch on
+                    stack.enter_context(kept_pages())
+                for name, values in function(batch.to(self.device)).items():
+                    parts.setdefault(name, []).append(values.float().cpu())
         if not parts:
             raise InputError(f"{self.name}: expected at least one image, found none")
         return {name: torch.cat(values) for name, values in parts.items()}

@@ -11,6 +11,7 @@ from zoo import settings
 from zoo._registry import registry
 from zoo._running import devices
 from zoo._running.engines.loading import killed_worker_told, load_batches, useful_workers
+from zoo._running.pages import kept_pages
 from zoo._running.runner import resolve
 from zoo.datasets import Dataset
 from zoo.datasets import load as load_dataset
@@ -56,7 +57,7 @@ def layers(
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]
     transforms = {model.transform.fingerprint: model.transform for model in loaded}
     workers = useful_workers(workers, len(dataset), 1)
-    with killed_worker_told():
+    with killed_worker_told(), kept_pages():
         batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
         for span, batch in zip(spans, batches, strict=True):
             good = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from zoo._running.pages import kept_pages
 from zoo._running.preprocessing import Pipeline
 from zoo._running.progress import Bar
 from zoo._storage import files
@@ -83,7 +84,7 @@ def fit(
     """
     _check(network, train_set, soft_targets)
     _check_early(network, recipe)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), kept_pages():
         run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers, watch)
         if resume:
             run.resume()

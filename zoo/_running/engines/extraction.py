@@ -11,6 +11,7 @@ import numpy as np
 from zoo._running.class_matching import Match
 from zoo._running.engines.forward import Forward
 from zoo._running.engines.loading import killed_worker_told, load_batches, useful_workers
+from zoo._running.pages import kept_pages
 from zoo.datasets import Dataset
 from zoo.model import Model
 from zoo.store import RunFolder, Shard
@@ -83,7 +84,7 @@ def extract(job: Job, model: Model, shards: Iterable[int], workers: int, report:
                 yield list(rows)
 
     unfinished = _Unfinished(job)
-    with ThreadPoolExecutor(1) as writer:
+    with kept_pages(), ThreadPoolExecutor(1) as writer:
         writing: Future[None] | None = None
         for batch in load_batches(job.dataset, [model.transform], plan(), workers, model.device):
             shard, rows, last = under_way.popleft()
