@@ -2,8 +2,8 @@
 
 A file counts when one of its functions runs in the call. Not counted is what a reader takes by its name: `__init__` files,
 the checks of arrays (`_numbers`), reading and writing (`_storage`, the files of the store, images, the digits), settings,
-names, labels, progress and pages of memory, single formulas (the bootstrap of a mean, NLL), and the data classes that are passed along
-(cards, outputs, datasets). `run` is followed from the loaded model on, `load` on its own.
+names, labels, progress, pages of memory, single formulas (the bootstrap of a mean, NLL), and the data classes that are
+passed along (cards, outputs, datasets). `run` is followed from the loaded model on, `load` on its own.
 
 `python tests/test_call_paths.py` prints the files.
 """
@@ -25,9 +25,9 @@ import zoo
 ROOT = Path(__file__).resolve().parents[1]
 TAKEN_BY_NAME = (
     "zoo/_numbers/", "zoo/_storage/", "zoo/settings.py", "zoo/errors.py", "zoo/labels.py", "zoo/_registry/names.py",
-    "zoo/objectives/names.py", "zoo/_running/progress.py", "zoo/_running/pages.py", "zoo/cards.py", "zoo/outputs.py", "zoo/datasets/dataset.py",
-    "zoo/store/layout.py", "zoo/store/shards.py", "zoo/_running/images.py", "zoo/datasets/digits.py",
-    "zoo/calibration/metrics.py", "diversity/bootstrap.py",
+    "zoo/objectives/names.py", "zoo/_running/progress.py", "zoo/_running/pages.py", "zoo/cards.py", "zoo/outputs.py",
+    "zoo/datasets/dataset.py", "zoo/store/layout.py", "zoo/store/shards.py", "zoo/_running/images.py",
+    "zoo/datasets/digits.py", "zoo/calibration/metrics.py", "diversity/bootstrap.py",
 )  # fmt: skip
 MOST = {"load": 15, "run": 12, "compare": 8, "greedy": 8}
 
