@@ -55,9 +55,9 @@ def test_accuracy_is_what_the_function_says(both: tuple[Runs, Runs], tmp_path: P
 
 
 def test_a_refusal_is_a_sentence_beside_the_other_estimates(both: tuple[Runs, Runs]) -> None:
-    words = ("accuracy", "mine-*", "--from", "known", "--to", "new", "--least-r2", "0.9999")
+    words = ("accuracy", "mine-*", "--from", "known", "--to", "new", "--least-r2", "1.01")
     text = run(*words)
-    assert "No answer: the agreements of pairs do not lie on a line (R^2 0." in text.stderr
+    assert "No answer: the agreements of pairs do not lie on a line (R^2 1.00, expected at least 1.01)" in text.stderr
     assert "confidence" in text.stdout
     found = json.loads(run(*words, "--json").stdout)
     assert {row["accuracy"] for row in found["frame"]} == {None}

@@ -65,6 +65,23 @@ def test_a_simulated_shift_is_told_and_better_than_by_confidence() -> None:
     assert (found.frame["high"] - found.frame["low"]).max() < 0.25
 
 
+def test_how_well_a_line_fits_does_not_depend_on_how_many_examples_there_are() -> None:
+    """Seen through few examples, a line fits worse than 0.98 by sampling alone; beyond that it fits as well as with many."""
+    few, many = ((simulated(8, rows, 0, 21), simulated(8, rows, 0.3, 22)) for rows in (250, 8000))
+    raw = []
+    for source, shifted in (few, many):
+        first, second = np.triu_indices(8, 1)
+        x, y = (
+            norm.ppf([np.mean(a == b) for a, b in zip(said[first], said[second], strict=True)])
+            for said in (np.stack([o.predictions() for o in runs.values()]) for runs in (source, shifted))
+        )
+        raw.append(np.corrcoef(x, y)[0, 1] ** 2)
+    fits = [accuracy_without_labels(shifted, source, least_r2=0).r2 for source, shifted in (few, many)]
+    assert raw[0] < 0.98 < raw[1]
+    assert 1 - fits[0] < (1 - raw[0]) / 2
+    assert raw[1] <= fits[1] <= 1
+
+
 def test_labels_of_the_unlabelled_data_are_not_looked_at() -> None:
     source, shifted = simulated(5, 300, 0, 5), simulated(5, 300, 0.5, 6)
     bare = Runs(Outputs.from_arrays(name, logits=np.asarray(o.logits)) for name, o in shifted.items())

@@ -30,7 +30,7 @@ def accuracy(
     names: Names,
     start: Annotated[str, typer.Option("--from", help="Labelled data of the kind that the models know.")],
     end: Annotated[str, typer.Option("--to", help="The data in question; their labels are not looked at.")],
-    least_r2: Annotated[float, typer.Option(help="How well agreements must lie on a line for an answer.")] = 0.95,
+    least_r2: Annotated[float, typer.Option(help="How well agreements must lie on a line for an answer.")] = 0.98,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     out: OutOption = None,
     json: JsonOption = False,
