@@ -104,7 +104,7 @@ def pairwise(
         raise InputError(f"names: expected {len(p)}, one per model, found {len(names)}")
     check_unique(names, "names")
     like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
-    silent = (p == arrays.NO_ANSWER).sum(1)
+    silent = _counts(p == arrays.NO_ANSWER)
     return Pairwise(arrays.give_back(_cells(p, y, silent), like), names, tuple(arrays.host(silent).tolist()))
 
 
@@ -120,6 +120,11 @@ def _stacked(preds: Any) -> Tensor:
     if p.ndim != 2 or not p.numel():
         raise InputError(f"predictions: expected shape [M, N] with at least one model and example, found {list(p.shape)}")
     return arrays.answers(p.reshape(-1)).reshape(p.shape)
+
+
+def _counts(true: Tensor) -> Tensor:
+    """[M] how many of each row of [M, N]: seen as bytes and summed into int32, booleans add up in two thirds of the time."""
+    return true.view(torch.uint8).sum(1, dtype=torch.int32)
 
 
 def _cells(p: Tensor, y: Tensor, silent: Tensor) -> Tensor:
@@ -141,8 +146,7 @@ def _cells(p: Tensor, y: Tensor, silent: Tensor) -> Tensor:
         own = -1 - torch.arange(models, device=p.device)[:, None]
         said = torch.where(right if all_answer else right | (block == arrays.NO_ANSWER), own, block).int()
         for i in range(models):
-            # Seen as bytes and summed into int32, booleans add up in two thirds of the time.
-            same_wrong[i, i:] += (said[i] == said[i:]).view(torch.uint8).sum(1, dtype=torch.int32)
+            same_wrong[i, i:] += _counts(said[i] == said[i:])
     # Of a model with itself, `said` is equal where it is right or silent too.
     hits = both_right.diagonal()
     wrong_class = examples - hits - silent
