@@ -155,3 +155,5 @@ def test_a_network_of_grey_images_sees_no_colour() -> None:
     torch.testing.assert_close(blind(image), Pipeline(spec)(to_grayscale(image, 3)), rtol=0, atol=0)
     assert blind.fingerprint != Pipeline(spec).fingerprint
     assert not torch.equal(blind(image), Pipeline(spec)(image))
+    grey = image.convert("L")
+    torch.testing.assert_close(blind(grey), blind(grey.convert("RGB")), rtol=0, atol=0)

@@ -92,10 +92,10 @@ class Pipeline:
 
     def colours(self, image: Image.Image) -> Image.Image:
         """The image in as many channels as the network takes, with or without its colours."""
-        image = to_rgb(image)
-        if self.spec.grey or self.spec.size[0] == 1:
-            image = image.convert("L")
-        return image if self.spec.size[0] == 1 else image.convert("RGB")
+        coloured, image = image.mode != "L", to_rgb(image)
+        if self.spec.size[0] == 1:
+            return image.convert("L")
+        return image.convert("L").convert("RGB") if self.spec.grey and coloured else image
 
     def normalise(self, batch: Tensor) -> Tensor:
         """[..., C, H, W] of uint8 to float32, in torchvision's order of operations and so equal to it to the bit."""
