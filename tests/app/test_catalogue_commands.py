@@ -26,7 +26,7 @@ def test_list_fits_the_terminal_and_names_stay_whole() -> None:
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines[1:]]
     assert names == zoo.list()
-    assert lines[0].split()[:3] == ["name", "family", "trained"]
+    assert lines[0].split()[:3] == ["name", "family", "data"]
     assert f"{len(names)} models" in result.stderr
 
 

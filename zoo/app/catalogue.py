@@ -181,7 +181,7 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
 
     Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
     """
-    table = [("name", "family", "trained on", "by", "weights", "acc %")]
+    table = [("name", "family", "data", "by", "weights", "acc %")]
     for row in rows:
         by = row["objective"] if row["framework"] == "supervised" else row["framework"]
         accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f} {row['accuracy_by'][0]}"
