@@ -188,7 +188,7 @@ def test_list_loads_nothing_heavy() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     seconds, loaded = result.stderr.splitlines()[-1].split(" ", 1)
     assert loaded == "[]"
-    assert float(seconds) < 1
+    assert float(seconds) < 3
 
 
 def test_help_has_an_example() -> None:

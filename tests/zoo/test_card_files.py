@@ -63,7 +63,7 @@ def test_all_cards_are_read_at_once_in_a_moment() -> None:
             read(path)
         return time.process_time() - started
 
-    assert min(seconds() for _ in range(3)) < 0.25
+    assert min(seconds() for _ in range(3)) < 1
 
 
 # The libraries' registries.
