@@ -42,6 +42,16 @@ def test_matrices_are_the_pairs_one_by_one(seed, models, rows, classes):
     np.testing.assert_allclose(matrices.accuracy, (p == y).mean(1))
 
 
+@pytest.mark.parametrize("classes", [2, 120, 200, 40_000, 10**6])  # that fit into integers of 8, 16 and 32 bits, or do not
+def test_every_number_of_classes(classes):
+    p, y = drawn(models=12, rows=400, classes=classes)
+    p[3] = p[7] = classes - 1  # equally wrong nearly everywhere
+    matrices = diversity.pairwise(p, y)
+    wrong = p != y
+    same_wrong = ((p[:, None] == p[None]) & wrong[:, None] & wrong[None]).sum(2)
+    np.testing.assert_array_equal(matrices.cells[..., 3], same_wrong)
+
+
 def test_blocks_of_examples_add_up(monkeypatch):
     p, y = drawn(rows=1000)
     whole = diversity.pairwise(p, y).cells
