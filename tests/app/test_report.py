@@ -1,5 +1,6 @@
 """The report: its numbers are the API's, its page stands alone, and it works in a browser."""
 
+import dataclasses
 import io
 import itertools
 import json
@@ -94,6 +95,16 @@ def test_every_claim_names_its_examples(document):
     page, text = to_html(document), to_markdown(document)
     assert page.count(said) >= 4
     assert text.count(said) >= 4
+
+
+def test_what_all_models_share_is_said_once():
+    cards = [zoo.card(f"resnet8-{objective}.digits") for objective in ("softmax", "cosine", "sigmoid")]
+    runs = [dataclasses.replace(o, card=card) for o, card in zip(made_runs(3).values(), cards, strict=True)]
+    found = compose(Material(Runs(runs)), steps=1)
+    section = next(section for section in found.sections if section.title == "The models")
+    assert "Of all models: family resnet, trained on digits, licence apache-2.0." in section.lead
+    assert all({"family", "trained on", "licence"}.isdisjoint(row) and row["objective"] for row in section.tables[0].rows)
+    assert {row["licence"] for row in found.numbers["models"]} == {"apache-2.0"}
 
 
 def test_page_holds_the_numbers_and_fetches_nothing(document):

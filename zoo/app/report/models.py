@@ -9,6 +9,7 @@ from zoo.app.report.evidence import Evidence
 from zoo.outputs import Outputs
 
 PERCENT = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
+FACTS = ("family", "trained on", "objective", "licence")
 
 
 def models(known: Evidence) -> Part:
@@ -21,13 +22,23 @@ def models(known: Evidence) -> Part:
         lead += " A temperature below 1 means that the model was too timid, above 1 too sure; ECE before and after it."
     if any(row["no answer"] for row in rows):
         lead += " An answer that is none of the classes counts as wrong."
+    shared = _shared(rows)
+    if shared:
+        lead += f" Of all models: {', '.join(f'{fact} {value}' for fact, value in shared.items())}."
+    shown = [{key: value for key, value in row.items() if key not in shared} for row in rows]
     best = known.test[known.best]
     sentence = f"of {known.tested} are right with {best.name}, the best of {len(rows)} models on {known.others}."
     return Part(
-        Section("models", "The models", lead, known.population, tables=[Table("model-table", "", rows, PERCENT, True)]),
+        Section("models", "The models", lead, known.population, tables=[Table("model-table", "", shown, PERCENT, True)]),
         [Finding(f"{best.accuracy:.1%}", sentence)],
         {"models": rows, "best": {"model": best.name, "test": best.accuracy}},
     )
+
+
+def _shared(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The facts that are the same of several models: said once, they leave their columns' room to the names."""
+    alike = {fact: rows[0][fact] for fact in FACTS if len({row[fact] for row in rows}) == 1 < len(rows)}
+    return {fact: value for fact, value in alike.items() if value is not None}
 
 
 def _row(outputs: Outputs) -> dict[str, Any]:
