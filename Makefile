@@ -47,14 +47,18 @@ wheel-test: $(READY)
 # The CIFAR-10 zoo and study again from nothing: hours on two cores; stopped at any moment, it goes on. What is shipped already
 # is left alone: `git rm` its weights to train it again.
 PLAN := model_cards/cifar10.plan.yaml
+OBJECTIVES := softmax label-smoothing dropout extra-l2 logit-penalty logit-norm cosine sigmoid squared-error
 study: $(READY)
 	$(BIN)/zoo train --plan $(PLAN) --jobs 2
 	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --side 128
 	for set in cifar10-half cifar10-grey fashion-mnist; do \
 		$(BIN)/zoo head resnet7-softmax.$$set --data cifar10 --as resnet7-$$set-linear.cifar10 || exit 1; done
+	for objective in $(filter-out softmax,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half --data cifar10 \
+		--as resnet7-$$objective-half-linear.cifar10 || exit 1; done
 	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --into model_cards
 	$(BIN)/zoo export 'resnet*.cifar10' 'r7[-x][!n]*.cifar10' '*-mini-*.cifar10' 'wrn-10-2-*.cifar10' all-cnn-c-short.cifar10 \
-		'*-linear.cifar10' --data cifar10:test -o model_cards/cifar10.outputs.safetensors  # all but r7-nine, an ensemble of them
+		'*-linear.cifar10' $(OBJECTIVES:%=--embeddings resnet7-%.cifar10) \
+		--data cifar10:test -o model_cards/cifar10.outputs.safetensors  # all but r7-nine, an ensemble of them
 
 # Each benchmark is a script that prints ratios against a peer in the same run; use otherwise idle cores.
 bench: $(READY)

@@ -15,6 +15,7 @@ from diversity.clustering import Dendrogram
 from diversity.measures import MEASURES, title
 from diversity.specialization import LIMIT, OUTCOMES
 from diversity.summary import Line, regression
+from zoo._registry.names import shared_ending
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,12 +88,14 @@ def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None 
         }
     )
     side = max(8, min(36, 480 // len(names)))
+    shared = shared_ending(names)  # what all names end in tells no two of them apart
+    axis = alt.Axis(labelExpr=f"slice(datum.label, 0, -{len(shared)})") if shared else alt.Axis()
     heat = (
         alt.Chart(inline(cells))
         .mark_rect()
         .encode(
-            x=alt.X("second:N", sort=order, title=None),
-            y=alt.Y("first:N", sort=order, title=None),
+            x=alt.X("second:N", sort=order, title=None, axis=axis),
+            y=alt.Y("first:N", sort=order, title=None, axis=axis),
             color=alt.Color("value:Q", title=title or None, scale=alt.Scale(scheme="viridis")),
             tooltip=["first:N", "second:N", alt.Tooltip("value:Q", format=".4f")],
         )

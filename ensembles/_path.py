@@ -10,7 +10,7 @@ import numpy as np
 from diversity.categories import category
 from ensembles._library import Name
 from zoo._registry import membership, registry
-from zoo._registry.names import check_own
+from zoo._registry.names import check_own, shared_ending
 from zoo._storage import files, home
 from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
 from zoo.errors import InputError
@@ -289,7 +289,7 @@ def table(columns: dict[str, list[str]]) -> list[str]:
     widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
     room = WIDTH - sum(widths.values()) + widths["model"] - 2 * (len(widths) - 1)
     names, head = columns["model"], "model"
-    if widths["model"] > room and (shared := _shared_ending(names)):
+    if widths["model"] > room and (shared := shared_ending(names)):
         names, head = [name.removesuffix(shared) for name in names], f"model ({shared})"
     widths["model"] = min(max(map(len, [head, *names])), room)
     shown = {title: [title, *cells] for title, cells in columns.items()} | {"model": [head, *names]}
@@ -303,12 +303,6 @@ def table(columns: dict[str, list[str]]) -> list[str]:
                 cells.append(f"{cell:>{width}}")
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def _shared_ending(names: Sequence[str]) -> str:
-    """The `.dataset` in which all names end, or nothing."""
-    found = {"".join(name.rpartition(".")[1:]) if "." in name else "" for name in names}
-    return found.pop() if len(found) == 1 else ""
 
 
 def _cut(name: str, width: int) -> str:

@@ -104,6 +104,19 @@ def test_gain_needs_a_measure_of_the_frame(frame):
         charts.gain_chart(frame, "nope")
 
 
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["resnet7-softmax.cifar10", "head.cifar10"], ["resnet7-softmax", "head"]),
+        (["resnet7-softmax.cifar10", "head.digits"], ["resnet7-softmax.cifar10", "head.digits"]),
+        (["wd-0.001", "lr-0.001"], ["wd-0.001", "lr-0.001"]),
+    ],
+)
+def test_axes_do_not_repeat_the_dataset_that_all_names_end_in(names, labels):
+    written = re.findall(r"<text[^>]*>([^<]*)</text>", drawn(charts.matrix_chart(pd.DataFrame(np.eye(2), names, names))))
+    assert sorted(text for text in written if not text[0].isdigit()) == sorted(2 * labels)
+
+
 def test_matrix_and_dendrogram(outputs):
     m = diversity.pairwise(outputs)
     tree = diversity.cluster(m.agreement, m.names)

@@ -20,6 +20,7 @@ _DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in
 _LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # what cards call them
 _SNAPSHOT = re.compile(r"(.+)@epoch([1-9]\d{0,8})\Z")
 _ROWS = re.compile(r"\[\d*:\d*\]\Z")
+_ENDING = re.compile(r"\.[a-zA-Z][^.]*\Z")
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -128,6 +129,16 @@ def bare(name: str) -> str:
         return snapshot(bare(model), epoch)
     parts = None if ":" in name else parse_recipe(name)
     return name if parts is None else str(replace(parts, dataset=None))
+
+
+def shared_ending(names: Iterable[str]) -> str:
+    """The `.dataset` in which all names end, or nothing.
+
+    >>> shared_ending(["resnet7-softmax.cifar10", "my-head.cifar10"]), shared_ending(["a-wd-0.001", "b-wd-0.001"])
+    ('.cifar10', '')
+    """
+    endings = {found[0] if (found := _ENDING.search(name)) else "" for name in names}
+    return endings.pop() if len(endings) == 1 else ""
 
 
 def among(name: str, known: Iterable[str]) -> str | None:

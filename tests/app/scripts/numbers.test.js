@@ -84,3 +84,11 @@ test("recipes are quoted for the shell and for Python", async () => {
   );
   assert.equal(shellLine(["a"], { ...recipe, imported: "folder" }), "");
 });
+
+test("an axis does not repeat the dataset that all names end in", async () => {
+  const { modelAxis } = await from("figures");
+  assert.deepEqual(modelAxis(["resnet7-softmax.cifar10", "head.cifar10"]), { labelExpr: "slice(datum.label, 0, -8)" });
+  for (const names of [["a.cifar10", "b.digits"], ["wd-0.001", "lr-0.001"], ["a", "b.digits"], []]) {
+    assert.deepEqual(modelAxis(names), {});
+  }
+});

@@ -8,6 +8,16 @@ const NAMED = 20; // classes up to which an axis names them
 const pointer = { cursor: "pointer" };
 
 /**
+ * An axis of models that does not repeat the `.dataset` in which all their names end.
+ * @param {string[]} names
+ */
+export const modelAxis = (names) => {
+  const endings = new Set(names.map((name) => /\.[a-zA-Z][^.]*$/.exec(name)?.[0] ?? ""));
+  const [ending] = endings.size === 1 ? endings : [""];
+  return ending ? { labelExpr: `slice(datum.label, 0, -${ending.length})` } : {};
+};
+
+/**
  * @param {{first: string, second: string, value: number}[]} cells
  * @param {string[]} order
  * @param {{x: number, y: number, x2: number, y2: number}[] | null} tree
@@ -20,8 +30,8 @@ export function heatmap(cells, order, tree) {
     width: side,
     height: side,
     encoding: {
-      x: { field: "second", type: "nominal", sort: order, title: null },
-      y: { field: "first", type: "nominal", sort: order, title: null },
+      x: { field: "second", type: "nominal", sort: order, title: null, axis: modelAxis(order) },
+      y: { field: "first", type: "nominal", sort: order, title: null, axis: modelAxis(order) },
       color: { field: "value", type: "quantitative", title: null, scale: { scheme: "viridis" }, legend: { format: "%" } },
       tooltip: [{ field: "first" }, { field: "second" }, { field: "value", format: ".2%", title: "one right" }],
     },
