@@ -26,6 +26,7 @@ def test_a_head_for_another_task_at_another_side(zoo_home):
     assert row == {"model": "turned", "base": "body", "features": 64, "images": 896}
     assert strength in STRENGTHS
     assert f" --strength {strength:g} " in zoo.card("turned").details["command"]
+    assert float(f"{strength:g}") == strength  # the command makes the same head again
     body, turned = zoo.load("body", device="cpu"), zoo.load("turned", device="cpu")
     assert (body.transform.size, turned.transform.size) == ((3, 16, 16), (3, 8, 8))
     assert turned.classes == ("0°", "90°", "180°", "270°")

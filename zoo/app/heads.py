@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from zoo.model import Model
 
 PANEL = "Find models"
-STRENGTHS = [10.0 ** (power / 2) for power in range(11)]  # 1 to 100,000: weaker ones take longest and fit noise
+# 1 to 100,000: weaker ones take longest and fit noise. Of six digits, as the card's command says them, so that it is exact.
+STRENGTHS = [float(f"{10 ** (power / 2):g}") for power in range(11)]
 
 
 def register(app: typer.Typer) -> None:
