@@ -22,7 +22,8 @@ from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.sources import lookup
 from zoo.sources.base import Source
 
-RECIPES = zoo.list(source="recipe")
+RECIPES = [name for name in zoo.list(source="recipe") if parse_recipe(name)]
+OWN_SETTINGS = sorted({*zoo.list(source="recipe")} - {*RECIPES})  # shipped, and trained by other settings than a recipe's
 LARGE = ("wrn-16-8", "resnet50", "inception_v3")
 
 
@@ -53,6 +54,13 @@ def test_a_loaded_model_has_the_card_of_its_name(name: str) -> None:
     for variant in variants(name):
         model = zoo.load(variant, weights=False, device="cpu")
         assert (model.name, model.card) == (variant, zoo.card(variant))
+
+
+@pytest.mark.parametrize("name", OWN_SETTINGS)
+def test_a_model_of_its_own_settings_has_the_card_of_its_name(name: str) -> None:
+    for weights in (True, False):
+        model = zoo.load(name, weights=weights, device="cpu")
+        assert (model.name, model.card) == (name, zoo.card(name))
 
 
 @pytest.mark.slow

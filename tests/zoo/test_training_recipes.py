@@ -199,11 +199,21 @@ def test_a_plan_names_the_command_that_repeats_it():
         ("resnet8-cosine", {"data": "digits:test"}, "is trained on all of digits, and digits:test is something else"),
         ("resnet8-cosine", {"save_as": "mine-cosine", "epochs": 3}, "always means a recipe"),
         ("resnet8-cosine", {"save_as": "CLIP-vit-b32"}, "a model named 'clip-vit-b32' exists already"),
+        (
+            "resnet7-softmax.cifar10",
+            {"mixup": 0.3, "save_as": "r7-mixup.cifar10"},
+            "'r7-mixup.cifar10' exists already",
+        ),
     ],
 )
 def test_what_cannot_be_planned(name, arguments, message):
     with pytest.raises(InputError, match=message):
         plan(name, **arguments)
+
+
+def test_a_shipped_model_is_made_again_by_its_own_command_alone():
+    again = plan("resnet7-softmax.cifar10", mixup=0.2, save_as="r7-mixup.cifar10")
+    assert (again.name, again.command) == ("r7-mixup.cifar10", zoo.card("r7-mixup.cifar10").details["command"])
 
 
 def test_patterns_stand_for_every_recipe_they_match():

@@ -140,7 +140,7 @@ def export(
 
     if output.suffix != ".safetensors":
         raise InputError(f"--output {output}: expected a file that ends in .safetensors")
-    runs = run_models(names, data=data)
+    runs = run_models(names, data=data, embeddings=bool(embeddings))
     kept = runs.matching(*embeddings or []).names
     about = export_outputs(runs, output, kept)
     if json:

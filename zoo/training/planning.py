@@ -104,7 +104,7 @@ def plan(
         changed=changes,
     )
     if save_as is not None and save_as != made.name:
-        return dataclasses.replace(made, name=_own_name(save_as))
+        return _under_own_name(dataclasses.replace(made, name=check_own(save_as)))
     if recipe != own or objective.hyperparameters != hyperparameters:
         said = ", ".join(f"{key}={value}" for key, value in changes.items())
         raise InputError(f"{made.name}: is one recipe, and {said} is another; give the model a name of its own (--as NAME)")
@@ -149,12 +149,12 @@ def _parse(name: str) -> RecipeName:
     return parts
 
 
-def _own_name(name: str) -> str:
-    """A name for a model trained by settings of its own, which no shipped model has."""
-    taken = {known.lower(): known for known in card_index.shipped()}.get(check_own(name).lower())
-    if taken is not None:
-        raise InputError(f"--as {name}: a model named {taken!r} exists already; choose another name")
-    return name
+def _under_own_name(made: Plan) -> Plan:
+    """A model trained by settings of its own: no shipped model has its name, unless just this command made that one."""
+    taken = {name.lower(): card for name, card in card_index.shipped().items()}.get(made.name.lower())
+    if taken is not None and sorted(taken.details.get("command", "").split()) != sorted(made.command.split()):
+        raise InputError(f"--as {made.name}: a model named {taken.name!r} exists already; choose another name")
+    return made
 
 
 def _training_spec(text: str) -> Spec:
