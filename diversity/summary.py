@@ -38,7 +38,7 @@ class Line:
     def __str__(self) -> str:
         if np.isnan(self.correlation):
             return "r is not defined: all points have the same height"
-        return f"r = {self.correlation:.2f}"
+        return f"r = {self.correlation:.{2 if abs(self.correlation) < 0.995 else 3}f}"  # not "1.00" of what is less
 
 
 def regression(x: Any, y: Any) -> Line:

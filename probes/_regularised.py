@@ -13,6 +13,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from zoo._numbers.threads import threads_for
 from zoo._running.progress import Report, in_time
 from zoo.errors import InputError, ZooWarning
 
@@ -25,8 +26,7 @@ from ._rows import Rows, below
 from ._splits import hold_out
 
 STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
-# Features times outcomes up to which float64 costs nothing to speak of.
-SMALL = 2**20
+SMALL = 2**20  # multiplications in a product up to which float64 costs nothing to speak of
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,10 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         if not self.memory > 0:
             raise InputError(f"memory: expected gigabytes above 0, found {self.memory!r}")
         sample = self._sample(x, y, sample_weight)
-        with in_time(type(self).__name__, len(strengths) + 1, self.progress) as report:
+        with (
+            in_time(type(self).__name__, len(strengths) + 1, self.progress) as report,
+            threads_for(_multiplications(sample.rows, self._loss(sample.labels))),
+        ):
             if isinstance(self.validation, tuple | list):
                 rows = features(self, self.validation[0])
                 held = Sample(rows, self._known(self.validation[1], rows).to(sample.labels.device))
@@ -133,10 +136,10 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
     def _design(self, sample: Sample, report: Report) -> tuple[Design, Loss, bool]:
         """The rows as the solver sees them, their loss, and whether all of it is held in memory."""
         loss = self._loss(sample.labels)
-        numbers, outcomes = len(sample.rows) * (sample.rows.shape[1] + 1), len(loss.priors())
-        # In float32 the features, and of their outcomes logits, first and second derivatives, and a change of them.
-        held = 4 * numbers + 16 * len(sample.rows) * outcomes <= self.memory * 1e9
-        dtype = torch.float64 if numbers * outcomes <= SMALL else torch.float32
+        # Bytes in float32: the features, and of their outcomes logits, first and second derivatives, and a change of them.
+        row = 4 * (sample.rows.shape[1] + 1) + 16 * len(loss.priors())
+        held = len(sample.rows) * row <= self.memory * 1e9
+        dtype = torch.float64 if _multiplications(sample.rows, loss) <= SMALL else torch.float32
         if sample.weights is not None:
             loss = self._loss(sample.labels, sample.weights.to(dtype))
         design = Design.of(sample.rows, held, dtype)
@@ -189,6 +192,11 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
         return design.leave(found.parameters)
+
+
+def _multiplications(rows: Rows, loss: Loss) -> int:
+    """In one product of all rows with the parameters."""
+    return len(rows) * (rows.shape[1] + 1) * len(loss.priors())
 
 
 def check_strengths(strengths: Sequence[float] | None) -> list[float]:

@@ -191,6 +191,26 @@ def test_list_loads_nothing_heavy() -> None:
     assert float(seconds) < 3
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_wait_briefly_unless_the_user_says_otherwise(given: dict[str, str], expected: str) -> None:
+    """In a process of its own: torch reads it once, when it is loaded."""
+    code = (
+        "import os, sys\n"
+        "from zoo.app.main import main\n"
+        "sys.argv = ['zoo', '--version']\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)\n"
+    )
+    plain = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain | given)
+    assert result.stdout.splitlines()[-1] == f"{expected} False"
+
+
 def test_help_has_an_example() -> None:
     assert "zoo list 'clip-*'" in command("list", "--help").stdout
     assert "zoo show resnet50-cosine.in1k" in command("show", "--help").stdout

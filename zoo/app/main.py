@@ -122,6 +122,7 @@ def main() -> None:
     from zoo._storage.text import as_text
 
     code: str | int | None = 0
+    _wait_briefly()
     signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
@@ -142,6 +143,16 @@ def main() -> None:
     if code in (INTERRUPTED, TERMINATED):
         print("zoo: stopped; the same command goes on where it left off", file=sys.stderr)
     sys.exit(code)
+
+
+def _wait_briefly() -> None:
+    """Let threads that wait for each other give up their core after some ten microseconds, where nobody says otherwise.
+
+    Torch's OpenMP (GNU) would go on asking for a millisecond. Alone on a machine that is no faster; beside other work the
+    thread that is waited for may be the one without a core, and networks take three times as long. Read once, with torch.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def _terminate(*_: object) -> None:

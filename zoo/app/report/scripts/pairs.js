@@ -145,7 +145,7 @@ export function regression(x, y) {
   });
   if (x.length < 3 || xx < 1e-16) return null;
   const r = yy < 1e-16 ? NaN : xy / Math.sqrt(xx * yy);
-  const said = Number.isNaN(r) ? "r is not defined: all points have the same height" : `r = ${fixed(r, 2)}`;
+  const said = Number.isNaN(r) ? "r is not defined: all points have the same height" : `r = ${fixed(r, Math.abs(r) < 0.995 ? 2 : 3)}`;
   return { slope: xy / xx, intercept: my - (xy / xx) * mx, title: `${said}, ${x.length} pairs`, said, r };
 }
 
