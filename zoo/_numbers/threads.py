@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-# Multiplications in one operation up to which a second thread gains nothing: handing over its share takes as long as doing it.
+# Multiplications in one operation up to which a second thread gains nothing: handing a share over takes as long as doing it.
 TOO_FEW_TO_SHARE = 2**22
 
 
