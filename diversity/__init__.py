@@ -22,6 +22,7 @@ from diversity.intervals import interval as interval
 from diversity.label_triage import Triage as Triage
 from diversity.label_triage import triage as triage
 from diversity.layerwise import cka as cka
+from diversity.layerwise import layer_cka as layer_cka
 from diversity.layerwise import layer_separation as layer_separation
 from diversity.layerwise import layer_sparsity as layer_sparsity
 from diversity.measures import MEASURES as MEASURES
@@ -107,6 +108,7 @@ __all__ = [
     "joint_histogram",
     "kernel_cka",
     "kernel_density",
+    "layer_cka",
     "layer_separation",
     "layer_sparsity",
     "linear_cka",

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from zoo.outputs import Outputs, align
 if TYPE_CHECKING:
     import pandas as pd
 
+    from zoo._running.hidden import LayerBatch
     from zoo.datasets import Dataset
     from zoo.model import Model
 
@@ -53,8 +54,7 @@ def cka(
     >>> [round(float(value), 2) for value in frame["early"]]
     [1.0, 0.92]
     """
-    if epochs < 1 or (batch_size is not None and batch_size < 1):
-        raise InputError(f"epochs {epochs}, batch_size {batch_size}: expected positive numbers")
+    _check_passes(epochs, batch_size)
     meter = MinibatchCKA(kernel, bandwidth)
     rng = np.random.default_rng(seed)
     names = "first", "second"
@@ -76,9 +76,43 @@ def cka(
     else:
         stream = LayerStream([model_a, model_b], data, layers, batch_size, weights, device)
         names = stream.models[0].name, stream.models[-1].name
-        _run_models(meter, stream, epochs, rng)
+        for batch in _shuffled(stream, epochs, rng):
+            meter.update(batch[names[0]], None if len(stream.models) == 1 else batch[names[1]])
     frame = meter.result()
     frame.index.name, frame.columns.name = names
+    frame.attrs = {"rows": meter.rows, "skipped_rows": meter.skipped_rows}
+    return frame
+
+
+def layer_cka(
+    models: "str | Model | Sequence[str | Model]",
+    data: "str | Dataset | None" = None,
+    layers: Layers = None,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    kernel: Kernel = "linear",
+    bandwidth: float = 1.0,
+    weights: bool = True,
+    device: str | None = None,
+    seed: int = 0,
+) -> "pd.DataFrame":
+    """`cka` between all layers of any number of models, each of which is run once; rows and columns are (model, layer).
+
+    Batches hold fewer examples the more models there are, for all their layers are held at a time.
+
+    >>> frame = layer_cka(["resnet8-cosine", "resnet8-softmax"], "digits:test[:20]", weights=False, device="cpu")
+    >>> frame.shape, frame.index[-1]
+    ((10, 10), ('resnet8-softmax.digits', 'embedding'))
+    """
+    import pandas as pd
+
+    _check_passes(epochs, batch_size)
+    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    meter = MinibatchCKA(kernel, bandwidth)
+    for batch in _shuffled(stream, epochs, np.random.default_rng(seed)):
+        meter.update({f"{model} {layer}": batch[model][layer] for model, layer in stream.widths})
+    frame = meter.result()
+    frame.index = frame.columns = pd.MultiIndex.from_tuples(stream.widths, names=["model", "layer"])
     frame.attrs = {"rows": meter.rows, "skipped_rows": meter.skipped_rows}
     return frame
 
@@ -174,12 +208,11 @@ def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Ou
     return (opened[0], opened[1]) if len(opened) == 2 else None
 
 
-def _run_models(meter: MinibatchCKA, stream: LayerStream, epochs: int, rng: np.random.Generator) -> None:
+def _shuffled(stream: LayerStream, epochs: int, rng: np.random.Generator) -> "Iterator[LayerBatch]":
+    """Every example once an epoch, each time in another order, in batches that CKA can be estimated from."""
     _check_rows(len(stream.dataset), stream.dataset.spec)
-    first, *rest = (model.name for model in stream.models)
     for _ in range(epochs):
-        for batch in stream.batches(rng.permutation(len(stream.dataset)), FEWEST_ROWS):
-            meter.update(batch[first], batch[rest[0]] if rest else None)
+        yield from stream.batches(rng.permutation(len(stream.dataset)), FEWEST_ROWS)
 
 
 def _run_arrays(
@@ -212,6 +245,11 @@ def _chosen(activations: Mapping[str, Any], layers: Layers, network: str) -> Map
     if not activations:
         raise InputError(f"{network}: expected activations of at least one layer, found none")
     return activations if wanted is None else {name: activations[name] for name in wanted}
+
+
+def _check_passes(epochs: int, batch_size: int | None) -> None:
+    if epochs < 1 or (batch_size is not None and batch_size < 1):
+        raise InputError(f"epochs {epochs}, batch_size {batch_size}: expected positive numbers")
 
 
 def _check_rows(rows: int, where: str) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from diversity._layer_stream import EMBEDDING, LayerStream, even_batches
-from diversity.layerwise import cka, layer_separation, layer_sparsity
+from diversity.layerwise import cka, layer_cka, layer_separation, layer_sparsity
 from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
@@ -74,6 +74,22 @@ def test_cka_of_two_models_of_one_name_keeps_them_apart(resnet: Model) -> None:
     assert frame.shape == (1, 1)
     assert frame.columns.name == f"{RESNET}'"
     assert frame.iloc[0, 0] < 0.999
+
+
+def test_cka_of_many_models_is_that_of_every_two(resnet: Model) -> None:
+    small = load("resnet8-cosine", weights=False, device="cpu")
+    frame = layer_cka([resnet, VIT, small], DATA, batch_size=25, weights=False, device="cpu", seed=3)
+    vit = load(VIT, weights=False, device="cpu")
+    for first, second in ((resnet, vit), (resnet, small), (small, vit), (vit, vit)):
+        pair = cka(first, second, DATA, batch_size=25, seed=3)
+        np.testing.assert_allclose(frame.xs(first.name).xs(second.name, axis=1), pair, atol=2e-5)
+    assert frame.attrs == {"rows": 50, "skipped_rows": 0}
+    assert list(layer_cka([resnet, VIT], DATA, layers=[EMBEDDING], weights=False).index) == [
+        (RESNET, EMBEDDING),
+        (VIT, EMBEDDING),
+    ]
+    with pytest.raises(InputError, match="epochs 0"):
+        layer_cka([resnet], DATA, epochs=0)
 
 
 def test_cka_of_activations_and_of_outputs() -> None:

@@ -79,12 +79,14 @@ def _untrained(name: str, study: Study, count: int) -> Model:
 )
 def corresponding_layers(study: Study, *, epochs: int = 1) -> Result:
     """CKA of the same layer of two objectives' networks, a matrix per layer; on the diagonal two seeds of one objective."""
+    seeds = {row: names[:2] for row, names in study.members.items()}
+    frame = diversity.layer_cka([*itertools.chain(*seeds.values())], study.data, epochs=epochs, seed=study.seed)
     rows = []
-    for (a, ours), (b, theirs) in itertools.combinations_with_replacement(study.members.items(), 2):
-        second = ours[1:2] if a == b else theirs[:1]  # of one seed alone there is no second to compare it with
-        if second:
-            frame = layer_cka(ours[0], second[0], study, epochs)
-            rows += [(a, b, str(layer), frame.loc[layer, layer]) for layer in frame.index if layer in frame.columns]
+    for (a, ours), (b, theirs) in itertools.combinations_with_replacement(seeds.items(), 2):
+        second = ours[1:] if a == b else theirs  # of one seed alone there is no second to compare it with
+        for first, layer in frame.index:
+            if second and first == ours[0] and (second[0], layer) in frame.columns:
+                rows.append((a, b, str(layer), frame.loc[(first, layer), (second[0], layer)]))
     table = pd.DataFrame(rows, columns=["row", "other", "layer", "cka"])
     drawn = []
     for layer in list(dict.fromkeys(table["layer"]))[-DRAWN:]:
