@@ -86,6 +86,16 @@ def test_the_command_trains_what_is_left(tmp_path: Path, zoo_home: Path) -> None
         assert isinstance(command("train", *wrong).exception, InputError)
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_model_that_diverges_does_not_stop_the_others(tmp_path: Path, zoo_home: Path, jobs: str) -> None:
+    wild = "{name: resnet8-squared-error, set: {epochs: 1, learning_rate: 1.0e+9, warmup_epochs: 0}, as: wild}"
+    plan = written(tmp_path, f"data: digits\nmodels: [{wild}, {{name: resnet8-softmax, set: {{epochs: 1}}, as: tame}}]")
+    found = command("train", "--plan", str(plan), "--jobs", jobs, "--json")
+    assert str(found.exception) == "1 of 2 models could not be trained: wild"
+    assert "wild: epoch 1: training diverged, the loss is nan" in found.stderr
+    assert {row["model"]: row["state"] for row in json.loads(found.stdout)}["tame"] == "trained"
+
+
 @pytest.mark.slow
 def test_a_plan_killed_at_random_ends_in_the_same_weights(tmp_path: Path) -> None:
     models = "\n".join(f"- {{name: resnet8-{one}, set: {{epochs: 150}}, as: {one}}}" for one in ("softmax", "cosine"))

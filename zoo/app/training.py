@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
     from zoo.training import Trained
@@ -115,29 +116,39 @@ def _chosen(patterns: list[str]) -> list[str]:
 
 
 def _follow(file: Path, jobs: int, status: bool, json: bool) -> None:
-    """Train what is left of a plan, and say how far it has come."""
+    """Train what is left of a plan, and say how far it has come; a model that cannot be trained does not stop the others."""
     from zoo.training import campaign
 
     entries = campaign.read(file)
     left = [entry for entry in entries if entry.state in ("begun", "left")]
+    failed: list[str] = []
+
+    def tell(call: Mapping[str, Any], error: ZooError) -> None:
+        failed.append(next(entry.name for entry in left if entry.call == call))
+        if _speaks():
+            note(f"{failed[-1]}: {error}")
+
     if left and not status:
         if _speaks():
             note(f"{len(left)} of {len(entries)} models are left; the same command goes on where it was stopped")
-        _train([entry.call for entry in left], jobs)
-    if not _speaks():
-        return
-    rows = [{"model": entry.name, "state": entry.state} for entry in entries]
-    if json:
-        print_json(rows)
-    else:
-        print_table(rows)
+        _train([entry.call for entry in left], jobs, tell)
+    if _speaks():
+        rows = [{"model": entry.name, "state": entry.state} for entry in entries]
+        if json:
+            print_json(rows)
+        else:
+            print_table(rows)
+    if failed:
+        raise ZooError(f"{len(failed)} of {len(left)} models could not be trained: {', '.join(failed)}")
 
 
-def _train(calls: list[dict[str, Any]], jobs: int) -> "list[Trained]":
+def _train(
+    calls: list[dict[str, Any]], jobs: int, failed: Callable[[Mapping[str, Any], ZooError], None] | None = None
+) -> "list[Trained]":
     from zoo import training
 
     made = []
-    for result in training.train_each(calls, jobs):
+    for result in training.train_each(calls, jobs, failed):
         made.append(result)
         if _speaks():
             note(f"{result.name}: {'trained' if result.fresh else 'is there already, left alone'} ({result.folder})")

@@ -7,9 +7,10 @@ faster then. An accelerator is kept busy by one network, so there they go one af
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,22 +27,28 @@ def default_jobs(models: int) -> int:
     return max(1, min(models, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
 
 
-def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Trained]:
+def train_each(
+    calls: Sequence[Mapping[str, Any]], jobs: int, failed: Callable[[Mapping[str, Any], ZooError], None] | None = None
+) -> Iterator[Trained]:
     """The models of several calls of `train`, each as soon as it is done, `jobs` at a time with a share of the cores each.
 
-    The first error ends it: those not begun are left, and of those under way the last checkpoints stay.
+    The first error ends it: those not begun are left, and of those under way the last checkpoints stay. With `failed`, a
+    call that cannot be carried out is handed to that with its error, and the others go on.
     """
     if jobs == 1:
         for call in calls:
-            yield train(**call)
+            with _handed_to(failed, call):
+                yield train(**call)
         return
     threads = max(1, torch.get_num_threads() // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
         try:
-            for done in as_completed([pool.submit(train, **{**call, "progress": False}) for call in calls]):
-                yield done.result()
+            under_way = {pool.submit(train, **{**call, "progress": False}): call for call in calls}
+            for done in as_completed(under_way):
+                with _handed_to(failed, under_way[done]):
+                    yield done.result()
         except BrokenProcessPool as error:
             raise ZooError("a training process was killed, maybe for want of memory; train fewer at once") from error
         except BaseException:
@@ -49,6 +56,16 @@ def train_each(calls: Sequence[Mapping[str, Any]], jobs: int) -> Iterator[Traine
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
+
+
+@contextmanager
+def _handed_to(failed: Callable[[Mapping[str, Any], ZooError], None] | None, call: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except ZooError as error:
+        if failed is None:
+            raise
+        failed(call, error)
 
 
 def _begin(threads: int) -> None:
