@@ -53,9 +53,8 @@ study: $(READY)
 	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --side 128
 	for set in cifar10-half cifar10-grey fashion-mnist; do \
 		$(BIN)/zoo head resnet7-softmax.$$set --data cifar10 --as resnet7-$$set-linear.cifar10 || exit 1; done
-	for objective in $(filter-out softmax squared-error,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half \
-		--data cifar10 --as resnet7-$$objective-half-linear.cifar10 || exit 1; done
-	$(BIN)/zoo head r7-squared.cifar10-half --data cifar10 --as resnet7-squared-half-linear.cifar10
+	for objective in $(filter-out softmax,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half --data cifar10 \
+		--as resnet7-$$objective-half-linear.cifar10 || exit 1; done
 	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --into model_cards
 	$(BIN)/zoo export 'resnet*.cifar10' 'r7[-x][!n]*.cifar10' '*-mini-*.cifar10' 'wrn-10-2-*.cifar10' all-cnn-c-short.cifar10 \
 		'*-linear.cifar10' $(OBJECTIVES:%=--embeddings resnet7-%.cifar10) \

@@ -12,6 +12,8 @@ from zoo._storage import files
 
 REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 LARGEST = 60e6  # bytes of all weights together
+FEWEST = 45  # models of CIFAR-10
+LOWEST = 0.8  # of the test images, unless the features were learnt without the labels or from other data
 SHIPPED = sorted(name for name, card in card_index.shipped().items() if card.sha256 and "results" in card.details)
 NETWORKS = [name for name in SHIPPED if zoo.card(name).source == "recipe"]
 
@@ -21,6 +23,15 @@ def test_there_are_some_and_they_stay_small() -> None:
     weights = [path for path in paths if not path.name.endswith(".outputs.safetensors")]
     assert len(weights) == len(SHIPPED) > 0
     assert sum(path.stat().st_size for path in weights) < LARGEST
+
+
+def test_the_cifar10_zoo_is_large_and_its_members_are_good() -> None:
+    """Linear heads on features of other images, and pretext networks, have what accuracy they have."""
+    cards = [zoo.card(name) for name in SHIPPED if name.endswith(".cifar10")]
+    assert len(cards) >= FEWEST
+    weak = [card for card in cards if card.details["results"]["test_accuracy"] < LOWEST]
+    assert all(card.framework != "supervised" or card.dataset != "cifar10" for card in weak)
+    assert len(cards) - len(weak) >= 40
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -1,5 +1,6 @@
 """The hyper-parameters each objective works well with, by dataset; read without loading torch."""
 
+from zoo import labels
 from zoo.objectives.names import OBJECTIVES
 
 # Kornblith et al. (2021), Table A.1, bold values.
@@ -50,9 +51,9 @@ _TABLES = {"in1k": IMAGENET, "cifar10": CIFAR10, "fashion-mnist": CIFAR10, "cifa
 def defaults(objective: str, dataset: str = "in1k") -> dict[str, float]:
     """The hyper-parameters of an objective, or of a combination, for a dataset; ImageNet's where none were tuned.
 
-    >>> defaults("cosine", "cifar10"), defaults("sigmoid+dropout")
-    ({'tau': 0.08}, {'rho': 0.7})
+    >>> defaults("cosine", "cifar10"), defaults("cosine", "cifar10-half"), defaults("sigmoid+dropout")
+    ({'tau': 0.08}, {'tau': 0.08}, {'rho': 0.7})
     """
-    table = _TABLES.get(dataset, IMAGENET)
+    table = _TABLES.get(labels.whole(dataset), IMAGENET)
     parts = [part for part in objective.split("+") if part in OBJECTIVES]
     return {key: value for part in parts for key, value in table.get(part, {}).items()}
