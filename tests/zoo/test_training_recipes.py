@@ -249,3 +249,10 @@ def test_short_recipes_for_every_small_kind_on_cifar10():
     assert all(10 <= published(name, "softmax", "cifar10").epochs <= 30 for name in minis)
     assert (published("resnet7", "simclr", "cifar10").shift, published("resnet7", "rotation", "cifar10").shift) == (0, 3)
     assert published("resnet7", "softmax", "cifar10-half") == published("resnet7", "softmax", "cifar10")
+
+
+@pytest.mark.parametrize("view", ["cifar10-half", "cifar10-grey"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_nothing_but_the_images_differs_between_a_dataset_and_a_part_of_it(objective: str, view: str) -> None:
+    part, all_of_it = (plan(f"resnet7-{objective}", data=data) for data in (view, "cifar10"))
+    assert part.hyperparameters == all_of_it.hyperparameters
