@@ -35,6 +35,18 @@ class Line:
     correlation: float
     points: int
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% interval of the correlation of points drawn independently, by Fisher's z; NaN where it is not defined.
+
+        Pairs of one model with others are such points. All pairs among some models are not: they would need more room.
+        """
+        if self.points < 4:
+            return np.nan, np.nan
+        with np.errstate(divide="ignore"):  # of points on a line z is infinite, and the interval that correlation itself
+            z, half = np.arctanh(self.correlation), 1.959964 / np.sqrt(self.points - 3)
+        return float(np.tanh(z - half)), float(np.tanh(z + half))
+
     def __str__(self) -> str:
         if np.isnan(self.correlation):
             return "r is not defined: all points have the same height"

@@ -176,8 +176,10 @@ def test_gains_against_inconsistency() -> None:
         assert found["ensemble_accuracy"] == pytest.approx(100 * together.mean())
         assert found["gain_over_mean"] == pytest.approx(100 * (together.mean() - np.mean(members)))
         assert found["conversion_rate"] == pytest.approx(100 * together[apart].mean())
-    r = np.corrcoef(result.frame["inconsistency"], result.frame["gain_over_mean"])[0, 1]
-    assert f"gain over the mean member against error inconsistency: r = {r:.2f}" in result.notes
+    r = stats.pearsonr(result.frame["inconsistency"], result.frame["gain_over_mean"])
+    interval = r.confidence_interval(0.95)
+    said = f"r = {r.statistic:.2f}, 95% interval {interval.low:.2f} to {interval.high:.2f}"
+    assert f"gain over the mean member against error inconsistency: {said}" in result.notes
     assert "r = 0.98 over 50 models" in result.notes[-1]
 
 

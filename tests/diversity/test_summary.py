@@ -111,6 +111,7 @@ def test_regression():
     assert (line.slope, line.intercept, line.correlation) == pytest.approx(
         (expected.slope, expected.intercept, pearsonr(x, y)[0])
     )
+    assert line.interval == pytest.approx(pearsonr(x, y).confidence_interval(0.95))
     with_gap = diversity.regression([*x, np.nan], [*y, 3.0])
     assert with_gap == line
 

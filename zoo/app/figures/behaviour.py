@@ -62,13 +62,22 @@ def gains(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
     measures = ["gain_over_mean", "ensemble_accuracy", "conversion_rate"]
     known = diversity.regression(theirs["inconsistency"], theirs["gain_over_mean"])
     lines = {name: diversity.regression(frame["inconsistency"], frame[name]) for name in measures}
-    notes = [f"{diversity.MEASURES[name].title} against error inconsistency: {line}" for name, line in lines.items()]
+    notes = [
+        f"{diversity.MEASURES[name].title} against error inconsistency: {_correlation(line, study.base_name)}"
+        for name, line in lines.items()
+    ]
     notes.append(f"the paper's Table 1, gain over the mean member: {known} over {known.points} models beside ResNet-50")
     shown = ["inconsistency", *measures]
     table = pd.concat([frame[["first", "second", "category"]], 100 * frame[shown]], axis=1)
     if study.base_name == papers.BASE:
         table = _beside(table, "second", theirs, ["inconsistency", "ensemble_accuracy"])
     return Result(table, shapes.side_by_side(*(charts.gain_chart(frame, name) for name in measures)), tuple(notes))
+
+
+def _correlation(line: diversity.Line, base: str | None) -> str:
+    """In words; with its interval for pairs of one model with others, which are independent as all pairs are not."""
+    low, high = line.interval
+    return str(line) if base is None or math.isnan(low) else f"{line}, 95% interval {low:.2f} to {high:.2f}"
 
 
 def _comparisons(study: Study) -> list[diversity.Comparison]:
