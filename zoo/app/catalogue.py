@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PANEL = "Find models"
 HERE = ("shipped", "here")  # weights that are on this machine
 OUTPUTS_ONLY = "outputs only"
-_NARROWEST = 6
+_NARROWEST = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -190,8 +190,8 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     widths = [max(len(line[column]) for line in table) for column in range(6)]
     room = shutil.get_terminal_size((80, 24)).columns
     gap = 2 if sum(widths) + 2 * 5 <= room else 1
-    while sum(widths) + gap * 5 > room and max(widths[1:5]) > _NARROWEST:
-        widest = max(range(1, 5), key=lambda column: widths[column])
+    while sum(widths) + gap * 5 > room and max(widths[1:4]) > _NARROWEST:  # whether it can be loaded is said whole
+        widest = max(range(1, 4), key=lambda column: widths[column])
         widths[widest] -= 1
     for line in table:
         cells = [_cut(text, width).ljust(width) for text, width in zip(line[:5], widths[:5], strict=True)]
