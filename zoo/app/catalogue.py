@@ -190,8 +190,10 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     widths = [max(len(line[column]) for line in table) for column in range(6)]
     room = shutil.get_terminal_size((80, 24)).columns
     gap = 2 if sum(widths) + 2 * 5 <= room else 1
-    while sum(widths) + gap * 5 > room and max(widths[1:4]) > _NARROWEST:  # whether it can be loaded is said whole
-        widest = max(range(1, 4), key=lambda column: widths[column])
+    least = [max(_NARROWEST, len(title)) for title in table[0]]
+    # Of family, data and objective, the widest gives way; whether a model can be loaded is said whole.
+    while sum(widths) + gap * 5 > room and (wide := [column for column in (1, 2, 3) if widths[column] > least[column]]):
+        widest = max(wide, key=lambda column: widths[column])
         widths[widest] -= 1
     for line in table:
         cells = [_cut(text, width).ljust(width) for text, width in zip(line[:5], widths[:5], strict=True)]
