@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, settings
 PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]
 LOOKS = ["GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"]  # of what commands print
 PLACES = ["HF_ENDPOINT", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_TOKEN", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"]
-for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES]:
+SETTINGS = [name for name in os.environ if name.startswith("ZOO_") and name != "ZOO_TEST_DATA"]
+for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES, *SETTINGS]:
     os.environ.pop(name, None)
 for name in ("HF_HOME", "TORCH_HOME"):  # what was once downloaded on this machine is not looked at
     os.environ[name] = tempfile.mkdtemp(prefix="zoo-tests-")
@@ -62,8 +63,6 @@ def same_random_numbers() -> None:
 def zoo_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("ZOO_HOME", str(home))
-    for name in ("ZOO_DATASET", "ZOO_DATA", "ZOO_AUTOTRAIN", "ZOO_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
     return home
 
 
