@@ -134,7 +134,7 @@ def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task
     """A copy of the model fine-tuned with one pair of the grid; None if the training diverged."""
     recipe = _recipe(start, rate, decay, task)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(recipe.seed, For.START))
+        torch.manual_seed(seed_of(recipe.entropy, For.START))
         head = ObjectiveHead(_width(start), len(images.classes), objectives.get(task.objective))
     body, blocks = copy.deepcopy((start.network.body, start.network.blocks))  # together: the blocks are inside the body
     network = Network(body.requires_grad_(True), head, blocks)

@@ -1,6 +1,7 @@
 """Every example in a docstring runs as a test, with the empty home and the clean environment of all tests.
 
-They are collected here, and not by `--doctest-modules`, because fixtures of `tests/conftest.py` reach tests under `tests/` only.
+They are collected here, and not by `--doctest-modules`, because the fixtures of `tests/conftest.py` reach only tests under
+`tests/`.
 """
 
 import doctest
@@ -41,6 +42,7 @@ def test_examples_do_not_depend_on_the_users_home_or_settings(zoo_home: Path) ->
         "ZOO_MAX_NETWORKS": "1", "ZOO_MAX_UNPACKED": "1", "COLUMNS": "20", "FORCE_COLOR": "1", "HF_HOME": "/nowhere",
         "HTTPS_PROXY": "http://127.0.0.1:9", "OMP_NUM_THREADS": "2",
     }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_examples and not settings", __file__]
+    chosen = ["-k", "test_examples and not settings", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ | hostile, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-4000:]

@@ -78,6 +78,8 @@ class Training:
     objective: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    # What initial weights and batch order are derived from. None: the seed alone, as in every network trained before 0.2.
+    initialisation: Literal["name and seed"] | None = None
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,12 @@ def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: T
         link=_link(parts.objective),
         head="trained",
         training=Training(
-            label_set(parts.dataset or ""), framework(parts.objective), parts.objective, hyperparameters, parts.seed
+            dataset=label_set(parts.dataset or ""),
+            framework=framework(parts.objective),
+            objective=parts.objective,
+            hyperparameters=hyperparameters,
+            seed=parts.seed,
+            initialisation="name and seed",
         ),
         transform=transform,
         license="apache-2.0",

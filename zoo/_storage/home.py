@@ -7,6 +7,7 @@ heads/            class weights of zero-shot models
 models/           what is known of a model without loading it
 datasets/         ids and labels of datasets that only outputs are known of
 fingerprints/     checksums of large datasets
+search/           scores of hyper-parameter trials
 cache/            parsed cards
 hashes.json       checksums of downloaded weights
 """
@@ -16,7 +17,7 @@ from typing import Literal
 
 from zoo import settings
 
-Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "fingerprints", "cache"]
+Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "fingerprints", "search", "cache"]
 
 
 def folder(name: Folder, home: Path | str | None = None) -> Path:

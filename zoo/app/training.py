@@ -38,6 +38,10 @@ def train(
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, replacing what is there.")] = False,
     plan: Annotated[Path | None, typer.Option(help="File that names the models, instead of NAMES.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Say how far the plan has come, and train nothing.")] = False,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(help="Tune on a holdout: one grid, e.g. 'learning_rate=0.1,0.2,0.4 tau=0.1,0.2'; may be repeated."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Train models by their recipes; the result is found by name at once.
@@ -51,6 +55,12 @@ def train(
     [dim]zoo train resnet50-cosine.in1k --set tau=0.07 --as r50-cos07[/dim]
 
     [dim]zoo train --plan model_cards/cifar10.plan.yaml --jobs 2[/dim]
+
+    With --search nothing is trained for keeps. Every point of each grid is trained on all but a holdout of the training
+    images; a grid whose best point lies on an edge is extended; points half a step from the best one follow. Several
+    grids are searched in order. The best settings are printed as a command.
+
+    [dim]zoo train resnet7-cosine.cifar10 --search 'learning_rate=0.1,0.2,0.4 tau=0.05,0.1,0.2' --epochs 3 --jobs 2[/dim]
     """
     from zoo import training
 
@@ -65,6 +75,11 @@ def train(
         raise InputError("expected NAMES, such as resnet8-cosine, or --plan FILE")
     changes = dict(_setting(text) for text in settings or [])
     epochs = changes.pop("epochs", epochs)
+    if search:
+        if save_as or restart or measure_every or snapshots_every:
+            raise InputError("--search keeps no model: leave out --as, --restart, --measure-every and --snapshots-every")
+        _search(training.expand(names), [_grid(text) for text in search], data, epochs, seeds or 1, jobs, changes, json)
+        return
     wanted = [(name, seed) for name in training.expand(names) for seed in (range(seeds) if seeds else [None])]
     if save_as is not None and len(wanted) > 1:
         raise InputError(f"--as {save_as}: one name for {len(wanted)} models; train one at a time to name them")
@@ -75,6 +90,48 @@ def train(
     made = _train([{"name": name, "seed": seed, **shared} for name, seed in wanted], jobs)
     if _speaks():
         _print(sorted(made, key=lambda model: order.index(model.name)), json)
+
+
+def _search(
+    names: list[str],
+    grids: list[dict[str, list[float]]],
+    data: str | None,
+    epochs: int | None,
+    seeds: int,
+    jobs: int,
+    changes: dict[str, Any],
+    json: bool,
+) -> None:
+    """Tune each recipe on a holdout; print all trials and the command that trains with the best settings."""
+    from zoo.training.search import search as tune
+
+    found = [tune(name, grids, data, epochs, seeds, jobs=jobs, progress=note, **changes) for name in names]
+    if json:
+        print_json([{"name": r.name, "best": r.settings, "holdout": r.holdout, "trials": r.trials} for r in found])
+        return
+    for result in found:
+        rows = result.to_frame().to_dict("records")
+        print_table(
+            [{str(key): value for key, value in row.items()} for row in rows],
+            title=f"{result.name}: {result.epochs} epochs, {result.holdout:,} held-out training images",
+        )
+        chosen = " ".join(f"--set {key}={value:g}" for key, value in result.settings.items())
+        print(f"best: zoo train {result.name} {chosen} --as NAME")
+
+
+def _grid(text: str) -> dict[str, list[float]]:
+    """Parse `learning_rate=0.1,0.2 tau=0.05,0.1` into values by setting."""
+    grid: dict[str, list[float]] = {}
+    for axis in text.split():
+        key, _, values = axis.partition("=")
+        try:
+            grid[key] = [float(value) for value in values.split(",")]
+        except ValueError:
+            grid = {}
+            break
+    if not grid or "" in grid:
+        raise InputError(f"--search {text!r}: expected NAME=NUMBER,NUMBER,... one or more times, separated by spaces")
+    return grid
 
 
 def ship(

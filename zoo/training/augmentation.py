@@ -40,7 +40,7 @@ class ImageAugmentation:
 
         # torchvision draws from torch's global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(self.recipe.seed, For.IMAGE, epoch, number))
+            torch.default_generator.manual_seed(seed_of(self.recipe.entropy, For.IMAGE, epoch, number))
             if self.recipe.crop:
                 way = InterpolationMode(self.recipe.transform.interpolation)
                 crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
@@ -60,7 +60,7 @@ def _auto_augment(policy: str) -> Callable[[Image.Image], Image.Image]:
 
 def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Tensor:
     """Move and mirror images [N, C, H, W] at random; they are `rows` of the step's batch over all processes."""
-    draws = generator(recipe.seed, For.BATCH, step)
+    draws = generator(recipe.entropy, For.BATCH, step)
     offsets = torch.randint(0, 2 * recipe.shift + 1, (recipe.batch_size, 2), generator=draws)[rows].to(pixels.device)
     mirrored = (torch.rand(recipe.batch_size, generator=draws) < 0.5)[rows].to(pixels.device)
     if recipe.shift:
@@ -96,5 +96,5 @@ def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Ten
     """
     if not recipe.mixup:
         return images, targets
-    share = float(np.random.default_rng(seed_of(recipe.seed, For.BATCH, step)).beta(recipe.mixup, recipe.mixup))
+    share = float(np.random.default_rng(seed_of(recipe.entropy, For.BATCH, step)).beta(recipe.mixup, recipe.mixup))
     return images.lerp(images.flip(0), 1 - share), targets.lerp(targets.flip(0), 1 - share)

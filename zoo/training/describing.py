@@ -14,7 +14,8 @@ from zoo.training.planning import Plan
 def describe(made: Plan, train_set: Dataset) -> Card:
     """The card of a planned model: its recipe's, or one of its own with the settings and the classes it really has."""
     if made.name == str(made.parts):
-        return recipes.card(made.parts)
+        card = recipes.card(made.parts)
+        return card if card.sha256 is None else recipes.made(made.parts)  # the card of shipped weights describes those alone
     settings = {**made.hyperparameters, **made.recipe.settings}
     card = recipes.describe(made.parts, settings, made.recipe.transform, made.command)
     label_set, details = _classes(train_set, card.labels)

@@ -227,7 +227,7 @@ class _Run:
         images, targets = mix(images, targets, recipe, step)
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate(step, len(self.labels))
-        seed_network(self.processes.device, seed_of(recipe.seed, For.NETWORK, step, self.processes.rank))
+        seed_network(self.processes.device, seed_of(recipe.entropy, For.NETWORK, step, self.processes.rank))
         with contextlib.nullcontext() if self.processes.alone else SharedBatchNorm():
             loss, features = self.learner(images, targets, answers)
         with torch.no_grad():

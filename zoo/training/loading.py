@@ -80,10 +80,10 @@ def _checked(result: "Tensor | Exception") -> Tensor:
 def order(count: int, recipe: Recipe, epoch: int) -> np.ndarray:
     """The epoch's order of `count` images, cut into batches [steps, batch_size]; the rest waits for another epoch.
 
-    It depends on the seed and the epoch alone, so a resumed run takes up any batch of it.
+    It depends on the model's name, its seed and the epoch alone, so a resumed run takes up any batch of it.
     """
     steps = recipe.steps_per_epoch(count)
-    shuffled = torch.randperm(count, generator=generator(recipe.seed, For.ORDER, epoch))
+    shuffled = torch.randperm(count, generator=generator(recipe.entropy, For.ORDER, epoch))
     return shuffled[: steps * recipe.batch_size].reshape(steps, recipe.batch_size).numpy()
 
 
@@ -100,10 +100,13 @@ def split_holdout(dataset: Dataset, recipe: Recipe) -> tuple[Dataset, Dataset | 
 
 
 def split_rows(count: int, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a dataset to learn from and those kept back, drawn by the recipe's seed."""
+    """Return the training rows and the held-out rows of a dataset.
+
+    The split depends on the seed alone, not on the model's name: models of one seed are judged on the same holdout.
+    """
     if not recipe.holdout:
         return np.arange(count), np.arange(0)
-    shuffled = torch.randperm(count, generator=generator(recipe.seed, For.HOLDOUT)).numpy()
+    shuffled = torch.randperm(count, generator=generator([recipe.seed], For.HOLDOUT)).numpy()
     return np.sort(shuffled[recipe.holdout :]), np.sort(shuffled[: recipe.holdout])
 
 

@@ -1,6 +1,7 @@
 """Named models made here: trained, stored in one file, and found by every other part from then on."""
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -103,7 +104,7 @@ def _make(
 ) -> Trained:
     folder = trained.path(made.name, place).parent
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(made.recipe.seed, For.START))
+        torch.manual_seed(seed_of(made.recipe.entropy, For.START))
         size, classes = made.recipe.transform.size, len(train_set.classes)
         network = architectures.build(made.architecture, classes, made.objective, made.hyperparameters, size)
     about = {"architecture": made.architecture, "objective": made.objective, "hyperparameters": made.hyperparameters}
@@ -155,7 +156,9 @@ def _finished(made: Plan, train_set: Dataset, place: Path) -> Record | None:
     if not path.exists():
         return None
     found = trained.describe(path)
-    changed = typed.differences(typed.plain(found.card.training), typed.plain(describe(made, train_set).training))
+    # A network trained before initial weights depended on the name stays valid: only its settings must agree.
+    stored = dataclasses.replace(found.card.training, initialisation="name and seed")
+    changed = typed.differences(typed.plain(stored), typed.plain(describe(made, train_set).training))
     if found.fingerprint != train_set.fingerprint:
         changed.append(f"images of {made.data}: others than now")
     if changed:

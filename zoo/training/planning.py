@@ -104,7 +104,7 @@ def plan(
         changed=changes,
     )
     if save_as is not None and save_as != made.name:
-        return _under_own_name(dataclasses.replace(made, name=check_own(save_as)))
+        return _named(_under_own_name(dataclasses.replace(made, name=check_own(save_as))))
     if recipe != own or objective.hyperparameters != hyperparameters:
         said = ", ".join(f"{key}={value}" for key, value in changes.items())
         raise InputError(f"{made.name}: is one recipe, and {said} is another; give the model a name of its own (--as NAME)")
@@ -113,7 +113,12 @@ def plan(
             f"{made.name}: is trained on all of {dataset}, and {made.data} is something else; give the model a name of its "
             "own (--as NAME)"
         )
-    return made
+    return _named(made)
+
+
+def _named(made: Plan) -> Plan:
+    """Return the plan with a recipe that derives initial weights and batch order from the model's name and seed."""
+    return dataclasses.replace(made, recipe=made.recipe.change(name=made.name))
 
 
 def expand(patterns: Iterable[str]) -> list[str]:

@@ -24,12 +24,12 @@ class PretextTask(nn.Module):
         super().__init__()
         self.objective, self.recipe = objective, recipe
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(recipe.seed, For.PRETEXT))
+            torch.default_generator.manual_seed(seed_of(recipe.entropy, For.PRETEXT))
             self.answerer = objective.answerer(num_features)
 
     def pose(self, pixels: Tensor, labels: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """The images of a step, the labels of these, and the right answers."""
-        images, right = self.objective.pose(pixels, labels, generator(self.recipe.seed, For.PRETEXT, step))
+        images, right = self.objective.pose(pixels, labels, generator(self.recipe.entropy, For.PRETEXT, step))
         return images, labels.repeat(len(images) // len(labels)), right
 
     def forward(self, features: Tensor, right: Tensor) -> Tensor:

@@ -1,9 +1,11 @@
 """Every random draw as a function of where it is needed, so that a resumed run needs no generator's state.
 
-A draw is keyed by the recipe's seed, by what it is for, and by the epoch, step or image it belongs to. The same draw is
-made whatever came before it: after a restart, in a loader worker, or when two processes share a batch.
+A draw is keyed by the model's name and seed, by its purpose, and by the epoch, step or image it belongs to. The same draw is
+made whatever came before it: after a restart, in a loader worker, or when two processes share a batch. Because the name
+takes part, two models start from independent initial weights even when their seeds are equal.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -22,19 +24,24 @@ class For(IntEnum):
     PRETEXT = 6  # what answers the questions of a pretext task, and the questions by step
 
 
-def seed_of(seed: int, purpose: For, *position: int) -> int:
-    """A seed of 63 bits that depends on all its arguments.
+def seed_of(entropy: Sequence[int], purpose: For, *position: int) -> int:
+    """Return a 63-bit seed that depends on all arguments.
 
-    >>> seed_of(0, For.ORDER, 1) == seed_of(0, For.ORDER, 2)
+    Args:
+        entropy: integers that identify the training run, `Recipe.entropy`.
+        purpose: what is drawn.
+        position: epoch, step or image that the draw belongs to.
+
+    >>> seed_of([0], For.ORDER, 1) == seed_of([0], For.ORDER, 2)
     False
     """
-    state = np.random.SeedSequence([seed, int(purpose), *position]).generate_state(1, np.uint64)
+    state = np.random.SeedSequence([*entropy, int(purpose), *position]).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))
 
 
-def generator(seed: int, purpose: For, *position: int) -> torch.Generator:
-    """A generator on the CPU, whatever the device, so that its draws are the same everywhere."""
-    return torch.Generator().manual_seed(seed_of(seed, purpose, *position))
+def generator(entropy: Sequence[int], purpose: For, *position: int) -> torch.Generator:
+    """Return a seeded generator on the CPU, whatever the device, so that its draws are the same everywhere."""
+    return torch.Generator().manual_seed(seed_of(entropy, purpose, *position))
 
 
 def seed_network(device: torch.device, seed: int) -> None:

@@ -1,6 +1,7 @@
 """A recipe: every setting that decides what a network becomes, beside its architecture, its objective and the data."""
 
 import dataclasses
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
@@ -21,6 +22,7 @@ class Recipe:
     learning_rate: float  # the highest, reached after the warm-up
     weight_decay: float  # each weight w adds weight_decay * w to its gradient; AdamW: to its step, times the rate
     seed: int = 0
+    name: str = ""  # of the model; with the seed it decides initial weights and batch order. Empty: the seed alone decides
     steps: int = 0  # where the number of steps counts rather than epochs; 0: epochs do
     warmup_epochs: float = 0.0  # linear, from nothing
     schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to zero, or by a factor an epoch
@@ -51,10 +53,16 @@ class Recipe:
     @property
     def settings(self) -> dict[str, Any]:
         """The plain values of what is switched on, but for the transform and the seed: a card's hyper-parameters."""
-        off = {"transform", "seed"} | (set() if self.schedule == "exponential" else {"decay"})
+        off = {"transform", "seed", "name"} | (set() if self.schedule == "exponential" else {"decay"})
         off |= {"optimiser"} if self.optimiser == "sgd" else {"nesterov"}
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return {name: value for name, value in values if name not in off and value}
+
+    @property
+    def entropy(self) -> tuple[int, ...]:
+        """The integers that every random draw of a training run depends on: the seed and, where there is one, the name."""
+        digest = hashlib.sha256(self.name.encode()).digest()[:16]
+        return (self.seed, int.from_bytes(digest, "big")) if self.name else (self.seed,)
 
     def change(self, **settings: Any) -> "Recipe":
         """The recipe with other values; they are checked like those of a new one."""
@@ -134,4 +142,4 @@ def _check(name: str, hint: Any, value: Any) -> None:
 
 def setting_names() -> set[str]:
     """The settings of a recipe that can be changed by name."""
-    return {field.name for field in dataclasses.fields(Recipe)} - {"transform", "seed"}
+    return {field.name for field in dataclasses.fields(Recipe)} - {"transform", "seed", "name"}

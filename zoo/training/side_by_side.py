@@ -4,6 +4,7 @@ A small network leaves most of a processor's cores idle: its layers are too shor
 faster then. An accelerator is kept busy by one network, so there they go one after another.
 """
 
+import functools
 import multiprocessing
 import os
 import threading
@@ -11,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from zoo.errors import ZooError
 from zoo.training.entry import train
 from zoo.training.making import Trained
+
+Result = TypeVar("Result")
 
 
 def default_jobs(models: int) -> int:
@@ -30,25 +33,36 @@ def default_jobs(models: int) -> int:
 def train_each(
     calls: Sequence[Mapping[str, Any]], jobs: int, failed: Callable[[Mapping[str, Any], ZooError], None] | None = None
 ) -> Iterator[Trained]:
-    """The models of several calls of `train`, each as soon as it is done, `jobs` at a time with a share of the cores each.
+    """Train several models, `jobs` at a time with equal numbers of cores, and yield each as soon as it is finished.
 
-    The first error ends it: those not begun are left, and of those under way the last checkpoints stay. With `failed`, a
-    call that cannot be carried out is handed to that with its error, and the others go on.
+    `calls` are the arguments of `train`. The first error stops all training and leaves the last checkpoints in place. With
+    `failed`, a call that raises an error is passed to `failed` with the error, and the other calls continue.
     """
+    function = train if jobs == 1 else functools.partial(train, progress=False)  # progress bars would overwrite each other
+    yield from (result for _, result in call_each(function, calls, jobs, failed))
+
+
+def call_each(
+    function: Callable[..., Result],
+    calls: Sequence[Mapping[str, Any]],
+    jobs: int,
+    failed: Callable[[Mapping[str, Any], ZooError], None] | None = None,
+) -> Iterator[tuple[Mapping[str, Any], Result]]:
+    """Call a function with each set of arguments, `jobs` at a time in their own processes; yield results as they come."""
     if jobs == 1:
         for call in calls:
             with _handed_to(failed, call):
-                yield train(**call)
+                yield call, function(**call)
         return
     threads = max(1, torch.get_num_threads() // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
         try:
-            under_way = {pool.submit(train, **{**call, "progress": False}): call for call in calls}
+            under_way = {pool.submit(function, **call): call for call in calls}
             for done in as_completed(under_way):
                 with _handed_to(failed, under_way[done]):
-                    yield done.result()
+                    yield under_way[done], done.result()
         except BrokenProcessPool as error:
             raise ZooError("a training process was killed, maybe for want of memory; train fewer at once") from error
         except BaseException:
