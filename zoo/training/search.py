@@ -1,6 +1,6 @@
 """Hyper-parameter search on a holdout of the training set: a coarse grid, then a finer one around its best point.
 
-This is the protocol of Kornblith et al. (2021), Appendix A.1 (for the CIFAR networks of its first version): train every point
+This is the protocol of Kornblith et al. (2021), Appendix A.1 (the CIFAR networks of its first version): train every point
 of a grid, extend the grid where its best point lies on an edge, then train the points half a step away from the best one.
 Several grids are searched one after another, each from the best point of the one before. No test image is read.
 """
