@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from zoo._numbers import arrays
-from zoo._numbers.columns import Column
-from zoo._numbers.mapped import is_mapped, let_go
+from zoo.core import arrays
+from zoo.core.columns import Column
+from zoo.core.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
 # Rows read at a time: a float32 sum this long is still good to six digits, and longer ones go on in float64.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from diversity._activations import chunks, column_means, minus
-from zoo._numbers import arrays
+from zoo.core import arrays
 
 # Rows of a Gram matrix built at a time. Large enough for fast products, small enough that the blocks of 32 layers
 # stay near the cache and that a float32 product over one block is good to six digits.

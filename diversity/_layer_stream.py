@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from diversity._activations import column_means, matrix
+from zoo.cards.names import default_dataset
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
-    from zoo._running.hidden import LayerBatch
     from zoo.datasets import Dataset
-    from zoo.model import Model
+    from zoo.models.model import Model
+    from zoo.runs.hidden import LayerBatch
 
     Models = str | Model | Sequence[str | Model]
 
@@ -39,11 +40,11 @@ class LayerStream:
         weights: bool = True,
         device: str | None = None,
     ) -> None:
-        from zoo import datasets, settings
+        from zoo import datasets
 
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size: expected at least 1, found {batch_size}")
-        self.dataset = datasets.load(data if data is not None else settings.default_dataset())
+        self.dataset = datasets.load(data if data is not None else default_dataset())
         self.device = device
         self.models = _load(models, weights, device)
         self._layers = layers
@@ -64,7 +65,7 @@ class LayerStream:
         yield from self._run(self.dataset.select(order), even_batches(len(order), self.batch_size, fewest))
 
     def _run(self, dataset: "Dataset", batch_size: int) -> "Iterator[LayerBatch]":
-        from zoo._running.hidden import layers
+        from zoo.runs.hidden import layers
 
         return layers(self.models, dataset, self._layers, batch_size, device=self.device)
 
@@ -105,9 +106,9 @@ def even_batches(rows: int, batch_size: int, fewest: int) -> int:
 
 def _load(models: "Models", weights: bool, device: str | None) -> "list[Model]":
     """The models, each once; two that differ and share a name (before and after fine-tuning) are told apart."""
-    from zoo._registry.registry import load
-    from zoo._running.runner import resolve
-    from zoo.model import Model
+    from zoo.models.model import Model
+    from zoo.models.registry import load
+    from zoo.runs.runner import resolve
 
     loaded: dict[str, Model] = {}
     given: dict[str, str | Model] = {}
@@ -126,7 +127,8 @@ def _load(models: "Models", weights: bool, device: str | None) -> "list[Model]":
 
 def _with_embedding(model: "Model", name: str) -> "Model":
     """The model under `name`, with its body as a last block, so that the embedding comes along with the hidden layers."""
-    from zoo.model import Model, Network
+    from zoo.models.model import Model
+    from zoo.networks.network import Network
 
     network = Network(model.body, model.head, model.network.blocks | {EMBEDDING: model.body})
     return Model(dataclasses.replace(model.card, name=name), network, model.transform, model.classes)

@@ -9,9 +9,9 @@ from torch import Tensor
 from diversity.chance_adjusted import misses
 from diversity.ensembled import ensemble, split_cells
 from diversity.specialization import angle
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs.outputs import Outputs
 
 CHUNK = 2048
 

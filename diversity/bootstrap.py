@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 RESAMPLES = 1000

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from zoo.cards import Card, Category
+from zoo.cards.card import Card, Category
 from zoo.errors import InputError
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the least difference to the greatest

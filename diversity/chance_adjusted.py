@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from diversity.tables import ErrorTable, error_table, ratio
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 CHUNK_ELEMENTS = 2**23

@@ -15,7 +15,7 @@ from diversity.clustering import Dendrogram
 from diversity.measures import MEASURES, title
 from diversity.specialization import LIMIT, OUTCOMES
 from diversity.summary import Line, regression
-from zoo._registry.names import shared_ending
+from zoo.cards.names import shared_ending
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

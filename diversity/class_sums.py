@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import embedding_bag, pad
 
 from diversity._activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 

@@ -8,7 +8,7 @@ import torch
 
 from diversity._activations import CHUNK, chunks, matrix, minus
 from diversity.class_sums import ClassSums
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 

@@ -17,10 +17,10 @@ from diversity.measures import MEASURES
 from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
 from diversity.tables import CELLS
-from zoo._numbers import arrays
-from zoo.cards import Category
+from zoo.cards.card import Category
+from zoo.core import arrays
 from zoo.errors import InputError
-from zoo.outputs import Outputs, align
+from zoo.outputs.outputs import Outputs, align
 
 if TYPE_CHECKING:
     import altair

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from diversity._activations import chunks, matrix, unit_rows
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from diversity._activations import chunks, matrix, unit_rows
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 # Angles held at a time: rows times classes.

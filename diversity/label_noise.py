@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zoo._numbers.arrays import Array
+from zoo.core.arrays import Array
 
 ROUNDS = 2
 STEPS = 15  # of expectation maximisation

@@ -18,9 +18,9 @@ from torch import Tensor
 from diversity._pair_rows import probabilities
 from diversity.categories import CATEGORIES, category
 from diversity.label_noise import FLOOR, MOST_WRONG, LabelNoise, believable_power, fit_label_noise
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas

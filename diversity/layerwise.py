@@ -12,17 +12,17 @@ from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStrea
 from diversity.separation import Metric, OrderedSeparation
 from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
 from diversity.sparsity import SparsityMeter
-from zoo._numbers import arrays
-from zoo._registry.names import near
+from zoo.cards.names import near
+from zoo.core import arrays
 from zoo.errors import InputError, UnknownName, ZooWarning
-from zoo.outputs import Outputs, align
+from zoo.outputs.outputs import Outputs, align
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zoo._running.hidden import LayerBatch
     from zoo.datasets import Dataset
-    from zoo.model import Model
+    from zoo.models.model import Model
+    from zoo.runs.hidden import LayerBatch
 
     Network = str | Model | Outputs | Mapping[str, Any]
 
@@ -199,8 +199,8 @@ def layer_sparsity(
 
 def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Outputs, Outputs] | None:
     """What both names stand for, where that is outputs made elsewhere and not a model."""
-    from zoo._running.resolver import choose, dataset_of
     from zoo.datasets import canonical
+    from zoo.runs.resolver import choose, dataset_of
 
     spec = dataset_of([first, second], None) if data is None else canonical(data) if isinstance(data, str) else data.spec
     choices = [choose(name, spec)[0] for name in (first, second)]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoo._registry import trained
-from zoo._registry.names import check_safe
-from zoo._registry.registry import resolve
+from zoo.cards.names import check_safe
 from zoo.errors import InputError
+from zoo.models import trained
+from zoo.models.registry import resolve
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,11 @@ from diversity.bootstrap import LEVEL, RESAMPLES
 from diversity.clustering import Dendrogram, Method, cluster
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
+from zoo.core.text import check_unique
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs, check_unique
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas

@@ -8,8 +8,8 @@ import torch
 
 from diversity._activations import Batches, matrix
 from diversity.class_sums import ClassSums
-from zoo._numbers import arrays
-from zoo._numbers.separation import ClassSpread
+from zoo.core import arrays
+from zoo.core.class_spread import ClassSpread
 from zoo.errors import InputError
 
 Metric = Literal["cosine", "centered-cosine", "euclidean"]

@@ -13,7 +13,7 @@ import torch
 
 from diversity._activations import chunks, column_means, matrix, minus, row_norms, same_rows, unit_rows
 from diversity._hsic import feature_sums, gram_sums
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:

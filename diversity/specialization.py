@@ -16,8 +16,8 @@ from torch import Tensor
 
 from diversity.intervals import wilson
 from diversity.tables import ErrorTable
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import torch
 
 from diversity._activations import chunks, column_means, matrix, minus, row_norms
 from diversity.class_sums import ClassSums
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from diversity.categories import CATEGORIES, category
 from diversity.ensembled import ensemble, from_split_cells, split_cells
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, cell_of, error_tables
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 CELLS = ("both_right", "only_first", "only_second", "same_wrong", "different_wrong")

@@ -34,11 +34,11 @@ from torch import Tensor
 
 from diversity import bootstrap
 from diversity._pair_rows import CHUNK, probabilities
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
-from zoo._numbers.columns import Column
+from zoo.core import arrays
+from zoo.core.arrays import Array
+from zoo.core.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas
@@ -296,7 +296,7 @@ def _baselines(source: Runs, shifted: Runs, labels: np.ndarray) -> tuple[np.ndar
 
 
 def _temperature(outputs: Outputs, labels: np.ndarray) -> float:
-    from zoo.calibration.fitting import fit_temperature
+    from zoo.calibration.temperature import fit_temperature
 
     column = outputs.values if outputs.kind == "logits" else Column([np.log(np.maximum(outputs.probabilities(), TINY))])
     return fit_temperature(column, labels, outputs.link, outputs.name).temperature

@@ -1,7 +1,7 @@
 """An ensemble that asks its members one after the other and stops as soon as it is certain (Wang et al. 2021).
 
 After member j the answer is the mean of the first j members' probabilities; an example stops there if the certainty of that
-mean, by one of three rules (`zoo._numbers.stopping`), is at least t_j. Cost is exchanged for errors at a range of rates
+mean, by one of three rules (`zoo.core.stop_rules`), is at least t_j. Cost is exchanged for errors at a range of rates
 (`ensembles._stages`), for each rule and order of the members, which gives the front of accuracy and mean cost.
 """
 
@@ -21,10 +21,10 @@ from ensembles._library import Name
 from ensembles._path import save, table
 from ensembles._setup import Setup, at_least_one
 from ensembles._stages import Stages, edges, first_stop, fit_cuts, stages
-from zoo._numbers.stopping import NEVER, RULES, Rule
-from zoo.cards import Card
+from zoo.cards.card import Card
+from zoo.core.stop_rules import NEVER, RULES, Rule
 from zoo.errors import InputError
-from zoo.outputs import Runs
+from zoo.outputs.outputs import Runs
 
 if TYPE_CHECKING:
     import altair as alt

@@ -16,10 +16,10 @@ from diversity.bootstrap import percentile_interval, resample
 from diversity.ensembled import outcomes
 from ensembles._library import answers
 from ensembles._scores import top_class
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ class Members:
             return arrays.tensor(value.predictions(), where)
         if self.kind == "probabilities":
             return arrays.probabilities(value.probabilities(), where)
-        from zoo._numbers.links import log_probabilities
+        from zoo.core.links import log_probabilities
 
         link = value.link if value.kind == "logits" else "softmax"
         return log_probabilities(arrays.logits(value.logits, where), value.temperature or 1.0, link)

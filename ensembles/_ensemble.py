@@ -10,7 +10,7 @@ import torch
 
 from ensembles._library import Library, take_rows
 from ensembles._scores import Objective, mean_log_loss, own_score, top_class
-from zoo._numbers import arrays
+from zoo.core import arrays
 
 # Scores nearer to each other than this are equal: above the rounding of any of the sums, below one example in 10^9.
 TIE = 1e-10

@@ -13,7 +13,7 @@ from ensembles._library import Library
 from ensembles._path import Path
 from ensembles._scores import chance_score, curve
 from ensembles._setup import Setup
-from zoo._running.progress import Bar
+from zoo.core.progress import Bar
 from zoo.errors import InputError, ZooWarning
 
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import torch
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 Name: TypeAlias = str | int
 Kind: TypeAlias = Literal["probabilities", "predictions"]
@@ -69,7 +69,7 @@ class Library:
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and self.runs is None:
             name = int(name)
         if name not in self.names:
-            from zoo._registry.names import among, near
+            from zoo.cards.names import among, near
 
             if isinstance(name, str) and (full := among(name, map(str, self.names))):
                 return self.names.index(full)

@@ -9,12 +9,12 @@ import numpy as np
 
 from diversity.categories import category
 from ensembles._library import Name
-from zoo._registry import membership, registry
-from zoo._registry.names import check_own, shared_ending
-from zoo._storage import files, home
-from zoo.cards import Card, EnsembleMember, Framework, Training, read, write
+from zoo.cards.card import Card, EnsembleMember, Framework, Training, read, write
+from zoo.cards.names import check_own, shared_ending
+from zoo.core import files, home
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.models import membership, registry
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import altair as alt

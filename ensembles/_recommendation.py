@@ -35,12 +35,13 @@ from diversity.categories import CATEGORIES, category
 from ensembles._library import Library, Name
 from ensembles._path import table
 from ensembles._setup import Setup, at_least_one
-from zoo._numbers import arrays
-from zoo._numbers.alignment import align, check_unique
-from zoo.calibration.fitting import fit_temperature
-from zoo.cards import Card
+from zoo.calibration.temperature import fit_temperature
+from zoo.cards.card import Card
+from zoo.core import arrays
+from zoo.core.text import check_unique
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.alignment import align
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -325,7 +326,7 @@ def _from_published(ground: _Ground, kind: str | None, accuracy: float) -> tuple
     Of n equal members the part of the error that averaging takes away falls as 1 / n, so that one more than n takes away
     2 / (n (n + 1)) of what the second did.
     """
-    from zoo._registry import registry
+    from zoo.models import registry
 
     quoted = [row for card in registry.known_models().values() for row in card.reference if row.category is not None]
     pairs = [(row.accuracy, row.ensemble_accuracy, row.category) for row in quoted if row.ensemble_accuracy is not None]

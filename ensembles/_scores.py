@@ -15,8 +15,8 @@ import torch
 
 from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles._library import Library
-from zoo._numbers import arrays
 from zoo.calibration.metrics import surprise
+from zoo.core import arrays
 from zoo.errors import InputError
 
 ObjectiveName: TypeAlias = Literal["accuracy", "balanced-accuracy", "nll", "brier"]

@@ -11,10 +11,10 @@ from ensembles._ensemble import GrowingEnsemble, LogLoss, OwnScore, RightCount, 
 from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective
-from zoo import cards
-from zoo._numbers import arrays
-from zoo._numbers.splits import stratified_rows
-from zoo._running.progress import Bar
+from zoo.cards import card as cards
+from zoo.core import arrays
+from zoo.core.progress import Bar
+from zoo.core.splits import stratified_rows
 from zoo.errors import InputError
 
 

@@ -20,8 +20,8 @@ import torch
 
 from ensembles._library import Library
 from ensembles._scores import top_class
-from zoo._numbers import arrays
-from zoo._numbers.stopping import RULES, Rule, certainties
+from zoo.core import arrays
+from zoo.core.stop_rules import RULES, Rule, certainties
 
 # Thresholds that are tried for a member: so many quantiles of its certainties.
 BINS = 1024

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ensembles._scores import ObjectiveName, ScoreFunction
 from ensembles._setup import stratified_split
 from ensembles.search import greedy
-from zoo._numbers.alignment import check_unique
+from zoo.core.text import check_unique
 from zoo.errors import InputError
 
 

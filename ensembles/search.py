@@ -10,7 +10,7 @@ from ensembles._choices import Choice, Cost
 from ensembles._library import Name
 from ensembles._path import Path
 from ensembles._setup import Options, Setup, at_least_one
-from zoo._numbers.stopping import RULES, Rule
+from zoo.core.stop_rules import RULES, Rule
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError
 
 from ._rows import Rows, rows_of

@@ -13,8 +13,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from zoo._numbers.threads import threads_for
-from zoo._running.progress import Report, in_time
+from zoo.core.progress import Report, in_time
+from zoo.core.threads import threads_for
 from zoo.errors import InputError, ZooWarning
 
 from ._design import Design, Stream

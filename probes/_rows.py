@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
-from zoo._numbers.columns import Column
-from zoo._numbers.mapped import is_mapped, let_go
+from zoo.core import arrays
+from zoo.core.columns import Column
+from zoo.core.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
 BLOCK = 2**22  # numbers read at a time, 16 MB in float32

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError, UnknownName
 
 from ._inputs import finite

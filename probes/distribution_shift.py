@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from zoo import datasets
-from zoo._running import runner
 from zoo.datasets import Dataset
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
-from zoo.model import Model
-from zoo.outputs import Runs
+from zoo.models.model import Model
+from zoo.outputs.outputs import Runs
+from zoo.runs import runner
 
 # Top-1 errors of AlexNet, means over the five severities, as published with ImageNet-C (Hendrycks and Dietterich 2019).
 ALEXNET_ERRORS = {

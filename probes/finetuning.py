@@ -22,20 +22,21 @@ from PIL import Image
 from probes._splits import hold_out
 from probes.metrics import metric
 from zoo import datasets, objectives
-from zoo._registry import registry
-from zoo._registry.names import near
-from zoo._running import runner
-from zoo._running.preprocessing import Pipeline
-from zoo._storage import files
+from zoo.cards.names import near
+from zoo.cards.recipes import setting_names
+from zoo.core import files
 from zoo.datasets import Dataset
+from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError, ZooError
-from zoo.model import Model, Network
+from zoo.models import registry
+from zoo.models.model import Model
+from zoo.networks.network import Network
 from zoo.objectives import ObjectiveHead
+from zoo.runs import runner
 from zoo.training import Recipe, fit
 from zoo.training.augmentation import ImageAugmentation
-from zoo.training.loading import ImageBatches, labels_of
+from zoo.training.batches import ImageBatches, labels_of
 from zoo.training.randomness import For, seed_of
-from zoo.training.recipes import setting_names
 
 LEARNING_RATES = tuple(float(rate) for rate in np.logspace(-5.5, -1, 8))
 WEIGHT_DECAYS = (0.0, *(float(decay) for decay in np.logspace(-6.5, -3, 8)))

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from zoo._running.progress import in_time
+from zoo.core.progress import in_time
 from zoo.errors import InputError
 
 from ._inputs import classes, features, handed_back, named, paired, weights

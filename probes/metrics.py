@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs.outputs import Outputs
 
 
 @dataclass(frozen=True)

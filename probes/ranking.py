@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
-from zoo._numbers.arrays import give_back
+from zoo.core import arrays
+from zoo.core.arrays import give_back
 from zoo.errors import InputError, ZooWarning
 
 IGNORED = -1  # among targets: neither present nor absent

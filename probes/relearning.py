@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs, align
+from zoo.outputs.outputs import Outputs, Runs, align
 
 from ._splits import hold_out, random_rank
 from .linear import LinearProbe

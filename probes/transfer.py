@@ -8,7 +8,7 @@ import pandas as pd
 
 from zoo.datasets import metric_of
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 from ._rows import Rows, rows_of
 from .knn import KNNProbe

@@ -48,7 +48,7 @@ def statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
 
 @cache
 def imports(name: str, for_types: bool = False) -> frozenset[str]:
-    """The modules of ours that a module imports, in functions too; of `f"zoo.sources.{x}"` all that fit."""
+    """The modules of ours that a module imports, in functions too; of `f"zoo.cards.sources.{x}"` all that fit."""
     every = modules()
     found: set[str] = set()
     for statement in statements(ast.parse(every[name].read_text()), for_types):
@@ -123,10 +123,10 @@ def circle(component: set[str]) -> str:
 
 
 def test_the_reader_of_imports_sees_all_of_them() -> None:
-    assert "zoo._registry.weights" in imports("zoo.sources.timm")  # from zoo import weights
+    assert "zoo.models.weights" in imports("zoo.models.sources.timm")  # from zoo import weights
     assert "zoo.errors" in imports("zoo.app.main")  # inside a function
-    assert "zoo.model" not in imports("zoo._registry.registry")  # for types only
-    assert "zoo.model" in imports("zoo._registry.registry", for_types=True)
+    assert "zoo.models.model" not in imports("zoo.models.registry")  # for types only
+    assert "zoo.models.model" in imports("zoo.models.registry", for_types=True)
     assert {"ensembles", "diversity", "probes"} <= {room(other) for name in modules() for other in imports(name)}
 
 

@@ -24,9 +24,9 @@ import zoo
 
 ROOT = Path(__file__).resolve().parents[1]
 TAKEN_BY_NAME = (
-    "zoo/_numbers/", "zoo/_storage/", "zoo/settings.py", "zoo/errors.py", "zoo/labels.py", "zoo/_registry/names.py",
-    "zoo/objectives/names.py", "zoo/_running/progress.py", "zoo/_running/pages.py", "zoo/cards.py", "zoo/outputs.py",
-    "zoo/datasets/dataset.py", "zoo/store/layout.py", "zoo/store/shards.py", "zoo/_running/images.py",
+    "zoo/_numbers/", "zoo/_storage/", "zoo/core/settings.py", "zoo/errors.py", "zoo/cards/labels.py", "zoo/cards/names.py",
+    "zoo/cards/recipe_names.py", "zoo/core/progress.py", "zoo/core/pages.py", "zoo/cards/card.py", "zoo/outputs/outputs.py",
+    "zoo/datasets/dataset.py", "zoo/outputs/store/layout.py", "zoo/outputs/store/shards.py", "zoo/datasets/images.py",
     "zoo/datasets/digits.py", "zoo/calibration/metrics.py", "diversity/bootstrap.py",
 )  # fmt: skip
 MOST = {"load": 15, "run": 12, "compare": 8, "greedy": 8}

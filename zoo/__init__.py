@@ -1,69 +1,86 @@
 """A zoo of image classifiers: models by name, their outputs on disk, calibration, objectives and training.
 
-Everything named here loads when it is first used, so that `import zoo` takes no time and no torch.
+Every name loads its module on first use, so `import zoo` is fast and does not import torch.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from zoo.core import hooks
 
 if TYPE_CHECKING:
     import builtins
 
     from zoo import calibration as calibration
     from zoo import datasets as datasets
+    from zoo import errors as errors
     from zoo import objectives as objectives
-    from zoo._importing.collecting import collect as collect
-    from zoo._importing.importing import import_outputs as import_outputs
-    from zoo._registry.registry import availability as availability
-    from zoo._registry.registry import card as card
-    from zoo._registry.registry import list as list
-    from zoo._registry.registry import load as load
-    from zoo._registry.registry import register as register
-    from zoo._running.hidden import layers as layers
-    from zoo._running.runner import run as run
-    from zoo.bundle import export_outputs as export_outputs
     from zoo.calibration import calibrate as calibrate
-    from zoo.cards import Card as Card
-    from zoo.model import Model as Model
-    from zoo.outputs import Outputs as Outputs
-    from zoo.outputs import Runs as Runs
-    from zoo.store import verify as verify
+    from zoo.cards.card import Card as Card
+    from zoo.models import heads as heads
+    from zoo.models.model import Model as Model
+    from zoo.models.registry import availability as availability
+    from zoo.models.registry import card as card
+    from zoo.models.registry import list as list
+    from zoo.models.registry import load as load
+    from zoo.models.registry import register as register
+    from zoo.outputs.bundle import export_outputs as export_outputs
+    from zoo.outputs.importing.collector import collect as collect
+    from zoo.outputs.importing.importer import import_outputs as import_outputs
+    from zoo.outputs.outputs import Outputs as Outputs
+    from zoo.outputs.outputs import Runs as Runs
+    from zoo.outputs.store import verify as verify
+    from zoo.runs.hidden import layers as layers
+    from zoo.runs.runner import run as run
     from zoo.training import train as train
 
     __version__: str
 
-_HOMES = {
-    "Card": "cards",
-    "Model": "model",
-    "Outputs": "outputs",
-    "Runs": "outputs",
-    "availability": "_registry.registry",
+# The module of each public name, below `zoo`.
+_MODULES = {
+    "Card": "cards.card",
+    "Model": "models.model",
+    "Outputs": "outputs.outputs",
+    "Runs": "outputs.outputs",
+    "availability": "models.registry",
     "calibrate": "calibration",
-    "card": "_registry.registry",
-    "collect": "_importing.collecting",
-    "export_outputs": "bundle",
-    "import_outputs": "_importing.importing",
-    "layers": "_running.hidden",
-    "list": "_registry.registry",
-    "load": "_registry.registry",
-    "register": "_registry.registry",
-    "run": "_running.runner",
+    "card": "models.registry",
+    "collect": "outputs.importing.collector",
+    "export_outputs": "outputs.bundle",
+    "import_outputs": "outputs.importing.importer",
+    "layers": "runs.hidden",
+    "list": "models.registry",
+    "load": "models.registry",
+    "register": "models.registry",
+    "run": "runs.runner",
     "train": "training",
-    "verify": "store",
+    "verify": "outputs.store",
 }
-_SUBPACKAGES = ("calibration", "cards", "datasets", "errors", "heads", "labels", "objectives", "store", "training")
+# Public submodules by the name users type, and where they live.
+_SUBMODULES = {
+    "calibration": "calibration",
+    "cards": "cards",
+    "datasets": "datasets",
+    "errors": "errors",
+    "heads": "models.heads",
+    "labels": "cards.labels",
+    "objectives": "objectives",
+    "store": "outputs.store",
+    "training": "training",
+}
 
 __all__ = [
-    "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets",
-    "export_outputs", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train", "verify",
+    "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets", "errors",
+    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train", 
+    "verify",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"zoo.{_HOMES[name]}"), name)
-    if name in _SUBPACKAGES:
-        return import_module(f"zoo.{name}")
+    if name in _MODULES:
+        return getattr(import_module(f"zoo.{_MODULES[name]}"), name)
+    if name in _SUBMODULES:
+        return import_module(f"zoo.{_SUBMODULES[name]}")
     if name == "__version__":
         from importlib.metadata import version
 
@@ -72,4 +89,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> "builtins.list[str]":
-    return sorted({*globals(), *_HOMES, *_SUBPACKAGES, "__version__"})
+    return sorted({*globals(), *_MODULES, *_SUBMODULES, "__version__"})
+
+
+def _train_missing(name: str) -> None:
+    from zoo.training.trainer import build
+
+    build(name)
+
+
+hooks.train_missing = _train_missing

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zoo._registry import registry
 from zoo.app.figures import Study
-from zoo.outputs import Outputs, Runs
+from zoo.models import registry
+from zoo.outputs.outputs import Outputs, Runs
 
 CLASSES, WIDTH = 10, 8
 SIZES = {"digits:test": 240, "digits:train": 200, "digits-rotated:train": 120, "digits-rotated:test": 80}

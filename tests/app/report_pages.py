@@ -7,7 +7,7 @@ from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
 from zoo.app.report.material import Material
 from zoo.datasets import Dataset
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 ODD = [
     "<img src=x onerror=document.title='run'>",

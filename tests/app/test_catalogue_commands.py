@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import zoo
-from zoo import cards
+from zoo.cards import card as cards
 
 
 def command(*words: str, columns: int = 80) -> subprocess.CompletedProcess[str]:

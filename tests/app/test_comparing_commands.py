@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import diversity
-from zoo import store
 from zoo.app.main import app
 from zoo.calibration import calibrate
 from zoo.errors import InputError, UnknownName
-from zoo.outputs import Outputs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
 
 CLI = CliRunner()
 

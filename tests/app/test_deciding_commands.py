@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 import ensembles
 import zoo
-from zoo import store
 from zoo.app.main import app
 from zoo.calibration import calibrate
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
 
 CLI = CliRunner()
 CANDIDATES = ["resnet20-softmax.cifar10", "resnet20-cosine.cifar10"]

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import ensembles
 import zoo
-from zoo import store
 from zoo.app.main import app
 from zoo.calibration import calibrate
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
 
 CLI = CliRunner()
 NAMES = ["mine-a", "mine-b", "mine-c", "other-d"]

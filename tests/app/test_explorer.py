@@ -18,7 +18,6 @@ import diversity
 import ensembles
 import zoo
 from diversity import MEASURES
-from zoo._storage.text import as_text
 from zoo.app.report import calibration, embedded
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Part, shown
@@ -27,10 +26,11 @@ from zoo.app.report.explorer import to_explorer
 from zoo.app.report.features import transfer
 from zoo.app.report.html import chart_specs
 from zoo.app.report.material import FeatureMaterial, Material
-from zoo.cards import Card, Training
+from zoo.cards.card import Card, Training
+from zoo.cards.labels import describe
+from zoo.core.text import as_text
 from zoo.errors import ZooWarning
-from zoo.labels import describe
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 MODELS, EXAMPLES, CLASSES = 7, 480, 6
 # The table of measures: values and intervals by name.

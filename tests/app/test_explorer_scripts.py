@@ -22,7 +22,7 @@ from zoo.app.report import embedded, evidence
 from zoo.app.report.document import shown
 from zoo.app.report.material import Material
 from zoo.errors import ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "zoo" / "app" / "report" / "scripts"

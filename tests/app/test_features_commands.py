@@ -9,11 +9,11 @@ from typer.testing import CliRunner, Result
 
 from diversity.layerwise import cka
 from diversity.separation import class_separation
-from zoo._registry import trained
-from zoo._running.runner import run
 from zoo.app.main import app
 from zoo.app.printing import warnings_as_notes
 from zoo.errors import InputError, ZooWarning
+from zoo.models import trained
+from zoo.runs.runner import run
 
 RESNET, VIT, DATA = "timm:test_resnet", "timm:test_vit", "digits:test[:40]"
 

@@ -19,9 +19,9 @@ from zoo.app.figures import FIGURES, PAPERS, find, papers
 from zoo.app.figures.result import by_row
 from zoo.app.figuring import _print, in_markdown
 from zoo.app.main import app
+from zoo.cards.recipe_names import OBJECTIVES
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BASE = names()[0]

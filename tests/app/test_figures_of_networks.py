@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import probes
 from zoo import training
-from zoo._registry import registry, trained
-from zoo._running.runner import run
 from zoo.app.figures import FIGURES, Study, find
 from zoo.app.main import app
+from zoo.models import registry, trained
+from zoo.runs.runner import run
 
 DATA, FEW, TASK = "digits:test[:48]", "digits:train[:64]", "digits-rotated:test"
 NETWORKS = {

@@ -191,7 +191,7 @@ def test_an_import_by_options(zoo, tmp_path):
     )
     assert code == 0, err
     assert {row["model"] for row in json.loads(out)} == set(SKILL)
-    from zoo.store import open_runs
+    from zoo.outputs.store import open_runs
 
     assert open_runs("good", "mine")["good"].card.details == {"params": 5e6}
     code, _, err = zoo("import", tmp_path / "all.csv", "--column", "guess")

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import diversity
-from zoo import store
 from zoo.app.main import app
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs, Runs
 
 CLI = CliRunner()
 ROWS, CLASSES, MODELS = 400, 4, 6

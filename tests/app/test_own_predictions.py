@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import diversity
 import ensembles
 import zoo
-from zoo import settings
 from zoo.app.main import app
+from zoo.core import settings
 
 CATEGORIES = np.array(["airplane", "bear", "bicycle", "bird"])
 WHO = ["subject-01", "subject-02", "alexnet", "my-vit"]

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 import probes
 from probes.transfer import features_of
-from zoo._running.runner import run
 from zoo.app import probing
 from zoo.app.main import app
 from zoo.errors import InputError
+from zoo.runs.runner import run
 
 RESNET, VIT = "timm:test_resnet", "timm:test_vit"
 TRAIN, TEST = "digits:train[:160]", "digits:test[:80]"

@@ -18,14 +18,14 @@ import diversity
 import ensembles
 import probes
 import zoo
-from zoo._storage.text import as_text, csv_bytes
 from zoo.app.main import app
 from zoo.app.report.compose import compose
 from zoo.app.report.html import to_html
 from zoo.app.report.markdown import to_markdown
 from zoo.app.report.material import Material, feature_material
+from zoo.core.text import as_text, csv_bytes
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import diversity
 import ensembles
 import zoo
-from zoo import datasets, store
+from zoo import datasets
 from zoo.app.main import app
 from zoo.app.printing import plain
 from zoo.app.report import labels as labels_part
@@ -30,7 +30,8 @@ from zoo.app.report.next_model import next_model
 from zoo.app.report.serving import serving
 from zoo.app.report.unlabelled import unlabelled
 from zoo.errors import ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs, Runs
 
 ROWS, CLASSES, FLIPPED = 800, 6, 40
 MODELS = [

@@ -5,7 +5,7 @@ import numpy as np
 from zoo.app.report.errors import errors
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.material import Material
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 WRONG = {"a": range(2), "b": range(2, 6), "c": range(6, 12)}  # of twenty examples, no two of them at once
 

@@ -87,7 +87,7 @@ def test_import_then_verify_then_damage(zoo, tmp_path, zoo_home):
     (row,) = json.loads(out)
     assert row["accuracy"] == np.mean(logits.argmax(1) == np.arange(5))
     assert row["top-5"] == np.mean([k in np.argsort(-values)[:5] for k, values in enumerate(logits)])
-    from zoo.store import open_runs
+    from zoo.outputs.store import open_runs
 
     assert np.array_equal(open_runs("mine", data="cifar100")["mine"].logits, logits)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from zoo import bundle
-from zoo._registry import card_index
 from zoo.app.demonstration import STUDY, study
-from zoo.outputs import Outputs
+from zoo.cards import card_index
+from zoo.outputs import bundle
+from zoo.outputs.outputs import Outputs
 
 
 def test_the_study_needs_nothing_but_the_outputs_in_the_box(zoo_home, tmp_path, monkeypatch) -> None:

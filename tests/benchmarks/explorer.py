@@ -21,7 +21,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from zoo.app.report.compose import compose
 from zoo.app.report.explorer import to_explorer
 from zoo.app.report.material import Material
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 SIZES = [(100, 10_000, 10), (30, 50_000, 1_000)]
 TICKS = 5

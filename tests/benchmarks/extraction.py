@@ -19,9 +19,9 @@ import torch
 from PIL import Image
 
 from zoo import datasets
-from zoo._registry import registry
-from zoo._running import runner
-from zoo._running.engines.forward import Forward
+from zoo.models import registry
+from zoo.runs import runner
+from zoo.runs.engines.forward import Forward
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--images", type=int, default=512)

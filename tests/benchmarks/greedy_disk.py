@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 import ensembles
-from zoo._numbers.columns import Column
-from zoo.outputs import Outputs, Runs
+from zoo.core.columns import Column
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def make_files(folder: Path, models: int, examples: int, classes: int, kind: str, seed: int = 1) -> None:

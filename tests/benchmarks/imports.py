@@ -17,7 +17,7 @@ import pandas as pd
 
 CHILD = """
 import resource, sys, time
-import zoo, zoo._importing.importing, pandas
+import zoo, zoo.outputs.importing.importer, pandas
 from zoo.store import save
 start = time.process_time()
 runs = zoo.import_outputs(sys.argv[1], data=sys.argv[1][-3:])

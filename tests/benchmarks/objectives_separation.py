@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from zoo.objectives.names import OBJECTIVES
+from zoo.cards.recipe_names import OBJECTIVES
 from zoo.training import train
 
 PAPER = {

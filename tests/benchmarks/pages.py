@@ -23,7 +23,7 @@ def measure(name: str, kept: bool) -> tuple[float, float]:
     import timm
     import torch
 
-    from zoo._running.pages import kept_pages
+    from zoo.core.pages import kept_pages
 
     network = timm.create_model(name).eval().to(memory_format=torch.channels_last)
     batch = torch.randn(64, 3, 224, 224).to(memory_format=torch.channels_last)

@@ -21,7 +21,7 @@ import numpy as np
 import ensembles
 import zoo
 from zoo.errors import ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def given_runs(options: argparse.Namespace) -> Runs:

@@ -17,16 +17,16 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from zoo import architectures, datasets
-from zoo.model import Network
+from zoo import datasets, networks
+from zoo.cards.published import recipe as published
+from zoo.networks.network import Network
 from zoo.training import Recipe, fit
 from zoo.training.optimisation import optimiser
-from zoo.training.published import recipe as published
 
 
 def network(architecture: str, recipe: Recipe) -> Network:
     torch.manual_seed(0)
-    return architectures.build(architecture, 10, "softmax", {}, recipe.transform.size)
+    return networks.build(architecture, 10, "softmax", {}, recipe.transform.size)
 
 
 def bare(architecture: str, recipe: Recipe, steps: int) -> float:

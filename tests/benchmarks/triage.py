@@ -28,7 +28,7 @@ from sklearn.metrics import average_precision_score
 import zoo
 from diversity import triage
 from diversity.label_noise import believable_power
-from zoo.outputs import Runs
+from zoo.outputs.outputs import Runs
 
 PARTS = ("probs", "labels")
 PEER = """

@@ -34,8 +34,8 @@ def make(folder: Path) -> list[Sample]:
 
 
 def _cards(folder: Path) -> list[Sample]:
-    from zoo import cards
-    from zoo._registry import card_index
+    from zoo.cards import card as cards
+    from zoo.cards import card_index
 
     whole = cards.write(next(iter(card_index.shipped().values())))
 
@@ -71,7 +71,7 @@ def _cards(folder: Path) -> list[Sample]:
 
 
 def _tensors(folder: Path) -> list[Sample]:
-    from zoo._storage import checkpoints, tensorfile
+    from zoo.core import state_dicts, tensorfile
 
     def file(header: Any, data: bytes = bytes(16)) -> bytes:
         text = header if isinstance(header, bytes) else json.dumps(header).encode()
@@ -113,7 +113,7 @@ def _tensors(folder: Path) -> list[Sample]:
 
     def load(path: Path) -> None:
         try:
-            checkpoints.read(path, "model")
+            state_dicts.read(path, "model")
         finally:
             assert not pickled.exists(), "the pickle was run"
 
@@ -124,8 +124,8 @@ def _tensors(folder: Path) -> list[Sample]:
 
 
 def _packed(folder: Path) -> list[Sample]:
-    from zoo._importing.importing import import_outputs
-    from zoo._running import images
+    from zoo.datasets import images
+    from zoo.outputs.importing.importer import import_outputs
 
     nothing = io.BytesIO()
     np.lib.format.write_array_header_1_0(nothing, {"descr": "<f4", "fortran_order": False, "shape": (_MUCH // 8, 2)})
@@ -150,10 +150,10 @@ def _packed(folder: Path) -> list[Sample]:
 
 
 def _claims(folder: Path) -> list[Sample]:
-    from zoo._importing.importing import import_outputs
-    from zoo._registry import trained
-    from zoo._storage import files
-    from zoo.store import layout
+    from zoo.core import files
+    from zoo.models import trained
+    from zoo.outputs.importing.importer import import_outputs
+    from zoo.outputs.store import layout
 
     identity = {
         "name": "m", "kind": "logits", "link": "softmax", "classes": ["a", "b"], "weights": "w", "transform": "t",

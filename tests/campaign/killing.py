@@ -105,7 +105,7 @@ def _said(home: Path) -> str:
 
 
 def _verified(home: Path, when: str = "afterwards") -> None:
-    from zoo import store
+    from zoo.outputs import store
 
     found = store.verify(home)
     if not found.clean:

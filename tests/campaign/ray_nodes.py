@@ -22,7 +22,7 @@ def node_killed(folder: Path) -> str | None:
     import ray
     from ray.cluster_utils import Cluster
 
-    from zoo._running import runner
+    from zoo.runs import runner
 
     whole = runner.run(_MODEL, home=folder / "whole", **_OPTIONS)[_MODEL].path
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

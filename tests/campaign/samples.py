@@ -34,13 +34,14 @@ def make(folder: Path) -> list[Sample]:
 
 
 def _ours(folder: Path) -> list[Sample]:
-    from zoo import bundle, cards, store
-    from zoo._registry import card_index, trained
-    from zoo._storage import files, tensorfile
-    from zoo.datasets import own
-    from zoo.outputs import Outputs
-    from zoo.store import layout, shards
-    from zoo.training import checkpoints
+    from zoo.cards import card as cards
+    from zoo.cards import card_index
+    from zoo.core import files, tensorfile
+    from zoo.datasets import user_datasets
+    from zoo.models import trained
+    from zoo.outputs import bundle, store
+    from zoo.outputs.outputs import Outputs
+    from zoo.outputs.store import layout, shards
 
     home = folder / "home"
     rng = np.random.default_rng(0)
@@ -68,6 +69,8 @@ def _ours(folder: Path) -> list[Sample]:
     files.write(head, tensorfile.encode({"weight": tensors["a.weight"]}, {"classes": ["a", "b", "c"]}))
     import torch
 
+    from zoo.training import checkpoints
+
     state = weights.parent / "checkpoint.safetensors"
     checkpoints.save(state, checkpoints.Checkpoint(7, {"w": torch.ones(5)}, [{"loss": 1.0}]), {"architecture": "resnet8"})
     facts = home / "models" / "0123.json"
@@ -78,7 +81,7 @@ def _ours(folder: Path) -> list[Sample]:
     (dataset,) = sorted((home / "datasets").glob("*.safetensors"))
 
     def find_own(path: Path) -> Any:
-        return own.find("mine:test", path.parents[1])
+        return user_datasets.find("mine:test", path.parents[1])
 
     return [
         Sample("card", card, cards.read),
@@ -101,12 +104,12 @@ def _foreign(folder: Path) -> list[Sample]:
     import safetensors.numpy
     import torch
 
-    from zoo._importing.importing import import_outputs
-    from zoo._importing.metadata import with_cards
-    from zoo._storage import checkpoints, tensorfile
+    from zoo.core import state_dicts, tensorfile
     from zoo.datasets import Undecodable, parquet
-    from zoo.outputs import Outputs
-    from zoo.sources.local import SOURCE
+    from zoo.models.sources.local import SOURCE
+    from zoo.outputs.importing.importer import import_outputs
+    from zoo.outputs.importing.metadata import with_cards
+    from zoo.outputs.outputs import Outputs
 
     folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
@@ -159,8 +162,8 @@ def _foreign(folder: Path) -> list[Sample]:
         Sample("table of models", folder / "meta.csv", lambda path: with_cards([lone], path)),
         Sample("parquet of images", folder / "images.parquet", rows),
         Sample("safetensors", folder / "a.safetensors", tensorfile.read),
-        Sample("torch checkpoint", folder / "zipped.pth", lambda path: checkpoints.read(path, "model")),
-        Sample("old torch checkpoint", folder / "legacy.pth", lambda path: checkpoints.read(path, "model")),
+        Sample("torch checkpoint", folder / "zipped.pth", lambda path: state_dicts.read(path, "model")),
+        Sample("old torch checkpoint", folder / "legacy.pth", lambda path: state_dicts.read(path, "model")),
         Sample("config.json", local / "config.json", lambda path: SOURCE.describe(str(path.parent), f"file:{path.parent}")),
     ]
 
@@ -168,7 +171,7 @@ def _foreign(folder: Path) -> list[Sample]:
 def _images(folder: Path) -> list[Sample]:
     from PIL import features
 
-    from zoo._running import images
+    from zoo.datasets import images
 
     folder.mkdir(parents=True)
     rng = np.random.default_rng(2)

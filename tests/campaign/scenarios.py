@@ -23,7 +23,7 @@ class Scenario:
 
 
 def _run(home: Path) -> None:
-    from zoo._running import runner
+    from zoo.runs import runner
 
     runner.run(
         "timm:test_vit", data="digits:test[:40]", weights=False, home=home, shard_rows=4, batch_size=3, workers=0,
@@ -41,8 +41,8 @@ def _train(home: Path, restart: bool = False, tau: float = 0.2) -> None:
 
 
 def _outputs(name: str, split: str, seed: int):
-    from zoo._registry import registry
-    from zoo.outputs import Outputs
+    from zoo.models import registry
+    from zoo.outputs.outputs import Outputs
 
     y = np.random.default_rng(len(split)).integers(0, 3, 40)
     rng = np.random.default_rng(seed)
@@ -53,13 +53,13 @@ def _outputs(name: str, split: str, seed: int):
 
 
 def _import(home: Path, replace: bool = False, seed: int = 1) -> None:
-    from zoo import store
+    from zoo.outputs import store
 
     store.save(_outputs("imported", "test", seed), home, replace=replace)
 
 
 def _import_all(home: Path) -> None:
-    from zoo import store
+    from zoo.outputs import store
 
     for split in ("val", "test"):
         for seed, name in enumerate(("timm:test_vit", "timm:test_resnet")):
@@ -67,22 +67,23 @@ def _import_all(home: Path) -> None:
 
 
 def _calibrate(home: Path) -> None:
-    from zoo import calibration, store
+    from zoo import calibration
+    from zoo.outputs import store
 
     calibration.calibrate(store.open_runs(data="mine:test", home=home), split=store.open_runs(data="mine:val", home=home))
 
 
 def _ensemble(home: Path) -> None:
     import ensembles
-    from zoo import store
+    from zoo.outputs import store
 
     runs = store.open_runs(data="mine:test", home=home)
     ensembles.greedy(runs, steps=2).to_model("both", overwrite=True)
 
 
 def _head(home: Path) -> None:
-    from zoo._registry import registry
-    from zoo.heads import fit_linear, save_linear
+    from zoo.models import registry
+    from zoo.models.heads import fit_linear, save_linear
 
     model = registry.load("timm:test_vit", weights=False, device="cpu")
     x = np.random.default_rng(0).normal(size=(12, model.num_features))
@@ -90,7 +91,7 @@ def _head(home: Path) -> None:
 
 
 def _export(home: Path) -> None:
-    from zoo import bundle, store
+    from zoo.outputs import bundle, store
 
     bundle.export_outputs(store.open_runs(data="mine:test", home=home), home / "study.safetensors")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diversity.categories import CATEGORIES, category
-from zoo.cards import Card, Training, read
+from zoo.cards.card import Card, Training, read
 from zoo.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "model_cards"

@@ -12,7 +12,7 @@ from lmsim.metrics import CAPA
 import diversity
 from diversity import chance_adjusted
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs.outputs import Outputs
 
 
 def drawn(seed=0, models=2, rows=40, classes=5):

@@ -12,7 +12,7 @@ import diversity
 from diversity import charts
 from zoo.calibration import fit_temperature, reliability, to_probabilities
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def drawn(chart):

@@ -14,11 +14,11 @@ import diversity
 from diversity import _pair_rows
 from diversity.measures import MEASURES, names
 from diversity.similarity import linear_cka
-from zoo._numbers.columns import Column
 from zoo.calibration import calibrate, to_probabilities
-from zoo.cards import Card, Training
+from zoo.cards.card import Card, Training
+from zoo.core.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 CLASSES = ("cat", "dog", "eel", "fox")
 

@@ -6,9 +6,9 @@ import pytest
 from diversity import triage
 from diversity.label_noise import LabelNoise, fit_label_noise
 from diversity.label_triage import KINDS, group_models
-from zoo.cards import Card, Training
+from zoo.cards.card import Card, Training
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 CLASSES = 5
 

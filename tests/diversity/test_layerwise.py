@@ -11,11 +11,12 @@ from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
 from zoo import datasets
-from zoo._registry import trained
-from zoo._registry.registry import load
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
-from zoo.model import Model, Network
-from zoo.outputs import Outputs
+from zoo.models import trained
+from zoo.models.model import Model
+from zoo.models.registry import load
+from zoo.networks.network import Network
+from zoo.outputs.outputs import Outputs
 
 DATA = "digits:test[:50]"
 RESNET, VIT = "timm:test_resnet", "timm:test_vit"

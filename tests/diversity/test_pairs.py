@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score
 import diversity
 from diversity import measures, pairs
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 MEASURES = measures.names("errors")
 

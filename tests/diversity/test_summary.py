@@ -11,9 +11,9 @@ from scipy.stats import linregress, pearsonr, sem
 import diversity
 from diversity import summary
 from diversity.measures import names
-from zoo.cards import Card, Training, read
+from zoo.cards.card import Card, Training, read
 from zoo.errors import InputError, UnknownName
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 

@@ -9,7 +9,7 @@ from scipy.stats import linregress, norm
 from diversity import accuracy_without_labels, agreement_line
 from diversity import without_labels as module
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def simulated(models: int, rows: int, loss: float, seed: int, classes: int = 5, **given: object) -> Runs:

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from zoo.cards import Card, Training
-from zoo.outputs import Outputs, Runs
+from zoo.cards.card import Card, Training
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def logits_of(models=6, examples=240, classes=5, seed=0, skill=1.2):

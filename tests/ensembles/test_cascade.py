@@ -13,8 +13,8 @@ import ensembles
 import zoo
 from ensembles import _stages
 from ensembles._library import library
-from zoo import cards
-from zoo._numbers.stopping import NEVER, RULES
+from zoo.cards import card as cards
+from zoo.core.stop_rules import NEVER, RULES
 from zoo.errors import InputError
 
 Z, LABELS = logits_of(5, 600, skill=0.9)

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import ensembles
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 quick = settings(max_examples=60, deadline=None)
 

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
 import ensembles
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 Z, LABELS = logits_of()
 PROBS = softmax(Z).astype(np.float32)

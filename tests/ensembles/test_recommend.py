@@ -10,9 +10,9 @@ from scipy.stats import spearmanr
 
 import ensembles
 from ensembles import _recommendation as recommendation
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def zoo_of(models=30, examples=3000, classes=5, seed=0):

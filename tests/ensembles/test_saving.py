@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 import ensembles
 import zoo
-from zoo import cards
-from zoo._registry import membership, registry
-from zoo.cards import EnsembleMember
+from zoo.cards import card as cards
+from zoo.cards.card import EnsembleMember
 from zoo.errors import InputError
+from zoo.models import membership, registry
 
 Z, LABELS = logits_of(3, 240)
 NAMES = ["resnet8-softmax", "resnet8-sigmoid", "all-cnn-c-cosine.digits"]

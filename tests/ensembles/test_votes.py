@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as hnp
 from made_runs import card, logits_of, runs_of
 
 import ensembles
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 Z, LABELS = logits_of(6, 200, skill=0.6)
 PREDS = np.where(np.random.default_rng(0).random((6, 200)) < 0.05, -1, Z.argmax(2))  # one answer in twenty is none

@@ -11,7 +11,7 @@ from PIL import Image
 
 import zoo
 from probes import distribution_shift
-from zoo import labels
+from zoo.cards import labels
 from zoo.errors import InputError, ZooError, ZooWarning
 
 MODEL = "timm:test_resnet"

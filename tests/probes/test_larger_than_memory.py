@@ -12,9 +12,9 @@ import diversity
 import probes
 from probes import _rows
 from probes._rows import below, beside, rows_of
-from zoo._numbers.columns import Column
-from zoo._numbers.mapped import is_mapped, let_go
-from zoo.outputs import Outputs
+from zoo.core.columns import Column
+from zoo.core.mapped import is_mapped, let_go
+from zoo.outputs.outputs import Outputs
 
 NONE = 1e-9  # gigabytes: nothing fits
 ROWS, TEST = 500, 100

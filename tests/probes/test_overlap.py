@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from probes import overlap
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError
-from zoo.outputs import Outputs
+from zoo.outputs.outputs import Outputs
 
 
 def _matching(preds, labels):

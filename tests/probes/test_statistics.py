@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from probes import statistics
-from zoo import cards
-from zoo._registry import registry
+from zoo.cards import card as cards
 from zoo.errors import InputError
+from zoo.models import registry
 
 
 def test_mean_and_error_is_scipys():

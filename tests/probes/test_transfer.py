@@ -10,7 +10,7 @@ import probes
 from probes.charts import score_chart
 from probes.transfer import features_of
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 DIGITS = load_digits()
 NAMES = [f"digit {k}" for k in range(10)]

@@ -5,9 +5,10 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from zoo._running.preprocessing import Pipeline
-from zoo.cards import Card, Training, Transform
-from zoo.model import Model, Network
+from zoo.cards.card import Card, Training, Transform
+from zoo.datasets.preprocessing import Pipeline
+from zoo.models.model import Model
+from zoo.networks.network import Network
 
 
 class Body(nn.Module):

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from zoo.architectures import build
-from zoo.architectures.small import AllConvolutional, WideResNet
+from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.networks import build
+from zoo.networks.small import AllConvolutional, WideResNet
 
 
 def count(module: nn.Module) -> int:
@@ -123,7 +123,7 @@ def test_unknown_architectures_offer_near_ones():
 def test_the_stem_of_resnet7_decorrelates_natural_images() -> None:
     from sklearn.datasets import load_sample_images
 
-    from zoo.architectures.pooled import Decorrelation
+    from zoo.networks.pooled import Decorrelation
 
     stem = Decorrelation()
     transform = stem.squares.flatten(1)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from accelerator import Accelerator, WrongDevice, download, upload
 
-from zoo._numbers import arrays
+from zoo.core import arrays
 from zoo.errors import InputError
 
 

@@ -16,10 +16,10 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import zoo
-from zoo import settings
-from zoo._registry import registry
 from zoo.app.main import app
+from zoo.core import settings
 from zoo.errors import InputError, UnknownName
+from zoo.models import registry
 
 IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 60, 3), np.uint8))
 TORCHVISION = torchvision.models.mobilenet_v3_small  # an architecture of which timm has none by that name

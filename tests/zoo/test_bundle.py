@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 import zoo
-from zoo import bundle
 from zoo.errors import CorruptFile, InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs import bundle
+from zoo.outputs.outputs import Outputs, Runs
 
 
 def made_runs(rows: int = 50, classes: int = 5, seed: int = 0) -> Runs:

@@ -14,8 +14,8 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp
 from sklearn.calibration import _TemperatureScaling
 from sklearn.metrics import log_loss
 
-from zoo._numbers.columns import Column
 from zoo.calibration import expected_calibration_error, fit_temperature, fit_temperatures, to_probabilities
+from zoo.core.columns import Column
 from zoo.errors import InputError, ZooWarning
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss
 
-from zoo import store
-from zoo._running.runner import run as run_models
-from zoo._storage import files
 from zoo.calibration import calibrate, fit_temperature, stratified_rows, to_probabilities
+from zoo.core import files
 from zoo.errors import InputError, UnknownName
-from zoo.outputs import Outputs, Runs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs, Runs
+from zoo.runs.runner import run as run_models
 
 
 def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", first_id=0, **more):

@@ -11,12 +11,12 @@ import timm
 import transformers
 from scipy.stats import spearmanr
 
-from zoo._registry import recipes, registry
-from zoo._registry.names import canonical_dataset, parse_recipe
-from zoo.cards import Card, Reference, parse, read, write
-from zoo.objectives import tuned
-from zoo.objectives.names import OBJECTIVES
-from zoo.sources import transformers as from_transformers
+from zoo.cards import tuned
+from zoo.cards.card import Card, Reference, parse, read, write
+from zoo.cards.names import canonical_dataset, parse_recipe
+from zoo.cards.recipe_names import OBJECTIVES
+from zoo.models import recipe_cards, registry
+from zoo.models.sources import transformers as from_transformers
 from zoo.training import campaign, plan
 
 FOLDER = Path(__file__).parents[2] / "model_cards"
@@ -217,18 +217,18 @@ def test_a_recipe_opens_with_its_command_and_has_the_published_settings(
 
 
 def test_a_recipes_card_says_what_zoo_train_does() -> None:
-    """Where one fails, `recipes.made` has what the card must say; weights shipped beside it are to be trained again."""
+    """Where one fails, `recipe_cards.made` has what the card must say; weights shipped beside it are to be trained again."""
     own = {entry.name: plan(**entry.call) for entry in campaign.read(FOLDER / "cifar10.plan.yaml")}
     for model in MODELS:
         if model.source == "recipe":
             parts = parse_recipe(model.name)
             if parts is not None:
-                made = recipes.made(parts)
+                made = recipe_cards.made(parts)
                 assert model.name == made.name
             else:  # other settings than a recipe's own, which the plan has
                 planned = own[model.name]
                 settings = {**planned.hyperparameters, **planned.recipe.settings}
-                made = recipes.describe(planned.parts, settings, planned.recipe.transform, planned.command)
+                made = recipe_cards.describe(planned.parts, settings, planned.recipe.transform, planned.command)
                 assert model.details["command"] == planned.command
             assert model.training == made.training
             assert (model.transform, model.family, model.labels) == (made.transform, made.family, made.labels)

@@ -12,17 +12,7 @@ import pytest
 import yaml
 
 import zoo
-from zoo.cards import (
-    Card,
-    EnsembleMember,
-    Reference,
-    SweepMember,
-    Training,
-    Transform,
-    parse,
-    read,
-    write,
-)
+from zoo.cards.card import Card, EnsembleMember, Reference, SweepMember, Training, Transform, parse, read, write
 from zoo.errors import InputError
 
 FRONT = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo import labels
-from zoo._running.class_matching import match
+from zoo.cards import labels
 from zoo.datasets import Dataset
+from zoo.datasets.class_matching import match
 
 
 def dataset(classes, y=None, **more):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo._numbers.columns import Column
+from zoo.core.columns import Column
 from zoo.errors import InputError
 
 blocks = st.lists(st.integers(0, 5), min_size=1, max_size=5)

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 import zoo
-from zoo import labels
+from zoo.cards import labels
 from zoo.errors import MissingWeights
-from zoo.model import Model
+from zoo.models.model import Model
 
 LARGEST = 400e6
 

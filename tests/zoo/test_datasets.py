@@ -15,8 +15,9 @@ import pytest
 from PIL import Image
 from small_models import save_images
 
-from zoo import datasets, labels
-from zoo.datasets import fingerprints, folder, holes, published, tables
+from zoo import datasets
+from zoo.cards import labels
+from zoo.datasets import fingerprints, folder, holes, multilabel, tables
 from zoo.errors import InputError, UnknownName, ZooError
 
 REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
@@ -502,7 +503,7 @@ class TestKnownSets:
         Image.new("L", (3, 3)).save(root / "valid/p1/view.jpg")
         with open(root / "valid.csv", "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["Path", "Sex", *published.PATHOLOGIES])
+            writer.writerow(["Path", "Sex", *multilabel.PATHOLOGIES])
             writer.writerow(["CheXpert-v1.0-small/valid/p1/view.jpg", "F", "1.0", "-1.0", "", "0.0", "1.0"])
         dataset = datasets.load("chexpert")
         assert dataset.targets.tolist() == [[1, 0, 0, 0, 1]]

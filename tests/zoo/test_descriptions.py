@@ -17,12 +17,12 @@ from PIL import Image
 from timm.data import create_transform, resolve_data_config
 from torchvision import transforms
 
-from zoo._registry import hub
-from zoo._registry.registry import card as describe
-from zoo.cards import Transform, parse, write
+from zoo.cards.card import Transform, parse, write
 from zoo.errors import InputError, MissingWeights, UnknownName
-from zoo.sources import tags
-from zoo.sources import transformers as from_transformers
+from zoo.models import hub
+from zoo.models.registry import card as describe
+from zoo.models.sources import tags
+from zoo.models.sources import transformers as from_transformers
 
 
 def steps(pipeline: transforms.Compose) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.errors import CorruptFile, InputError, ZooError
 
 
@@ -53,7 +53,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_write(tmp_path):
     code = """
 import resource, signal, sys
 from pathlib import Path
-from zoo._storage import files
+from zoo.core import files
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 files.write(Path(sys.argv[1]), bytes(100_000))
@@ -69,7 +69,7 @@ def test_a_folder_that_may_not_be_written_to():
     code = """
 import os, sys
 from pathlib import Path
-from zoo._storage import files
+from zoo.core import files
 if os.geteuid() == 0:
     os.setuid(65534)  # root may write anywhere
 files.write(Path(sys.argv[1]), b"new")
@@ -172,7 +172,7 @@ def test_a_killed_writer_leaves_a_file_that_is_swept(tmp_path):
     code = """
 import os, signal, sys
 from pathlib import Path
-from zoo._storage import files
+from zoo.core import files
 os.replace = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
 files.write(Path(sys.argv[1]), b"new")
 """
@@ -198,7 +198,7 @@ def test_a_writer_with_the_process_id_of_a_dead_one_neither_stumbles_over_its_fi
 HOLD = """
 import sys, time
 from pathlib import Path
-from zoo._storage import files
+from zoo.core import files
 with files.lock(Path(sys.argv[1])) as first:
     print(first, flush=True)
     time.sleep(60)

@@ -9,19 +9,20 @@ from torch.nn import functional
 
 import zoo
 from diversity import category
-from zoo import architectures, datasets, labels
-from zoo.cards import Transform
+from zoo import datasets, networks
+from zoo.cards import labels
+from zoo.cards.card import Transform
+from zoo.cards.recipe_names import FRAMEWORKS, framework
 from zoo.datasets.known import KNOWN
 from zoo.datasets.views import VIEWS, first_half, grey
 from zoo.errors import InputError, UnknownName
 from zoo.objectives import get, views
 from zoo.objectives.frameworks import contrast
-from zoo.objectives.names import FRAMEWORKS, framework
-from zoo.training import Recipe, fit, fitting, plan, train
+from zoo.training import Recipe, fit, loop, plan, train
 from zoo.training.augmentation import ImageAugmentation
-from zoo.training.entry import probabilities
 from zoo.training.optimisation import optimiser
 from zoo.training.randomness import For, seed_of
+from zoo.training.trainer import probabilities
 
 SMALL = Transform((3, 8, 8), (8, 8), "bilinear", (0.3,) * 3, (0.4,) * 3)
 
@@ -34,7 +35,7 @@ def recipe(**changes) -> Recipe:
 
 def network(objective: str, hyperparameters=None):
     torch.manual_seed(0)
-    return architectures.build("resnet8", 10, objective, hyperparameters or {}, SMALL.size)
+    return networks.build("resnet8", 10, objective, hyperparameters or {}, SMALL.size)
 
 
 @pytest.fixture(scope="module")
@@ -134,17 +135,17 @@ def test_only_the_head_of_a_self_supervised_network_sees_labels(few, objective, 
 def test_a_killed_pretext_run_ends_in_the_same_bits(tmp_path, few, monkeypatch, objective, changes):
     whole, resumed = network(objective), network(objective)
     fit(whole, few, recipe(**changes))
-    original = fitting.shift_and_flip
+    original = loop.shift_and_flip
 
     def dying(pixels, made, step, rows):
         if step == 5:
             raise KeyboardInterrupt
         return original(pixels, made, step, rows)
 
-    monkeypatch.setattr(fitting, "shift_and_flip", dying)
+    monkeypatch.setattr(loop, "shift_and_flip", dying)
     with pytest.raises(KeyboardInterrupt):
         fit(resumed, few, recipe(**changes), folder=tmp_path, checkpoint_every=0)
-    monkeypatch.setattr(fitting, "shift_and_flip", original)
+    monkeypatch.setattr(loop, "shift_and_flip", original)
     resumed = network(objective)
     fit(resumed, few, recipe(**changes), folder=tmp_path)
     assert equal(whole, resumed)
@@ -153,7 +154,7 @@ def test_a_killed_pretext_run_ends_in_the_same_bits(tmp_path, few, monkeypatch, 
 def test_the_fitted_head_predicts_each_class_as_often_as_it_occurs(few):
     net = network("rotation")
     fit(net, few, recipe())
-    inputs = torch.stack([zoo._running.preprocessing.Pipeline(SMALL)(image) for image in few])
+    inputs = torch.stack([zoo.datasets.preprocessing.Pipeline(SMALL)(image) for image in few])
     with torch.inference_mode():
         shares = net(inputs)[1].softmax(1).mean(0)
     # At the optimum the gradient by each bias, which has no penalty, is zero.
@@ -205,7 +206,7 @@ def test_a_network_distilled_from_a_model_of_the_zoo(zoo_home):
 def test_a_student_learns_what_its_teacher_says_and_not_the_labels(few):
     student, said = network("distillation"), (torch.from_numpy(few.labels) + 1) % 10
     fit(student, few, recipe(epochs=12, learning_rate=0.1), soft_targets=torch.eye(10)[said])
-    inputs = torch.stack([zoo._running.preprocessing.Pipeline(SMALL)(image) for image in few])
+    inputs = torch.stack([zoo.datasets.preprocessing.Pipeline(SMALL)(image) for image in few])
     with torch.inference_mode():
         assert (student(inputs)[1].argmax(1) == said).float().mean() > 0.8
 

@@ -11,15 +11,17 @@ from small_models import save_images, small_model
 from torchvision.transforms import v2
 from typer.testing import CliRunner
 
-from zoo import datasets, labels, store
-from zoo._running import resolver
-from zoo._running.hidden import layers
-from zoo._running.preprocessing import Packed, Pipeline
-from zoo._running.runner import run
+from zoo import datasets
 from zoo.app.main import app
 from zoo.calibration import policy
-from zoo.cards import Transform
+from zoo.cards import labels
+from zoo.cards.card import Transform
+from zoo.datasets.preprocessing import Packed, Pipeline
 from zoo.errors import InputError
+from zoo.outputs import store
+from zoo.runs import resolver
+from zoo.runs.hidden import layers
+from zoo.runs.runner import run
 
 HALF = (0.5, 0.5, 0.5)
 OFFERS = {

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zoo
-from zoo import heads
-from zoo._registry import registry
-from zoo.cards import Card
+from zoo.cards.card import Card
 from zoo.errors import InputError, MissingWeights
-from zoo.heads import class_mapping, linear
+from zoo.models import heads, registry
+from zoo.models.heads import class_mapping, linear
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import torch
 from small_models import save_images, small_model
 
 from zoo import datasets
-from zoo._running.hidden import layers
 from zoo.errors import InputError, UnknownName, ZooWarning
+from zoo.runs.hidden import layers
 
 DATA = "digits:test[:10]"
 

@@ -26,9 +26,9 @@ from huggingface_hub.utils import _http
 from PIL import Image
 
 import zoo
-from zoo._registry import hub as client
-from zoo._registry import registry
 from zoo.errors import CorruptFile, InputError, MissingWeights
+from zoo.models import hub as client
+from zoo.models import registry
 
 TINY = "timm:test_resnet"
 ID = "test_resnet.r160_in1k"

@@ -12,15 +12,16 @@ import torch
 
 import zoo
 from diversity.categories import category
-from zoo import cards, sources
-from zoo._registry import card_index, registry, trained
-from zoo._registry.names import RecipeName, parse_recipe
-from zoo._storage import files
-from zoo.cards import EnsembleMember
+from zoo.cards import card as cards
+from zoo.cards import card_index, sources
+from zoo.cards.card import EnsembleMember
+from zoo.cards.names import RecipeName, parse_recipe
+from zoo.cards.recipe_names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.core import files
 from zoo.errors import CorruptFile, InputError
-from zoo.objectives.names import DATASETS, OBJECTIVES, SMALL_ARCHITECTURES
-from zoo.sources import lookup
-from zoo.sources.base import Source
+from zoo.models import registry, trained
+from zoo.models import sources as lookup
+from zoo.models.sources.base import Source
 
 RECIPES = [name for name in zoo.list(source="recipe") if parse_recipe(name)]
 OWN_SETTINGS = sorted({*zoo.list(source="recipe")} - {*RECIPES})  # shipped, and trained by other settings than a recipe's
@@ -211,7 +212,7 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
     """What CONTRIBUTING says: a module with `SOURCE`, and its line in `SOURCES`."""
     (tmp_path / "constant.py").write_text(
         "from zoo.cards import Card, Training, Transform\n"
-        "from zoo.sources.base import Source\n"
+        "from zoo.models.sources.base import Source\n"
         "class Constant(Source):\n"
         "    def describe(self, id, name):\n"
         "        look = Transform((3, 8, 8), (8, 8), 'bilinear', (0.0,) * 3, (1.0,) * 3)\n"
@@ -219,8 +220,8 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
         "        return Card(name, 'constant', 'none', 'none', 'digits', 'softmax', 'trained', training, look, id=id)\n"
         "    def load(self, request):\n"
         "        from torch import nn\n"
-        "        from zoo.model import Network\n"
-        "        from zoo.sources.assembly import assemble\n"
+        "        from zoo.models.model import Network\n"
+        "        from zoo.models.sources.assembly import assemble\n"
         "        with request.beginning():\n"
         "            return assemble(request, Network(nn.Flatten(), nn.Linear(192, 10), {}), None)\n"
         "SOURCE = Constant()\n"
@@ -232,12 +233,12 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
     assert model.card == zoo.card("constant:seven")
     written = cards.write(dataclasses.replace(model.card, name="mine"))
     assert cards.parse(written, "mine").source == "constant"
-    sys.modules.pop("zoo.sources.constant")
+    sys.modules.pop("zoo.cards.sources.constant")
     lookup.source.cache_clear()
 
 
 def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
-    from zoo._registry import model_facts
+    from zoo.runs import model_facts
 
     card = zoo.card("resnet8-cosine.digits")
     facts = model_facts.of_model(zoo.load(card.name, weights=False), weights=False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from zoo._running import images
+from zoo.datasets import images
 from zoo.errors import InputError
 
 RED, GREEN = (200, 30, 40), (10, 180, 60)

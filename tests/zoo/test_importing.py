@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from zoo import datasets
-from zoo._importing.importing import import_outputs
 from zoo.errors import CorruptFile, InputError, ZooWarning
+from zoo.outputs.importing.importer import import_outputs
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(6, 3)).astype(np.float32)

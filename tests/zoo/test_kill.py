@@ -17,8 +17,8 @@ HELPER = """
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
 from zoo import datasets, store
-from zoo._registry import registry
-from zoo._running import runner
+from zoo.models import registry
+from zoo.runs import runner
 
 datasets.load("digits:test")
 registry.load("timm:test_vit", weights=False, device="cpu")  # whatever these import is imported now

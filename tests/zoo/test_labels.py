@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo import labels
+from zoo.cards import labels
 from zoo.errors import InputError, UnknownName
 
 

@@ -9,11 +9,12 @@ from PIL import Image
 from torch import nn
 
 import zoo
-from zoo._running import devices
-from zoo._running.preprocessing import Pipeline
-from zoo.cards import Card, Training, Transform
+from zoo.cards.card import Card, Training, Transform
+from zoo.core import devices
+from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError, UnknownName
-from zoo.model import Model, Network, state_hash
+from zoo.models.model import Model, state_hash
+from zoo.networks.network import Network
 
 SPEC = Transform((3, 16, 16), (16, 16), "bilinear", (0.5,) * 3, (0.5,) * 3)
 CARD = Card(name="m", source="local", family="f", architecture="a", labels="digits", link="softmax", head="trained",

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo._registry.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
+from zoo.cards.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
+from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError
-from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 
 UNSAFE = [
     "..", "../x", "a/../b", "/etc/passwd", "a/b", "a\\b", "C:\\x", "C:x", "a\0b", "", ".hidden", "-rf", "a b", "a..b",

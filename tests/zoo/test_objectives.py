@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zoo.objectives as objectives
+from zoo.cards import recipe_names
+from zoo.cards.recipe_names import OBJECTIVES
 from zoo.errors import InputError, UnknownName
-from zoo.objectives import catalogue, names
-from zoo.objectives.names import OBJECTIVES
+from zoo.objectives import catalogue
 
 SETTINGS = {
     "label-smoothing": {"alpha": 0.13},
@@ -295,7 +296,7 @@ def test_wrong_shapes_and_targets_are_named(change, message):
 
 def test_a_user_adds_an_objective_in_a_few_lines(monkeypatch):
     monkeypatch.setattr(catalogue, "_KINDS", dict(catalogue._KINDS))
-    monkeypatch.setattr(names, "_registered", [])
+    monkeypatch.setattr(recipe_names, "_registered", [])
 
     @objectives.register("focal")
     @dataclasses.dataclass(frozen=True)
@@ -338,5 +339,5 @@ def test_the_papers_values():
 
 
 def test_names_and_defaults_are_read_without_torch():
-    code = "import sys, zoo.objectives.names, zoo.objectives.tuned; sys.exit('torch' in sys.modules)"
+    code = "import sys, zoo.cards.recipe_names, zoo.cards.tuned; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import top_k_accuracy_score
 
 from zoo.errors import InputError, UnknownName
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 Z = np.array([[2.0, 0.5, -1.0], [0.1, 3.0, 0.0], [1.0, 0.0, 4.0], [0.0, 1.0, 0.5]], np.float32)
 Y = [0, 1, 2, 0]

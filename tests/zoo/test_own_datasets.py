@@ -7,7 +7,7 @@ import pytest
 import zoo
 from diversity import category, compare, pair_frame
 from ensembles import best_within
-from zoo.datasets import own
+from zoo.datasets import user_datasets
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 
 RNG = np.random.default_rng(3)
@@ -72,10 +72,10 @@ def test_later_models_need_no_labels_and_are_held_against_the_dataset(prediction
 def test_several_side_by_side_and_forgotten(predictions):
     for name in ("one", "two:val", "One"):
         store(zoo.import_outputs(predictions, kind="logits", data=name))
-    assert own.specs() == ["One", "one", "two:val"]
-    assert own.forget("one")
-    assert not own.forget("one")
-    assert own.specs() == ["One", "two:val"]
+    assert user_datasets.specs() == ["One", "one", "two:val"]
+    assert user_datasets.forget("one")
+    assert not user_datasets.forget("one")
+    assert user_datasets.specs() == ["One", "two:val"]
 
 
 def test_a_changed_byte_is_noticed(predictions, zoo_home):

@@ -13,7 +13,7 @@ from torchvision import transforms
 
 import diversity
 import zoo
-from zoo.cards import Transform
+from zoo.cards.card import Transform
 from zoo.errors import InputError, MissingWeights
 
 DIGITS = [str(k) for k in range(10)]

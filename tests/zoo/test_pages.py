@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo._running import pages
-from zoo._running.pages import kept_pages
+from zoo.core import pages
+from zoo.core.pages import kept_pages
 
 LARGE = 64 * 2**20  # bytes; above any threshold that the C library arrives at by itself
 

@@ -17,11 +17,11 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner, Result
 
 import zoo
-from zoo._registry import card_index
 from zoo.app.main import app
+from zoo.cards import card_index
 from zoo.errors import CorruptFile, InputError, ZooWarning
 from zoo.training import campaign, train
-from zoo.training.shipping import ship
+from zoo.training.ship import ship
 
 PLAN = """
 data: digits

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import zoo
-from zoo._running.preprocessing import Packed, Pipeline
-from zoo.cards import Transform
+from zoo.cards.card import Transform
+from zoo.datasets.preprocessing import Packed, Pipeline
 
 HALF = (0.5, 0.5, 0.5)
 

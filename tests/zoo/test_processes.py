@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo import store
-from zoo._running import runner
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
+from zoo.outputs import store
+from zoo.runs import runner
 from zoo.training import train
 
 PARENT = """
@@ -48,7 +48,7 @@ def test_a_killed_loader_worker_of_a_run_is_a_sentence(zoo_home, deadly_image):
 
 @pytest.mark.slow
 def test_a_killed_loader_worker_of_a_training_is_a_sentence(zoo_home, monkeypatch, deadly_image):
-    monkeypatch.setattr("zoo.training.loading.MEMORY", 0)  # so that workers decode
+    monkeypatch.setattr("zoo.training.batches.MEMORY", 0)  # so that workers decode
     with pytest.raises(ZooError, match="a process that decodes images was killed"):
         train("resnet8-cosine", data="digits[:600]", epochs=50, save_as="killed", progress=False)
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zoo._running import progress
+from zoo.core import progress
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo import cards
-from zoo._registry import card_index, registry
-from zoo.cards import Card, Training
+from zoo.cards import card as cards
+from zoo.cards import card_index
+from zoo.cards.card import Card, Training
 from zoo.errors import InputError, MissingWeights, UnknownName, ZooWarning
-from zoo.sources import lookup
+from zoo.models import registry
+from zoo.models import sources as lookup
 
 TRAINING = Training("digits", "supervised", "softmax")
 

@@ -5,11 +5,11 @@ import pytest
 from small_models import save_images, small_model
 
 import zoo
-from zoo import bundle, store
-from zoo._running import runner
-from zoo._running.runner import run
 from zoo.errors import InputError, MissingWeights, UnknownName, ZooError, ZooWarning
-from zoo.outputs import Outputs
+from zoo.outputs import bundle, store
+from zoo.outputs.outputs import Outputs
+from zoo.runs import runner
+from zoo.runs.runner import run
 
 DATA = "digits:test[:20]"
 LABELS = np.arange(20) % 10

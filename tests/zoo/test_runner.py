@@ -10,13 +10,14 @@ import pytest
 import torch
 from small_models import save_images, small_model
 
-from zoo import datasets, store
-from zoo._registry import model_facts, registry
-from zoo._running import runner
-from zoo._running.engines import loading
-from zoo._running.preprocessing import Pipeline
-from zoo._storage import files
+from zoo import datasets
+from zoo.core import files
+from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.models import registry
+from zoo.outputs import store
+from zoo.runs import model_facts, runner
+from zoo.runs.engines import loader
 
 DATA = "digits:test[:50]"
 
@@ -368,9 +369,9 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_few_images_are_decoded_without_workers():
-    assert loading.useful_workers(None, 100, 1) == 0
-    assert 1 <= loading.useful_workers(None, 100_000, 1) <= loading.MOST_WORKERS
-    assert loading.useful_workers(3, 10, 1) == 3
+    assert loader.useful_workers(None, 100, 1) == 0
+    assert 1 <= loader.useful_workers(None, 100_000, 1) <= loader.MOST_WORKERS
+    assert loader.useful_workers(3, 10, 1) == 3
 
 
 def test_nothing_is_printed_but_one_line_at_the_end(capsys):

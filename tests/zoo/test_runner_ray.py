@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo._running import runner
+from zoo.runs import runner
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 # ray warns of its own deprecations and leaves files of its processes open when it shuts down

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo import bundle
-from zoo._registry import card_index
-from zoo._storage import files
+from zoo.cards import card_index
+from zoo.core import files
+from zoo.outputs import bundle
 
 REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 LARGEST = 60e6  # bytes of all weights together

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import zoo
-from zoo._registry import registry
-from zoo.cards import Card, EnsembleMember, Training
+from zoo.cards.card import Card, EnsembleMember, Training
 from zoo.errors import InputError
+from zoo.models import registry
 
 NAMES = ("timm:test_resnet", "timm:test_vit", "siglip-like")
 
@@ -66,7 +66,7 @@ def test_an_ensemble_of_ensembles(images: torch.Tensor) -> None:
 def test_an_already_transformed_batch(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[2], 1.0))
     model = zoo.load("together", weights=False)
-    from zoo._running.images import decoded as as_images
+    from zoo.datasets.images import decoded as as_images
 
     batch = torch.stack([model.transform(image) for image in as_images(images)])
     _, logits = model.forward(batch.to(memory_format=torch.channels_last))

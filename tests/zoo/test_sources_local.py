@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 import zoo
-from zoo import cards
-from zoo.cards import Card, Training, Transform
+from zoo.cards import card as cards
+from zoo.cards.card import Card, Training, Transform
 from zoo.errors import CorruptFile, InputError, UnknownName
 
 SPEC = Transform((3, 32, 32), (32, 32), "bilinear", (0.5,) * 3, (0.5,) * 3)
@@ -48,7 +48,7 @@ def test_a_file_with_a_card_beside_it(tmp_path: Path, images: torch.Tensor, endi
 
 
 def zoo_images(images: torch.Tensor) -> list[object]:
-    from zoo._running.images import decoded as as_images
+    from zoo.datasets.images import decoded as as_images
 
     return list(as_images(images))
 

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import diversity
 import zoo
-from zoo import cards
-from zoo._registry import registry
 from zoo.app.main import app
+from zoo.cards import card as cards
 from zoo.errors import CorruptFile, InputError
+from zoo.models import registry
 
 IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 60, 3), np.uint8))
 TOLD = {"classes": ["cat", "dog", "horse"], "mean": [0.5] * 3, "std": [0.5] * 3}

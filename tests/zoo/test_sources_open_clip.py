@@ -9,7 +9,7 @@ from fake_hub import FakeHub
 
 import zoo
 from zoo.errors import InputError, ZooWarning
-from zoo.heads import zero_shot
+from zoo.models.heads import zero_shot
 
 # The architecture of a real card with fewer and narrower layers, so that a test can build and keep it.
 SMALL = {
@@ -55,7 +55,7 @@ def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, images
 
 
 def zoo_images(images: torch.Tensor) -> list[object]:
-    from zoo._running.images import decoded as as_images
+    from zoo.datasets.images import decoded as as_images
 
     return list(as_images(images))
 

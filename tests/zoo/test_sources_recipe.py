@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import zoo
-from zoo._registry import trained
+from zoo.cards import recipe_names
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError
+from zoo.models import trained
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_damaged_file_is_left_out_of_the_list_and_named(file: Path, damage: by
 def test_a_newer_file_is_refused(file: Path) -> None:
     import json
 
-    from zoo._storage import tensorfile
+    from zoo.core import tensorfile
 
     found = tensorfile.read(file)
     note = json.loads(found.metadata["zoo"]) | {"schema": 99}
@@ -113,10 +114,10 @@ def test_a_dataset_of_the_users_own() -> None:
 def test_an_objective_of_the_users_own_is_a_recipe_at_once(zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
-    from zoo.objectives import catalogue, names
+    from zoo.objectives import catalogue
 
     monkeypatch.setattr(catalogue, "_KINDS", dict(catalogue._KINDS))
-    monkeypatch.setattr(names, "_registered", [])
+    monkeypatch.setattr(recipe_names, "_registered", [])
     with pytest.raises(InputError, match="unknown model"):
         zoo.card("resnet8-mine.digits")
 

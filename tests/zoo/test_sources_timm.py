@@ -9,11 +9,11 @@ import torch
 from fake_hub import FakeHub
 
 import zoo
-from zoo._registry import registry
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError
-from zoo.sources import blocks
-from zoo.sources.splitting import split
-from zoo.sources.timm import final_layers
+from zoo.models import registry
+from zoo.models.sources.head_split import split
+from zoo.models.sources.timm import final_layers
+from zoo.networks import blocks
 
 TINY = "timm:test_resnet"
 
@@ -136,7 +136,7 @@ def test_weights_are_loaded_whole(hub: FakeHub, images: torch.Tensor, zoo_home: 
 
 
 def zoo_images(images: torch.Tensor) -> list[object]:
-    from zoo._running.images import decoded as as_images
+    from zoo.datasets.images import decoded as as_images
 
     return list(as_images(images))
 

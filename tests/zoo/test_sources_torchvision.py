@@ -37,7 +37,7 @@ def test_the_transform_is_torchvisions(weights: str) -> None:
     architecture = weights.partition("_Weights")[0].lower()
     card = zoo.card(f"torchvision:{architecture}")
     card = card if weights.endswith("DEFAULT") else zoo.card(f"torchvision:{architecture}.{weights.partition('.')[2]}")
-    from zoo._running.preprocessing import Pipeline
+    from zoo.datasets.preprocessing import Pipeline
 
     assert torch.allclose(Pipeline(card.transform)(image()), theirs(image()), atol=1e-6)
 
@@ -89,13 +89,13 @@ def in_the_cache(network: torch.nn.Module, architecture: str, folder: Path) -> z
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    from zoo._registry import registry
+    from zoo.models import registry
 
     registry._registered.pop("mine", None)
 
 
 def test_old_keys_of_densenets() -> None:
-    from zoo.sources.torchvision import fill, untrained
+    from zoo.models.sources.torchvision import fill, untrained
 
     network, other = (untrained("densenet121", 10, "mine") for _ in range(2))
     old = {

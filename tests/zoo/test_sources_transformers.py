@@ -11,8 +11,8 @@ from PIL import Image
 
 import zoo
 from zoo.errors import CorruptFile, InputError
-from zoo.sources import lookup
-from zoo.sources.assembly import Request
+from zoo.models import sources as lookup
+from zoo.models.sources.assembly import Request
 
 VIT = {
     "hidden_size": 32,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_model
 
-from zoo import store
-from zoo._running import runner
-from zoo._storage import files, tensorfile
+from zoo.core import files, tensorfile
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
-from zoo.outputs import Outputs
-from zoo.store import layout
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
+from zoo.outputs.store import layout
+from zoo.runs import runner
 
 Z = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
-from zoo._storage import tensorfile
+from zoo.core import tensorfile
 from zoo.errors import CorruptFile, ZooError
 
 DTYPES = st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.int32, np.uint8, np.bool_])
@@ -41,7 +41,7 @@ def test_both_ways_with_the_library(tensors, tmp_path_factory):
 def test_the_same_bytes_in_every_process(tmp_path):
     code = """
 import sys, numpy as np
-from zoo._storage import tensorfile
+from zoo.core import tensorfile
 sys.stdout.buffer.write(tensorfile.encode({c: np.arange(3.0) for c in "zyxabc"}, {"b": 1, "a": 2}))
 """
     runs = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(3)}

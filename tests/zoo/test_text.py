@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo._storage.text import as_text, check_storable, csv_bytes, csv_cell
+from zoo.core.text import as_text, check_storable, csv_bytes, csv_cell
 from zoo.errors import InputError
 
 ANYTHING = st.text(st.characters(exclude_categories=()))

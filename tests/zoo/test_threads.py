@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import probes
-from zoo._numbers.threads import TOO_FEW_TO_SHARE, threads_for
+from zoo.core.threads import TOO_FEW_TO_SHARE, threads_for
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo import architectures, datasets
-from zoo.cards import Transform
+from zoo import datasets, networks
+from zoo.cards.card import Transform
 from zoo.errors import InputError, ZooError, ZooWarning
-from zoo.model import Network
+from zoo.networks.network import Network
 from zoo.objectives import ObjectiveHead, get
-from zoo.training import Recipe, fit, fitting
+from zoo.training import Recipe, fit, loop
 from zoo.training.optimisation import optimiser
 from zoo.training.processes import Processes
 
@@ -30,7 +30,7 @@ def recipe(**changes) -> Recipe:
 
 def network(objective: str = "softmax", seed: int = 0) -> Network:
     torch.manual_seed(seed)
-    return architectures.build("resnet8", 10, objective, {}, SMALL.size)
+    return networks.build("resnet8", 10, objective, {}, SMALL.size)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ class Killed(BaseException):
 
 def kill_at(monkeypatch, steps):
     """Ends training in the middle of each of these steps, in turn."""
-    coming, original = list(steps), fitting.shift_and_flip
+    coming, original = list(steps), loop.shift_and_flip
 
     def dying(pixels, made, step, rows):
         if coming and step >= coming[0]:
@@ -58,7 +58,7 @@ def kill_at(monkeypatch, steps):
             raise Killed
         return original(pixels, made, step, rows)
 
-    monkeypatch.setattr(fitting, "shift_and_flip", dying)
+    monkeypatch.setattr(loop, "shift_and_flip", dying)
     return coming
 
 
@@ -86,14 +86,14 @@ def test_killed_and_resumed_is_the_undisturbed_run_bit_for_bit(tmp_path_factory,
     undisturbed = network("sigmoid+dropout")
     whole = fit(undisturbed, few, recipe(**FULL))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "SHARE", np.inf)
+        patch.setattr(loop, "SHARE", np.inf)
         left = kill_at(patch, sorted(steps))
         disturbed = network("sigmoid+dropout")
         while left:
             with pytest.raises(Killed):
                 fit(disturbed, few, recipe(**FULL), folder=folder, checkpoint_every=0.0 if saves else 0.05)
             disturbed = network("sigmoid+dropout", seed=99)  # a new process; its first weights must not matter
-            if not (folder / fitting.CHECKPOINT).exists():
+            if not (folder / loop.CHECKPOINT).exists():
                 disturbed = network("sigmoid+dropout")
         resumed = fit(disturbed, few, recipe(**FULL), folder=folder)
     assert same(disturbed, undisturbed)
@@ -101,7 +101,7 @@ def test_killed_and_resumed_is_the_undisturbed_run_bit_for_bit(tmp_path_factory,
     for ours, theirs in zip(resumed.log, whole.log, strict=True):
         assert {k: v for k, v in ours.items() if k not in timing} == {k: v for k, v in theirs.items() if k not in timing}
     assert resumed.epoch == whole.epoch
-    written = [list(json.loads(line)) for line in (folder / fitting.LOG).read_text().splitlines()]
+    written = [list(json.loads(line)) for line in (folder / loop.LOG).read_text().splitlines()]
     assert written == [sorted(line) for line in whole.log]  # in one order, whatever was resumed
 
 
@@ -136,8 +136,8 @@ def test_the_first_step_is_the_formula_of_sgd(few):
     made = recipe(steps=1, batch_size=70, momentum=0.9, weight_decay=0.1)
     fit(net, few, made)
     reference.train()
-    pixels = torch.stack([fitting.Pipeline(SMALL)(few[i]) for i in range(70)])
-    order = fitting.loading.order(70, made, 0)[0]
+    pixels = torch.stack([loop.Pipeline(SMALL)(few[i]) for i in range(70)])
+    order = loop.loading.order(70, made, 0)[0]
     labels = torch.from_numpy(few.labels)[torch.from_numpy(order)]
     z = reference(pixels[torch.from_numpy(order)])[1]
     torch.nn.functional.cross_entropy(z, labels).backward()
@@ -159,14 +159,14 @@ def test_weight_decay_spares_scales_and_biases_unless_told_otherwise():
 
 def test_the_average_follows_its_recurrence(few, monkeypatch):
     """w_avg <- 0.8 w_avg + 0.2 w from the second step on; the first step's weights begin it."""
-    seen, original = [], fitting._Run._learn
+    seen, original = [], loop._Run._learn
 
     def watched(self, *arguments):
         loss = original(self, *arguments)
         seen.append(self.head.weight.detach().clone())
         return loss
 
-    monkeypatch.setattr(fitting._Run, "_learn", watched)
+    monkeypatch.setattr(loop._Run, "_learn", watched)
     net = network()
     fit(net, few, recipe(ema=0.8))
     average = seen[0]
@@ -181,9 +181,9 @@ def test_the_best_epoch_on_the_holdout_is_the_result(few):
     done = fit(net, few, recipe(epochs=8, holdout=30, learning_rate=0.4, schedule="exponential"))
     merits = [(line["holdout_accuracy"], -line["holdout_nll"]) for line in done.log]
     assert done.epoch == 1 + max(range(8), key=lambda i: merits[i])
-    _, kept_back = fitting.loading.split_holdout(few, recipe(holdout=30))
+    _, kept_back = loop.loading.split_holdout(few, recipe(holdout=30))
     with torch.inference_mode():
-        logits = net(torch.stack([fitting.Pipeline(SMALL)(image) for image in kept_back]))[1]
+        logits = net(torch.stack([loop.Pipeline(SMALL)(image) for image in kept_back]))[1]
     assert (logits.argmax(1).numpy() == kept_back.labels).mean() == pytest.approx(
         done.log[done.epoch - 1]["holdout_accuracy"]
     )
@@ -202,7 +202,7 @@ def test_the_first_half_of_the_steps_may_have_smaller_images(few):
     )
     fit(net, few, recipe(steps=7, early_side=4))
     assert sides == [(4, 4)] * 4 + [(8, 8)] * 3
-    fixed = architectures.build("mixer-mini", 10, "softmax", {}, SMALL.size)
+    fixed = networks.build("mixer-mini", 10, "softmax", {}, SMALL.size)
     with pytest.raises(InputError, match="early_side is 4, but the network takes images of 8 pixels alone"):
         fit(fixed, few, recipe(early_side=4))
 
@@ -235,14 +235,14 @@ def test_a_number_of_steps_may_end_within_an_epoch(few):
 
 def test_a_checkpoint_of_another_recipe_is_refused_and_kept(tmp_path, few):
     fit(network(), few, recipe(), folder=tmp_path, about={"objective": "softmax"})
-    before = (tmp_path / fitting.CHECKPOINT).read_bytes()
+    before = (tmp_path / loop.CHECKPOINT).read_bytes()
     with pytest.raises(InputError, match=r"another recipe \(recipe.learning_rate: 0.1 -> 0.2\)"):
         fit(network(), few, recipe(learning_rate=0.2), folder=tmp_path, about={"objective": "softmax"})
     with pytest.raises(InputError, match="objective: 'softmax' -> 'cosine'"):
         fit(network("cosine"), few, recipe(), folder=tmp_path, about={"objective": "cosine"})
     with pytest.raises(InputError, match="data"):
         fit(network(), few.select(slice(0, 60)), recipe(), folder=tmp_path, about={"objective": "softmax"})
-    assert (tmp_path / fitting.CHECKPOINT).read_bytes() == before
+    assert (tmp_path / loop.CHECKPOINT).read_bytes() == before
     fit(network(), few, recipe(learning_rate=0.2), folder=tmp_path, resume=False)
 
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_of_another_recipe_is_refused_and_kept(tmp_path, few):
 def test_a_damaged_checkpoint_is_set_aside_and_training_starts_again(tmp_path, few, damage):
     undisturbed, net = network(), network()
     fit(undisturbed, few, recipe(), folder=tmp_path)
-    path = tmp_path / fitting.CHECKPOINT
+    path = tmp_path / loop.CHECKPOINT
     data = bytearray(path.read_bytes())
     if damage == "flipped":
         data[-100] ^= 1
@@ -261,8 +261,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_training_starts_again(tmp_path, f
 
 
 def test_a_full_disk_ends_in_an_error_and_the_last_good_checkpoint_stays(tmp_path, few, monkeypatch):
-    monkeypatch.setattr(fitting, "SHARE", np.inf)
-    path = tmp_path / fitting.CHECKPOINT
+    monkeypatch.setattr(loop, "SHARE", np.inf)
+    path = tmp_path / loop.CHECKPOINT
     with pytest.MonkeyPatch.context() as patch:
         kill_at(patch, [5])
         with pytest.raises(Killed):
@@ -297,7 +297,7 @@ def test_divergence_is_said(few):
 
 
 def test_heads_and_classes_must_fit(few):
-    bare = architectures.build("resnet8", 10, input_size=SMALL.size)
+    bare = networks.build("resnet8", 10, input_size=SMALL.size)
     with pytest.raises(InputError, match="ObjectiveHead"):
         fit(Network(bare.body, None, bare.blocks), few, recipe())
     with pytest.raises(InputError, match="head has 3 classes, digits"):

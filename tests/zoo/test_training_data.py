@@ -5,14 +5,14 @@ import pytest
 import torch
 from PIL import Image
 
-from zoo._running.preprocessing import Pipeline
-from zoo.cards import Transform
+from zoo.cards.card import Transform
 from zoo.datasets import Dataset, load
+from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError
 from zoo.training import Recipe
 from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip, shrink
-from zoo.training.loading import ImageBatches, check_classes, order, split_holdout
-from zoo.training.measures import Tally, class_separation
+from zoo.training.batches import ImageBatches, check_classes, order, split_holdout
+from zoo.training.tally import Tally, class_separation
 
 SIDE = 12
 SQUARE = Transform((3, SIDE, SIDE), (SIDE, SIDE), "bilinear", (0.5,) * 3, (0.25,) * 3)

@@ -8,15 +8,15 @@ from typer.testing import CliRunner
 
 import diversity
 import zoo
-from zoo._registry import trained
 from zoo.app.main import app
 from zoo.errors import InputError, MissingWeights, UnknownName
-from zoo.training import making, train
+from zoo.models import trained
+from zoo.training import train, trainer
 
 SETTINGS = {"data": "digits[:300]", "epochs": 4, "save_as": "watched", "ema": 0.9, "shift": 2}
 
 
-def watched(**arguments) -> making.Trained:
+def watched(**arguments) -> trainer.Trained:
     return train("resnet8-cosine", **SETTINGS | {"progress": False} | arguments)
 
 
@@ -48,7 +48,7 @@ def test_watching_changes_nothing(zoo_home):
 
 def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, monkeypatch):
     watched(save_as="whole", snapshots_every=2)
-    keep = making._store
+    keep = trainer._store
 
     def stop(network, made, place):
         keep(network, made, place)
@@ -56,7 +56,7 @@ def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(making, "_store", stop)
+        patched.setattr(trainer, "_store", stop)
         with pytest.raises(KeyboardInterrupt):
             watched(snapshots_every=2, checkpoint_every=0)
     trained.path("watched@epoch2").unlink()

@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 
 import zoo
-from zoo._registry import trained
-from zoo._storage import files
+from zoo.core import files
 from zoo.errors import InputError, MissingWeights, ZooError
-from zoo.training import default_jobs, fitting, making, train, train_each
+from zoo.models import trained
+from zoo.training import default_jobs, loop, train, train_each, trainer
 
 
-def quick(name: str = "resnet8-cosine", **arguments) -> making.Trained:
+def quick(name: str = "resnet8-cosine", **arguments) -> trainer.Trained:
     return train(name, **{"data": "digits[:100]", "epochs": 1, "save_as": "quick"} | arguments)
 
 
@@ -100,7 +100,7 @@ def test_killed_between_training_and_the_last_file(zoo_home, monkeypatch):
         quick(save_as="again")
     monkeypatch.setattr(files, "write", original)
     assert zoo.list("again") == []
-    monkeypatch.setattr(fitting, "shift_and_flip", None)  # no step may be taken
+    monkeypatch.setattr(loop, "shift_and_flip", None)  # no step may be taken
     assert quick(save_as="again").fresh
     assert (zoo_home / "weights" / "again" / "model.safetensors").read_bytes() == expected
 
@@ -139,7 +139,7 @@ def test_killed_while_a_model_is_replaced(zoo_home, monkeypatch):
 
 
 def test_two_at_once_make_one(zoo_home, capsys):
-    made: list[making.Trained] = []
+    made: list[trainer.Trained] = []
     threads = [threading.Thread(target=lambda: made.append(quick(epochs=2))) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -188,7 +188,7 @@ def test_loading_builds_once_and_says_so(zoo_home, capsys, monkeypatch):
     assert model.name == "resnet8-cosine.digits"
     test = zoo.datasets.load("digits:test")
     assert (model.predict(list(test)).argmax(1).numpy() == test.labels).mean() >= 0.93
-    monkeypatch.setattr(making, "train", None)
+    monkeypatch.setattr(trainer, "train", None)
     again = zoo.load("resnet8-cosine")
     assert capsys.readouterr().err == ""
     assert torch.equal(again.head.weight, model.head.weight)

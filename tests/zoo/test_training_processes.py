@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo.training.shared_norm import SharedBatchNorm
+from zoo.training.sync_batch_norm import SharedBatchNorm
 
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zoo
-from zoo._storage.typed import differences
-from zoo.cards import Transform
+from zoo.cards.card import Transform
+from zoo.cards.published import recipe as published
+from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
+from zoo.core.typed import differences
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.training import Recipe, expand, plan
-from zoo.training.published import recipe as published
 
 PLAIN = Transform((3, 8, 8), (8, 8), "bilinear", (0.5,) * 3, (0.5,) * 3)
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from fake_hub import FakeHub
 
-from zoo._registry import hub as hub_files
-from zoo._registry import weights
-from zoo._storage import checkpoints, files
-from zoo.cards import Card, Training
+from zoo.cards.card import Card, Training
+from zoo.core import files, state_dicts
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooWarning
+from zoo.models import hub as hub_files
+from zoo.models import weights
 
 CARD = Card(name="mine", source="timm", family="f", architecture="a", labels="none", link="softmax", head="none",
             training=Training("digits", "supervised", "softmax"), id="a.b")  # fmt: skip
@@ -113,7 +113,7 @@ class TestFinding:
             hub_files.fetch("m", "owner/name", ("model.safetensors",))
 
     def test_a_web_address(self, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("zoo._registry.hub.answers", lambda endpoint: False)
+        monkeypatch.setattr("zoo.models.hub.answers", lambda endpoint: False)
         with pytest.raises(
             MissingWeights, match=r"m: w\.pth is not in the cache .*checkpoints and example\.org does not answer"
         ):
@@ -130,7 +130,7 @@ class TestCheckpoints:
     @pytest.mark.parametrize("file", ["w.safetensors", "w.pth", "w.bin"])
     def test_tensors_come_back(self, tmp_path: Path, file: str) -> None:
         hub = FakeHub(tmp_path)
-        state = checkpoints.read(hub.put("a/b", file, STATE), "m")
+        state = state_dicts.read(hub.put("a/b", file, STATE), "m")
         assert state.keys() == STATE.keys()
         assert all(torch.equal(state[key], STATE[key]) for key in STATE)
 
@@ -138,11 +138,11 @@ class TestCheckpoints:
     def test_what_training_scripts_wrap_around(self, tmp_path: Path, wrapper: str) -> None:
         wrapped = {wrapper: {f"module.{key}": value for key, value in STATE.items()}, "epoch": 3}
         torch.save(wrapped, tmp_path / "w.pth")
-        assert checkpoints.read(tmp_path / "w.pth", "m").keys() == STATE.keys()
+        assert state_dicts.read(tmp_path / "w.pth", "m").keys() == STATE.keys()
 
     def test_averaged_weights_go_first(self, tmp_path: Path) -> None:
         torch.save({"state_dict": {"a": torch.zeros(1)}, "state_dict_ema": {"a": torch.ones(1)}}, tmp_path / "w.pth")
-        assert checkpoints.read(tmp_path / "w.pth", "m")["a"].item() == 1
+        assert state_dicts.read(tmp_path / "w.pth", "m")["a"].item() == 1
 
     def test_a_pickle_is_refused_and_not_run(self, tmp_path: Path) -> None:
         ran = tmp_path / "ran"
@@ -156,18 +156,18 @@ class TestCheckpoints:
         (tmp_path / "old.bin").write_bytes(pickle.dumps({"weight": Payload()}, protocol=2))
         for name in ("zip.pth", "plain.pth", "old.bin"):
             with pytest.raises(InputError, match=rf"m: .*{name} is a pickle that holds more than tensors.*safetensors"):
-                checkpoints.read(tmp_path / name, "m")
+                state_dicts.read(tmp_path / name, "m")
         assert not ran.exists()
 
     def test_a_network_saved_whole_is_refused(self, tmp_path: Path) -> None:
         torch.save(torch.nn.Linear(2, 2), tmp_path / "w.pth")
         with pytest.raises(InputError, match="more than tensors"):
-            checkpoints.read(tmp_path / "w.pth", "m")
+            state_dicts.read(tmp_path / "w.pth", "m")
 
     def test_no_state_dictionary(self, tmp_path: Path) -> None:
         torch.save([torch.ones(1)], tmp_path / "w.pth")
         with pytest.raises(InputError, match="expected a state dictionary of tensors, found list"):
-            checkpoints.read(tmp_path / "w.pth", "m")
+            state_dicts.read(tmp_path / "w.pth", "m")
 
     def test_a_zip_bomb_is_refused(self, tmp_path: Path) -> None:
         buffer = io.BytesIO()
@@ -178,7 +178,7 @@ class TestCheckpoints:
                 target.writestr(entry.filename, source.read(entry))
         assert path.stat().st_size < 100_000
         with pytest.raises(CorruptFile, match=r"bomb\.pth claims to unpack to 12\d* bytes"):
-            checkpoints.read(path, "m")
+            state_dicts.read(path, "m")
 
     @pytest.mark.parametrize("file", ["w.safetensors", "w.pth"])
     @pytest.mark.parametrize("damage", ["empty", "truncated", "zeros"])
@@ -187,15 +187,15 @@ class TestCheckpoints:
         path = tmp_path / file
         path.write_bytes({"empty": b"", "truncated": whole[:-2000], "zeros": bytes(3000)}[damage])
         with pytest.raises((CorruptFile, InputError), match=file):
-            checkpoints.read(path, "m")
+            state_dicts.read(path, "m")
 
     def test_a_header_that_claims_an_exabyte(self, tmp_path: Path) -> None:
         path = FakeHub(tmp_path).put("a/b", "w.safetensors", {"w": torch.rand(10)}).resolve()
         path = path.rename(tmp_path / "w.safetensors")
         path.write_bytes((2**60).to_bytes(8, "little") + path.read_bytes()[8:])
         with pytest.raises(CorruptFile, match=r"w\.safetensors: claims a header of 1152921504606846976 bytes"):
-            checkpoints.read(path, "m")
+            state_dicts.read(path, "m")
 
     def test_bfloat16(self, tmp_path: Path) -> None:
         path = FakeHub(tmp_path).put("a/b", "w.safetensors", {"w": torch.tensor([1.5, -2.25]).bfloat16()})
-        assert np.allclose(checkpoints.read(path, "m")["w"].float(), [1.5, -2.25])
+        assert np.allclose(state_dicts.read(path, "m")["w"].float(), [1.5, -2.25])

@@ -54,7 +54,7 @@ def told_of(arch: str | None, classes: str | None, **rest: Any) -> dict[str, Any
 
 def class_names(text: str) -> str | list[str]:
     """The lines of a file, or the name of a label set."""
-    from zoo import labels
+    from zoo.cards import labels
     from zoo.errors import InputError
 
     path = Path(text).expanduser()
@@ -77,8 +77,8 @@ def _files(given: dict[str, Any]) -> list[str]:
 
 def _register(files: Sequence[str], told: dict[str, Any]) -> dict[str, str]:
     """The name of each file in this process: its own without the ending, after its folder's where two are called alike."""
-    from zoo._registry import registry
     from zoo.errors import InputError
+    from zoo.models import registry
 
     if not files:
         raise InputError("--arch and --classes describe bare files, and no model is one; expected file:PATH or onnx:PATH")

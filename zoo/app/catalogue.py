@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo._storage.text import as_text
 from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, cell, note, print_json
+from zoo.core.text import as_text
 
 if TYPE_CHECKING:
-    from zoo._registry.stored_names import Stored
-    from zoo._registry.trained import Record
-    from zoo.cards import Card, Reference
+    from zoo.cards.card import Card, Reference
+    from zoo.models.trained import Record
+    from zoo.outputs.stored_names import Stored
 
 PANEL = "Find models"
 HERE = ("shipped", "here")  # weights that are on this machine
@@ -42,7 +42,7 @@ def list_models(
 
     [dim]zoo list -f objective=cosine -f accuracy=74..78[/dim]
     """
-    from zoo._registry import registry
+    from zoo.models import registry
 
     fields = dict(_condition(text) for text in field or ())
     rows = [_row(card, registry.available(card)) for card in registry.matching(pattern, **fields).values()]
@@ -72,10 +72,10 @@ def show_model(
 
     [dim]zoo show timm:convnext_tiny --json[/dim]
     """
-    from zoo import cards
-    from zoo._registry import registry, trained
-    from zoo._registry.stored_names import stored_names
+    from zoo.cards import card as cards
     from zoo.errors import UnknownName
+    from zoo.models import registry, trained
+    from zoo.outputs.stored_names import stored_names
 
     every = stored_names()
     outputs = every.get(name, [])
@@ -105,8 +105,8 @@ def show_model(
 
 def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of names that there are outputs of and no model: imported, or made by a program of one's own."""
-    from zoo._registry import registry
-    from zoo._registry.stored_names import stored_names
+    from zoo.models import registry
+    from zoo.outputs.stored_names import stored_names
 
     rows = []
     for name, outputs in stored_names().items():
@@ -205,7 +205,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _card_fields(card: "Card") -> dict[str, Any]:
-    from zoo._storage import typed
+    from zoo.core import typed
 
     fields = typed.plain(card)
     return {**fields, "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
@@ -229,7 +229,7 @@ def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "
 
 
 def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
-    from zoo._storage import typed
+    from zoo.core import typed
 
     return None if record is None else {key: value for key, value in typed.plain(record).items() if key != "card"}
 

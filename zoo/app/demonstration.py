@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import zoo
-from zoo import bundle, datasets, training
-from zoo._registry import registry
-from zoo._registry.names import parse_recipe
-from zoo._registry.registry import availability
-from zoo._running.runner import resolve
+from zoo import datasets, training
 from zoo.app.printing import note
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
 from zoo.app.report.material import Material, feature_material, images_of
+from zoo.cards.names import parse_recipe
+from zoo.cards.recipe_names import OBJECTIVES
 from zoo.errors import InputError
-from zoo.objectives.names import OBJECTIVES
+from zoo.models import registry
+from zoo.models.registry import availability
+from zoo.outputs import bundle
+from zoo.runs.runner import resolve
 
 STUDY = "cifar10:test"
 SEEDS = (0, 1)

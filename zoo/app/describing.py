@@ -36,7 +36,7 @@ def new(
 
     [dim]zoo card new file:weights.pth --arch resnet18 --classes classes.txt --as my-checkpoint[/dim]
     """
-    from zoo._registry import registry
+    from zoo.models import registry
 
     told = {
         "size": size,

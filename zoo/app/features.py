@@ -124,7 +124,7 @@ def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, w
     import pandas as pd
 
     from diversity.separation import METRICS, class_separation
-    from zoo._running.runner import run
+    from zoo.runs.runner import run
 
     rows: list[dict[str, Any]] = []
     for outputs in run(names, data=data, weights=weights, batch_size=batch_size or 64).values():

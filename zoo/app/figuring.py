@@ -7,6 +7,7 @@ import typer
 
 from zoo.app.finding import SplitOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.cards.names import default_dataset
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,11 +83,11 @@ def figure(
 def _study(
     names: list[str] | None, data: str | None, transfer: list[str] | None, base: str | None, split: str | None, seed: int
 ) -> "Study":
-    from zoo import datasets, settings
-    from zoo._running.resolver import answering
+    from zoo import datasets
     from zoo.app.figures import Study, at_hand
+    from zoo.runs.resolver import answering
 
-    spec = datasets.canonical(data or settings.default_dataset())
+    spec = datasets.canonical(data or default_dataset())
     asked = [*(names or at_hand(spec)), *([base] if base else [])]
     models = answering(asked, spec) if asked else []
     share: Any = split
@@ -158,10 +159,10 @@ def _check(paths: list[Path]) -> None:
 def _write(wanted: "Figure", study: "Study", result: "Result", path: Path) -> None:
     import json
 
-    from zoo._storage import files
-    from zoo._storage.text import as_text, csv_bytes
     from zoo.app.charting import save_chart
     from zoo.app.printing import plain
+    from zoo.core import files
+    from zoo.core.text import as_text, csv_bytes
 
     kind = path.suffix.lower()
     if kind in CHARTS:
@@ -190,8 +191,8 @@ def _as_json(wanted: "Figure", study: "Study", result: "Result") -> dict[str, An
 
 def _print(wanted: "Figure", result: "Result", data: str) -> None:
     """The table where it fits, else one line per number; what is more than a screen is left to a file."""
-    from zoo._registry.names import dataset_name
     from zoo.app.figures.result import with_error
+    from zoo.cards.names import dataset_name
 
     table, frame = result.table, result.frame
     tested = "best" in frame
@@ -225,7 +226,7 @@ def _print(wanted: "Figure", result: "Result", data: str) -> None:
 
 def _short(text: str, dataset: str) -> str:
     """Models' names without their dataset, which the command was given."""
-    from zoo._registry.names import bare
+    from zoo.cards.names import bare
 
     return ", ".join(bare(name).removesuffix(f".{dataset}") for name in text.split(", ")) if "." in text else text
 

@@ -9,7 +9,7 @@ from zoo.app.printing import note
 
 if TYPE_CHECKING:
     from zoo.calibration import CalibratedRuns
-    from zoo.outputs import Runs
+    from zoo.outputs.outputs import Runs
 
 DataOption = Annotated[str | None, typer.Option(help="Dataset to report on: digits:test, folder:PATH, ...")]
 SplitOption = Annotated[
@@ -23,7 +23,7 @@ SplitOption = Annotated[
 
 def find_runs(names: Sequence[str], data: str | None) -> "Runs":
     """Outputs of the models named: stored, imported, or run here."""
-    from zoo._running.runner import run
+    from zoo.runs.runner import run
 
     return run(names, data=data)
 

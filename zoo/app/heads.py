@@ -10,7 +10,7 @@ from zoo.app.printing import JsonOption, note, print_json, print_table
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
-    from zoo.model import Model
+    from zoo.models.model import Model
 
 PANEL = "Find models"
 # 1 to 100,000: weaker ones take longest and fit noise. Of six digits, as the card's command says them, so that it is exact.
@@ -42,10 +42,11 @@ def head(
 
     [dim]zoo head efficientnet-lite0 --data cifar10 --side 96[/dim]
     """
-    from zoo import datasets, labels
-    from zoo._registry import registry
-    from zoo._running import runner
-    from zoo.heads import fit_linear, save_linear
+    from zoo import datasets
+    from zoo.cards import labels
+    from zoo.models import registry
+    from zoo.models.heads import fit_linear, save_linear
+    from zoo.runs import runner
 
     if save_as is not None and len(names) > 1:
         raise InputError(f"--as {save_as}: one name for {len(names)} heads; fit one at a time to name them")
@@ -92,8 +93,8 @@ def _best_strength(embeddings: Any, labels: Any) -> float:
 
 def _at_side(model: "Model", side: int) -> "Model":
     """The model with images scaled to another side; its weights stay."""
-    from zoo._running.preprocessing import Pipeline
-    from zoo.model import Model
+    from zoo.datasets.preprocessing import Pipeline
+    from zoo.models.model import Model
 
     if model.card.transform is None:
         raise InputError(f"{model.name}: its card has no transform, so its side cannot be changed")

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zoo._storage.text import as_text
 from zoo.app.printing import JsonOption, note, print_json, print_table, size
+from zoo.core.text import as_text
 
 if TYPE_CHECKING:
-    from zoo.housekeeping import Kept
+    from zoo.outputs.housekeeping import Kept
 
 PANEL = "Keep house"
 
@@ -69,7 +69,7 @@ def outputs(
 
     [dim]zoo outputs 'resnet8-*' --data digits:test[/dim]
     """
-    from zoo.housekeeping import outputs as list_outputs
+    from zoo.outputs.housekeeping import outputs as list_outputs
 
     _print(list_outputs(names or (), data), json, "stored")
 
@@ -84,8 +84,8 @@ def remove(
 
     [dim]zoo rm 'old-*' --data cifar10.1-v6 --yes[/dim]
     """
-    from zoo import housekeeping
     from zoo.errors import InputError
+    from zoo.outputs import housekeeping
 
     if not names and data is None:
         raise InputError("name the models whose outputs to remove, or a dataset with --data; '*' is all of them")

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo._storage.text import csv_bytes
 from zoo.app.bare_files import takes_bare_files
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.core.text import csv_bytes
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _check_out(out: Path | None) -> None:
 
 
 def _write(frame: "pd.DataFrame", out: Path | None) -> None:
-    from zoo._storage import files
+    from zoo.core import files
 
     if out is not None:
         files.write(out, csv_bytes(frame))

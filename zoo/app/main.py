@@ -119,7 +119,7 @@ for group in (
 
 def main() -> None:
     """Run a command; a user's mistake ends in a short message on standard error, exit code 2, a failure in exit code 1."""
-    from zoo._storage.text import as_text
+    from zoo.core.text import as_text
 
     code: str | int | None = 0
     _wait_briefly()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo._storage.text import as_text, csv_bytes
 from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, find_runs
 from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.core.text import as_text, csv_bytes
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _give(frame: "pd.DataFrame", out: Path | None, value: Any, shown: "pd.DataFr
 
     A file that cannot be written does not take the table with it.
     """
-    from zoo._storage import files
+    from zoo.core import files
 
     written = False
     try:

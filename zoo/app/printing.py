@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo._storage.text import as_text
+from zoo.core.text import as_text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

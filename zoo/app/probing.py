@@ -11,6 +11,7 @@ from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.features import RandomOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
 from zoo.app.running import TransformOption
+from zoo.cards.names import default_dataset
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from probes._rows import Rows
-    from zoo.outputs import Runs
+    from zoo.outputs.outputs import Runs
 
 Kind = Literal["linear", "knn", "concat", "compress", "stack"]
 PANEL = "Features"
@@ -116,10 +117,10 @@ class _Shown:
 
 
 def _sides(names: list[str], data: str | None, test: str | None, weights: bool, transform: str | None) -> _Sides:
-    from zoo import datasets, settings
-    from zoo._running.runner import run
+    from zoo import datasets
+    from zoo.runs.runner import run
 
-    train, tested = _specs(data or settings.default_dataset(), test)
+    train, tested = _specs(data or default_dataset(), test)
     options: dict[str, Any] = {"weights": weights, "transform": transform}
     fitted = run(names, data=train, **options)
     metric = datasets.metric_of(tested or train)

@@ -9,10 +9,11 @@ from zoo.app.bare_files import takes_bare_files
 from zoo.app.comparing import PANEL
 from zoo.app.finding import DataOption, SplitOption, calibrated, find_runs, population
 from zoo.app.printing import JsonOption, note, print_json
+from zoo.cards.names import default_dataset
 
 if TYPE_CHECKING:
-    from zoo.cards import Card
-    from zoo.outputs import Outputs, Runs
+    from zoo.cards.card import Card
+    from zoo.outputs.outputs import Outputs, Runs
 
 
 def register(app: typer.Typer) -> None:
@@ -62,18 +63,17 @@ def recommend(
 
 def _stored(data: str | None) -> list[str]:
     """The models whose outputs on the dataset are stored."""
-    from zoo import settings
     from zoo.datasets import canonical
-    from zoo.store.finding import on_dataset, stored
+    from zoo.outputs.store.lookup import on_dataset, stored
 
-    return sorted({run.identity.name for run in on_dataset(stored(), canonical(data or settings.default_dataset()))})
+    return sorted({run.identity.name for run in on_dataset(stored(), canonical(data or default_dataset()))})
 
 
 def candidate_cards(patterns: Sequence[str], runs: "Runs", first: str) -> "list[Card]":
     """The cards of the models meant that are not known in full, of the base's label set."""
-    from zoo._registry import registry
-    from zoo._running.runner import resolve
     from zoo.errors import InputError
+    from zoo.models import registry
+    from zoo.runs.runner import resolve
 
     found = [registry.card(str(name)) for name in resolve(list(patterns))]
     there = [card.name for card in found if card.name in runs.names]
@@ -95,11 +95,10 @@ def _shown(
     """Candidates' outputs on a draw of the examples reported, where their weights are here; else their cards."""
     import numpy as np
 
-    from zoo import settings
-    from zoo._registry import registry
-    from zoo._running.runner import run
     from zoo.datasets import load
     from zoo.errors import ZooError
+    from zoo.models import registry
+    from zoo.runs.runner import run
 
     at_hand = {"shipped", "here", *(["to download"] if download else [])}
     ready = [card for card in chosen if examples and registry.available(card) in at_hand]
@@ -108,7 +107,7 @@ def _shown(
     if not ready:
         return list(chosen)
     try:
-        dataset = load(data or settings.default_dataset())
+        dataset = load(data or default_dataset())
     except ZooError as error:
         note(f"all candidates are judged by their cards alone: their images are not here ({error})")
         return list(chosen)

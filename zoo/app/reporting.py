@@ -119,11 +119,11 @@ def _write(document: "Document", output: Path, format: Format, static: bool = Fa
     """The report as a file; where that cannot be written, as text on standard output, for it took all the work."""
     import json
 
-    from zoo._storage import files
     from zoo.app.printing import plain
     from zoo.app.report.explorer import to_explorer
     from zoo.app.report.html import to_html
     from zoo.app.report.markdown import to_markdown
+    from zoo.core import files
 
     if format == "json":
         text = json.dumps(plain(document.numbers), indent=2, ensure_ascii=False) + "\n"

@@ -9,7 +9,7 @@ from zoo.app.bare_files import takes_bare_files
 from zoo.app.printing import JsonOption, note, print_json, print_table, size
 
 if TYPE_CHECKING:
-    from zoo.outputs import Outputs, Runs
+    from zoo.outputs.outputs import Outputs, Runs
 
 PANEL = "Make outputs"
 FEW = 3  # models that are said one by one
@@ -48,7 +48,7 @@ def run(
 
     [dim]zoo run file:mine.pth --arch resnet18 --classes classes.txt --data folder:photos[/dim]
     """
-    from zoo._running.runner import run as run_models
+    from zoo.runs.runner import run as run_models
 
     runs = run_models(
         names,
@@ -89,13 +89,13 @@ def import_(
 
     [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
     """
-    from zoo._importing.importing import import_outputs
-    from zoo._registry.names import near
-    from zoo.datasets import is_own, own
+    from zoo.cards.names import near
+    from zoo.datasets import is_own, user_datasets
     from zoo.datasets.listing import list_datasets
     from zoo.errors import InputError
-    from zoo.outputs import Runs
-    from zoo.store import save
+    from zoo.outputs.importing.importer import import_outputs
+    from zoo.outputs.outputs import Runs
+    from zoo.outputs.store import save
 
     pairs = [text.partition("=")[::2] for text in column or ()]
     if not all(name for _, name in pairs):
@@ -112,7 +112,7 @@ def import_(
         columns=dict(pairs),
         meta=meta,
     )
-    is_new = data is not None and is_own(data) and not own.exists(data)
+    is_new = data is not None and is_own(data) and not user_datasets.exists(data)
     _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
     if is_new:
         known = [listed.name for listed in list_datasets() if listed.name != data]
@@ -134,9 +134,9 @@ def export(
 
     [dim]zoo export 'resnet8-*' --data digits:test -o study.safetensors[/dim]
     """
-    from zoo._running.runner import run as run_models
-    from zoo.bundle import export_outputs
     from zoo.errors import InputError
+    from zoo.outputs.bundle import export_outputs
+    from zoo.runs.runner import run as run_models
 
     if output.suffix != ".safetensors":
         raise InputError(f"--output {output}: expected a file that ends in .safetensors")
@@ -161,7 +161,7 @@ def verify(
 
     [dim]zoo verify --set-aside[/dim]
     """
-    from zoo.store import verify as verify_store
+    from zoo.outputs.store import verify as verify_store
 
     found = verify_store(set_aside=set_aside)
     if json:

@@ -144,7 +144,7 @@ def ship(
 
     [dim]zoo ship '*.cifar10' --into model_cards[/dim]
     """
-    from zoo.training.shipping import ship as ship_model
+    from zoo.training.ship import ship as ship_model
 
     rows = []
     for name in _chosen(names):
@@ -159,8 +159,8 @@ def ship(
 
 def _chosen(patterns: list[str]) -> list[str]:
     """Names as they are; patterns as every model they match that was made here and is not shipped."""
-    from zoo._registry import registry
-    from zoo.training.shipping import made_here
+    from zoo.models import registry
+    from zoo.training.ship import made_here
 
     found: list[str] = []
     for pattern in patterns:

@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zoo._numbers.links import to_probabilities as to_probabilities
-from zoo._numbers.splits import stratified_rows as stratified_rows
-from zoo.calibration.fitting import TemperatureFit as TemperatureFit
-from zoo.calibration.fitting import fit_temperature as fit_temperature
-from zoo.calibration.fitting import fit_temperatures as fit_temperatures
+from zoo.calibration.calibrated_runs import CalibratedRuns as CalibratedRuns
+from zoo.calibration.calibrated_runs import calibrate as calibrate
 from zoo.calibration.metrics import brier_score as brier_score
 from zoo.calibration.metrics import expected_calibration_error as expected_calibration_error
 from zoo.calibration.metrics import negative_log_likelihood as negative_log_likelihood
 from zoo.calibration.metrics import reliability as reliability
-from zoo.calibration.splits import CalibratedRuns as CalibratedRuns
-from zoo.calibration.splits import calibrate as calibrate
-from zoo.cards import Reading as Reading
+from zoo.calibration.temperature import TemperatureFit as TemperatureFit
+from zoo.calibration.temperature import fit_temperature as fit_temperature
+from zoo.calibration.temperature import fit_temperatures as fit_temperatures
+from zoo.core.links import to_probabilities as to_probabilities
+from zoo.core.splits import stratified_rows as stratified_rows
+from zoo.core.types import Reading as Reading
 
 if TYPE_CHECKING:
     from zoo.calibration.estimator import TemperatureCalibrator as TemperatureCalibrator

@@ -7,10 +7,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from zoo._numbers import arrays
-from zoo._numbers.links import to_probabilities
-from zoo.calibration.fitting import fit_temperature
-from zoo.cards import Link, Reading
+from zoo.calibration.temperature import fit_temperature
+from zoo.core import arrays
+from zoo.core.links import to_probabilities
+from zoo.core.types import Link, Reading
 from zoo.errors import InputError
 
 

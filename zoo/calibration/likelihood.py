@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from zoo._numbers import arrays
-from zoo._numbers.columns import Column
-from zoo.cards import Link
+from zoo.core import arrays
+from zoo.core.columns import Column
+from zoo.core.types import Link
 from zoo.errors import InputError
 
 # No temperature is looked for beyond these.

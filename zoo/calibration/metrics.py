@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from zoo._numbers import arrays
-from zoo._numbers.arrays import Array
+from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from zoo.errors import InputError, MissingWeights, UnknownName
 
 if TYPE_CHECKING:
-    from zoo.outputs import Outputs, Runs
+    from zoo.outputs.outputs import Outputs, Runs
 
 SHARE = 0.5
 STORED = "stored"
@@ -38,15 +38,15 @@ def default_split(runs: "Runs") -> "tuple[float | Runs, str]":
 
 def same_models_on(runs: "Runs", data: str) -> "Runs":
     """Outputs of the same models on other data: same weights, precision and home; `check_apart` compares the rest."""
-    from zoo.outputs import Runs
+    from zoo.outputs.outputs import Runs
 
     return Runs(_same_model_on(outputs, data) for outputs in runs.values())
 
 
 def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
-    from zoo._running.runner import run
-    from zoo.store import open_runs
-    from zoo.store.layout import IMPORTED, framing
+    from zoo.outputs.store import open_runs
+    from zoo.outputs.store.layout import IMPORTED, framing
+    from zoo.runs.runner import run
 
     made = str(outputs.details.get("weights", IMPORTED))
     home = None if outputs.path is None else _home(outputs.path)

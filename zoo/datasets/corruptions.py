@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, features
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from zoo._storage import files
-from zoo._storage.text import check_storable
+from zoo.core import files
+from zoo.core.text import check_storable
 from zoo.errors import InputError
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]

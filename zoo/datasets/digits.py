@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 

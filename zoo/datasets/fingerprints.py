@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from zoo._storage import files, home
+from zoo.core import files, home
 from zoo.errors import ZooError
 
 REMEMBER_ABOVE = 256 * 2**20  # bytes; a fraction of a second of hashing

@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 from PIL import Image
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.datasets import digits
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError

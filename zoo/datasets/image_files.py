@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from zoo._running import images
+from zoo.datasets import images
 from zoo.errors import InputError, ZooError
 
 EXTENSIONS = frozenset(

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from zoo import labels
+from zoo.cards import labels
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 

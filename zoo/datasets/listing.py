@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from zoo import settings
-from zoo.datasets import hub, own
+from zoo.core import settings
+from zoo.datasets import hub, user_datasets
 from zoo.datasets.known import KNOWN
 from zoo.datasets.loading import EMBEDDED
 
@@ -29,7 +29,7 @@ def list_datasets() -> list[Listed]:
     """
     embedded = [Listed(name, "embedded", tuple(module.SPLITS), "scikit-learn") for name, module in EMBEDDED.items()]
     known = [_known(name) for name in KNOWN]
-    return [*embedded, *known, *(Listed(spec, "outputs only") for spec in own.specs())]
+    return [*embedded, *known, *(Listed(spec, "outputs only") for spec in user_datasets.specs())]
 
 
 def _known(name: str) -> Listed:

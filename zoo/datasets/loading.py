@@ -11,10 +11,22 @@ import re
 from pathlib import Path
 from typing import TypeAlias
 
-from zoo import settings
-from zoo._registry.names import near
-from zoo._storage.text import check_storable
-from zoo.datasets import corruptions, digits, folder, holes, hub, label_sets, own, parquet, published, rotated, views
+from zoo.cards.names import near
+from zoo.core import settings
+from zoo.core.text import check_storable
+from zoo.datasets import (
+    corruptions,
+    digits,
+    folder,
+    holes,
+    hub,
+    label_sets,
+    multilabel,
+    parquet,
+    rotated,
+    user_datasets,
+    views,
+)
 from zoo.datasets.dataset import Dataset, Framing, Metric, joined
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
@@ -77,7 +89,7 @@ def parse(spec: str, new: bool = False) -> Spec:
         return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].SPLITS, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
-    if own.is_name(spec) and (new or own.exists(spec)):
+    if user_datasets.is_name(spec) and (new or user_datasets.exists(spec)):
         return Spec(_OWN, spec)
     raise _unknown(spec)
 
@@ -103,7 +115,7 @@ def is_own(spec: str) -> bool:
 
 
 def _unknown(spec: str) -> UnknownName:
-    known = [*EMBEDDED, *KNOWN, *own.specs()]
+    known = [*EMBEDDED, *KNOWN, *user_datasets.specs()]
     return UnknownName(
         f"unknown dataset {spec!r}{near(spec.partition(':')[0].partition('/')[0], known) or ';'} expected "
         f"{', '.join(known)}, folder:PATH, parquet:PATH or hf:REPO[:split]; `zoo import --data {spec}` makes one of outputs"
@@ -230,7 +242,7 @@ def _load(spec: Spec) -> Dataset:
     if spec.kind == "hf":
         return _with_label_set(hub.load(spec.place, spec.split, str(spec)))
     if spec.kind == _OWN:
-        found = own.find(spec.place)
+        found = user_datasets.find(spec.place)
         if found is None:
             raise _unknown(spec.place)
         return found
@@ -267,9 +279,9 @@ def _local(spec: Spec, ours: str, theirs: str) -> Dataset | None:
             files = files or sorted(base.glob(f"{split}-*.parquet")) or sorted(base.glob(f"data/{split}-*.parquet"))
             if files:
                 return parquet.load(files, text, spec.kind)
-            if spec.kind == "voc2007" and (found := published.voc(base, split, text)):
+            if spec.kind == "voc2007" and (found := multilabel.voc(base, split, text)):
                 return found
-            if spec.kind == "chexpert" and (found := published.chexpert(base, split, text)):
+            if spec.kind == "chexpert" and (found := multilabel.chexpert(base, split, text)):
                 return found
             if (base / split).is_dir():
                 return folder.load(base / split, text, spec.kind)

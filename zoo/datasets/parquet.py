@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo._storage.foreign_files import check_unpacked, reading
+from zoo.core.foreign_files import check_unpacked, reading
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError

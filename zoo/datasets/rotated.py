@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.datasets import digits
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError

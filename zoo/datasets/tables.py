@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo._storage import limits
+from zoo.core import limits
 from zoo.datasets import image_files
 from zoo.datasets.folder import class_order
 from zoo.errors import InputError

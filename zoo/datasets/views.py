@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from zoo._storage import files
+from zoo.core import files
 from zoo.datasets.dataset import Dataset
 
 

@@ -6,6 +6,7 @@ Reading this package's names does not load torch; using an objective does.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zoo.cards.tuned import defaults as defaults
     from zoo.objectives.base import Objective as Objective
     from zoo.objectives.base import ObjectiveHead as ObjectiveHead
     from zoo.objectives.base import bounded as bounded
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from zoo.objectives.catalogue import list as list
     from zoo.objectives.catalogue import options as options
     from zoo.objectives.catalogue import register as register
-    from zoo.objectives.tuned import defaults as defaults
 
 __all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "options", "register"]
 

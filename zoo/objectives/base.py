@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo._numbers import arrays
-from zoo.cards import Link
+from zoo.core import arrays
+from zoo.core.types import Link
 from zoo.errors import InputError
 
 

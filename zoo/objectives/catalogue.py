@@ -8,17 +8,18 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from zoo._registry.names import check_safe, near
-from zoo.cards import Link
+from zoo.cards import recipe_names
+from zoo.cards.names import check_safe, near
+from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName
-from zoo.objectives import frameworks, names, nine
+from zoo.objectives import frameworks, losses
 from zoo.objectives.base import Objective
 
 _KINDS: dict[str, type[Objective]] = {
     kind.name: kind
     for kind in (
-        nine.Softmax, nine.LabelSmoothing, nine.Dropout, nine.ExtraL2, nine.LogitPenalty, nine.LogitNorm, nine.Cosine,
-        nine.Sigmoid, nine.SquaredError,
+        losses.Softmax, losses.LabelSmoothing, losses.Dropout, losses.ExtraL2, losses.LogitPenalty, losses.LogitNorm,
+        losses.Cosine, losses.Sigmoid, losses.SquaredError,
     )
 }  # fmt: skip
 
@@ -86,7 +87,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
     ...         return super().logits(x, W, b) / self.tau
     >>> get("tempered+dropout", tau=0.5).hyperparameters
     {'tau': 0.5, 'rho': 0.7}
-    >>> names.remove(_KINDS.pop("tempered").name)  # as the end of the process does
+    >>> recipe_names.remove(_KINDS.pop("tempered").name)  # as the end of the process does
     """
     check_safe(name, "objective")
     if "+" in name:
@@ -101,7 +102,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
             )
         kind.name = name
         _KINDS[name] = kind
-        names.add(name)
+        recipe_names.add(name)
         return kind
 
     return add

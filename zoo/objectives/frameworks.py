@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from zoo.objectives import views
 from zoo.objectives.base import Objective, bounded
-from zoo.objectives.nine import unit
+from zoo.objectives.losses import unit
 
 PROJECTION = 64  # dimensions in which views are compared
 

@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from zoo._running.preprocessing import Pipeline
+from zoo.cards.recipes import Recipe
+from zoo.datasets.preprocessing import Pipeline
 from zoo.training.randomness import For, generator, seed_of
-from zoo.training.recipes import Recipe
 
 ASPECT = (3 / 4, 4 / 3)
 

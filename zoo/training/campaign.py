@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from zoo._registry import card_index, trained
-from zoo._registry.names import parse_recipe
+from zoo.cards import card_index
+from zoo.cards.names import parse_recipe
 from zoo.errors import InputError
-from zoo.training.planning import plan
+from zoo.models import trained
+from zoo.training.plans import plan
 
 State = Literal["shipped", "trained", "begun", "left"]
 LARGEST = 2**20

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo._storage import files, tensorfile
-from zoo._storage.typed import differences
+from zoo.core import files, tensorfile
+from zoo.core.typed import differences
 from zoo.errors import CorruptFile, InputError, ZooWarning
 
 SCHEMA = 1

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo._running.preprocessing import Pipeline
-from zoo.model import Network
+from zoo.datasets.preprocessing import Pipeline
+from zoo.networks.network import Network
 from zoo.objectives import ObjectiveHead
-from zoo.training.loading import ImageBatches, labels_of
-from zoo.training.measures import Tally
+from zoo.training.batches import ImageBatches, labels_of
 from zoo.training.processes import Processes
+from zoo.training.tally import Tally
 
 BATCH = 256
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from zoo.training.recipes import Recipe
+from zoo.cards.recipes import Recipe
 
 SECOND_MOMENT = 0.999  # of AdamW: how much of the mean square of the gradients stays from step to step
 

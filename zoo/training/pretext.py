@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor, nn
 
+from zoo.cards.recipes import Recipe
 from zoo.errors import InputError
-from zoo.heads.linear import solve
-from zoo.model import Network
+from zoo.models.heads.linear import solve
+from zoo.networks.network import Network
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.frameworks import Pretext
+from zoo.training.batches import ImageBatches, labels_of
 from zoo.training.evaluation import outputs
-from zoo.training.loading import ImageBatches, labels_of
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, generator, seed_of
-from zoo.training.recipes import Recipe
 
 STRENGTH = 1.0  # of the fitted head's penalty, against the sum of the losses of all images
 

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo._running import devices
+from zoo.cards.recipes import Recipe
+from zoo.core import devices
 from zoo.errors import InputError, ZooError
-from zoo.training.recipes import Recipe
 
 _ACCELERATE = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 

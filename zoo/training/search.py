@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from zoo import architectures, datasets
-from zoo._storage import files
-from zoo._storage.home import folder
+from zoo import datasets, networks
+from zoo.core import files
+from zoo.core.home import folder
 from zoo.errors import InputError, ZooError
-from zoo.training.fitting import fit
-from zoo.training.planning import Plan, plan
+from zoo.training.loop import fit
+from zoo.training.parallel import call_each
+from zoo.training.plans import Plan, plan
 from zoo.training.randomness import For, seed_of
-from zoo.training.side_by_side import call_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,7 +232,7 @@ def _train_trial(made: Plan, home: Path | str | None = None) -> dict[str, float]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(made.recipe.entropy, For.START))
         size, classes = made.recipe.transform.size, len(train_set.classes)
-        network = architectures.build(made.architecture, classes, made.objective, made.hyperparameters, size)
+        network = networks.build(made.architecture, classes, made.objective, made.hyperparameters, size)
     try:
         done = fit(network, train_set, made.recipe, progress=False)
         best = done.log[done.epoch - 1]

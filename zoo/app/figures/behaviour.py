@@ -9,12 +9,12 @@ import diversity
 import zoo
 from diversity import charts
 from probes.charts import score_chart
-from zoo._registry.names import bare
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure
 from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
+from zoo.cards.names import bare
 from zoo.errors import InputError
 
 HERE, THERE = f"{DIGITS} --base resnet8-softmax", "NAMES --base resnet50-ra --data in1k"

@@ -11,13 +11,13 @@ import diversity
 from diversity.charts import matrix_chart
 from diversity.feature_charts import separation_chart, similarity_chart, sparsity_chart
 from zoo import datasets
-from zoo._registry import registry
 from zoo.app.figures import shapes
 from zoo.app.figures.needs import IMAGES, INCEPTION_V3, OBJECTIVES, TRAINING_SPLIT, models
 from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, by_row
 from zoo.app.figures.study import Study
-from zoo.model import Model
+from zoo.models import registry
+from zoo.models.model import Model
 
 INCEPTION = "'inception_v3-*.in1k' --data in1k"
 SMALLER = "an Inception v3 takes images of 299 pixels; loss/2a and loss/2b are the same of resnet8"

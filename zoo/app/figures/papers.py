@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from zoo._registry import registry
-from zoo.cards import Reference
-from zoo.objectives.names import OBJECTIVES
+from zoo.cards.card import Reference
+from zoo.cards.recipe_names import OBJECTIVES
+from zoo.models import registry
 
 REPRESENTATION, LOSS = "Gontijo-Lopes 2021", "Kornblith 2021"
 BASE = "resnet50-ra"  # the model that the first paper compares with

@@ -16,7 +16,7 @@ from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, by_row
 from zoo.app.figures.study import Study
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Runs
+from zoo.outputs.outputs import Runs
 
 CALIBRATION = {"nll": "nll_before", "ece": "ece_before", "nll-calibrated": "nll_after", "ece-calibrated": "ece_after"}
 

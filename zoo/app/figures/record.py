@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo._registry.names import near
 from zoo.app.figures.needs import Need
 from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
+from zoo.cards.names import near
 from zoo.errors import InputError, UnknownName
 
 PAPERS = {

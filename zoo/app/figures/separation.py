@@ -10,13 +10,13 @@ import torch
 import diversity
 from diversity import feature_charts
 from diversity.separation import METRICS
-from zoo._registry import registry
 from zoo.app.figures import papers
 from zoo.app.figures.needs import AUGMENTED, OBJECTIVES, RECIPES, TRAINING_SPLIT, models
 from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, Value, by_row
 from zoo.app.figures.study import Study
 from zoo.app.figures.transfer import home_values, separation_values
+from zoo.models import registry
 
 SEPARATIONS = ("class-separation", "autoaugment-class-separation")
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from zoo import calibration, datasets
-from zoo._registry import registry, trained
-from zoo._registry.names import dataset_name, label_set
-from zoo._running import runner
-from zoo.cards import Card
+from zoo.cards.card import Card
+from zoo.cards.names import dataset_name, label_set
+from zoo.cards.recipe_names import OBJECTIVES
 from zoo.errors import InputError, UnknownName
-from zoo.objectives.names import OBJECTIVES
-from zoo.outputs import Runs
+from zoo.models import registry, trained
+from zoo.outputs.outputs import Runs
+from zoo.runs import runner
 
 RECIPE = "recipe"  # the source of models whose cards say everything that their training depended on
 

@@ -8,14 +8,14 @@ import probes
 from diversity.feature_charts import similarity_chart
 from probes.finetuning import LEARNING_RATES, STEPS, WEIGHT_DECAYS, FineTuning
 from zoo import datasets
-from zoo._registry import registry
-from zoo._registry.names import dataset_name
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.layers import layer_cka
 from zoo.app.figures.needs import IMAGES, OBJECTIVES, TASK, models
 from zoo.app.figures.record import IMAGENET, figure
 from zoo.app.figures.result import Result, Value, by_row
 from zoo.app.figures.study import Study
+from zoo.cards.names import dataset_name
+from zoo.models import registry
 
 TWO, BRIEFLY = "resnet8-softmax resnet8-sigmoid", "--transfer digits-rotated -O steps=5 -O rates=0.01 -O decays=0"
 

@@ -18,7 +18,7 @@ from zoo.app.report.next_model import next_model
 from zoo.app.report.pair import pair
 from zoo.app.report.serving import serving
 from zoo.app.report.unlabelled import unlabelled
-from zoo.outputs import Outputs
+from zoo.outputs.outputs import Outputs
 
 # A part that lacks its material gives None.
 PARTS: tuple[Callable[[Evidence], Part | None], ...] = (

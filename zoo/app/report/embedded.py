@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from diversity.ensembled import ensemble, split_cells
-from zoo._numbers import arrays
 from zoo.app.report.packing import packed, planes_for, roots
-from zoo.outputs import Outputs, Runs
+from zoo.core import arrays
+from zoo.outputs.outputs import Outputs, Runs
 
 BUDGET = 6_600_000  # characters for confidences and probabilities, of the eight million a page may have
 SAMPLE = 3  # models whose packed size tells that of all

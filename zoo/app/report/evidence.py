@@ -15,7 +15,7 @@ import ensembles
 from zoo import calibration
 from zoo.app.report.material import Material
 from zoo.errors import InputError, ZooWarning
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 ALL_PAIRS = 32  # models; with more, pairs are those with the best model, as in the paper, or the page would drown in dots
 

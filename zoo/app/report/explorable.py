@@ -12,15 +12,15 @@ import zoo
 from diversity import MEASURES, bootstrap, linear_cka
 from diversity.categories import CATEGORIES, category
 from diversity.comparison import CKA_ROWS
-from zoo._storage.text import as_text
 from zoo.app.report.document import Document
 from zoo.app.report.embedded import answers, exact_pairs
 from zoo.app.report.evidence import ALL_PAIRS, Evidence
 from zoo.app.report.packing import packed, packed_bytes, planes_for
 from zoo.app.report.thumbnails import sheets
+from zoo.cards.labels import describe
+from zoo.core.text import as_text
 from zoo.errors import InputError, ZooError, ZooWarning
-from zoo.labels import describe
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 THUMBNAILS = 4096  # examples that have one: those on which the models disagree most
 CKA_WORK = 5e10  # products of features' values up to which every pair's CKA is found

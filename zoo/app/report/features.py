@@ -14,7 +14,7 @@ from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.material import FeatureMaterial
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 SEEDS = 3
 FEWEST = 5  # models whose ranks are worth a correlation

@@ -4,10 +4,10 @@ import html
 import json
 from typing import Any
 
-from zoo._storage.text import as_text
 from zoo.app.printing import plain
 from zoo.app.report.bundle import asset, bundle
 from zoo.app.report.document import Document, Figure, Section, Table, Thumbnail, shown
+from zoo.core.text import as_text
 
 # Inline styles and scripts only; Vega compiles its expressions, hence unsafe-eval. No address can be reached.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"

@@ -9,9 +9,9 @@ import diversity
 from zoo.app.report.document import Finding, Part, Section, Table, Thumbnail
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.thumbnails import data_uris
+from zoo.cards.labels import describe
 from zoo.errors import InputError, ZooWarning
-from zoo.labels import describe
-from zoo.outputs import Runs
+from zoo.outputs.outputs import Runs
 
 FIRST = 20
 IMAGES = 12

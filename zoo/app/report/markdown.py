@@ -1,7 +1,7 @@
 """A document as Markdown: the findings, the tables and the numbers behind each chart's caption."""
 
-from zoo._storage.text import as_text
 from zoo.app.report.document import Document, Table, shown
+from zoo.core.text import as_text
 
 
 def to_markdown(document: Document) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 import zoo
 from zoo import datasets
 from zoo.app.recommending import candidate_cards
-from zoo.cards import Card
+from zoo.cards.card import Card
 from zoo.errors import InputError, ZooError
-from zoo.outputs import Kind, Runs
-from zoo.store import open_runs
+from zoo.outputs.outputs import Kind, Runs
+from zoo.outputs.store import open_runs
 
 
 @dataclass(frozen=True)

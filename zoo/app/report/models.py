@@ -3,10 +3,10 @@
 from typing import Any
 
 from zoo import calibration
-from zoo._numbers.arrays import NO_ANSWER
 from zoo.app.report.document import Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
-from zoo.outputs import Outputs
+from zoo.core.arrays import NO_ANSWER
+from zoo.outputs.outputs import Outputs
 
 PERCENT = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
 FACTS = ("family", "trained on", "objective", "licence")

@@ -8,8 +8,8 @@ from diversity import charts
 from zoo.app.report.document import Figure, Finding, Part, Section, Table, Thumbnail
 from zoo.app.report.evidence import Evidence
 from zoo.app.report.thumbnails import data_uris
+from zoo.cards.labels import describe
 from zoo.datasets import Dataset
-from zoo.labels import describe
 
 IMAGES = 6  # of each model's
 CLASSES = 10  # at each end of the ranking

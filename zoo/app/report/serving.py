@@ -7,11 +7,11 @@ import pandas as pd
 
 import ensembles
 from diversity.charts import inline
-from zoo._numbers.stopping import NEVER
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
+from zoo.core.stop_rules import NEVER
 from zoo.errors import ZooError
-from zoo.outputs import Runs
+from zoo.outputs.outputs import Runs
 
 CERTAIN = {
     "confidence": "its probability of the class it names",

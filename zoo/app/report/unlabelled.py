@@ -10,11 +10,11 @@ from scipy.special import ndtri
 
 import diversity
 from diversity.charts import inline
-from zoo._numbers.arrays import NO_ANSWER
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import ALL_PAIRS, Evidence
+from zoo.core.arrays import NO_ANSWER
 from zoo.errors import InputError
-from zoo.outputs import Outputs, Runs
+from zoo.outputs.outputs import Outputs, Runs
 
 FIRST = 20  # rows of a table
 TICKS = [0.01, 0.05, *(tenth / 10 for tenth in range(1, 10)), 0.85, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999]

@@ -1,1 +1,0 @@
-"""Arrays of any kind, checked once; columns of rows; rows of several models in one order."""

@@ -1,0 +1,186 @@
+"""Names: what is allowed in one, which known names are near a mistaken one, and the grammar of recipe names.
+
+A recipe's full name is `arch-objective[-sSEED].dataset`. What a person types may leave the dataset out or call it
+otherwise; `full` turns it into the full name, everywhere the same way and without looking at a file. Every name of this
+form is a recipe's, so a card of one's own cannot have it. `NAME@epochN` is what the model NAME was after N epochs.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from zoo.cards import recipe_names
+from zoo.core import settings
+from zoo.errors import InputError
+
+MAX_BYTES = 120
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
+_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNORECASE)
+_DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in1k"}
+_LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # what cards call them
+_SNAPSHOT = re.compile(r"(.+)@epoch([1-9]\d{0,8})\Z")
+_ROWS = re.compile(r"\[\d*:\d*\]\Z")
+_ENDING = re.compile(r"\.[a-zA-Z][^.]*\Z")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A clause for an error message: the known names nearest to `name`, or nothing.
+
+    >>> near("resnet50-cosin", ["resnet50-cosine", "resnet20-cosine", "vgg19"])
+    '; did you mean resnet50-cosine?'
+    """
+    folded = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    likeness = [difflib.SequenceMatcher(None, candidate, name.lower()).ratio() for candidate in close]
+    close = [candidate for candidate, ratio in zip(close, likeness, strict=True) if ratio >= likeness[0] - 0.05]
+    return f"; did you mean {' or '.join(folded[c] for c in close)}?" if close else ""
+
+
+def check_safe(name: str, what: str = "name") -> str:
+    """`name` if it can be a file's name on every system: no separators, `..`, NUL, drive letters or great length."""
+    if len(name.encode()) > MAX_BYTES:
+        raise InputError(f"{what} {name[:40]!r}... is {len(name.encode())} bytes long, expected at most {MAX_BYTES}")
+    if not _SAFE.match(name) or ".." in name or name.endswith(".") or _WINDOWS_DEVICE.match(name):
+        raise InputError(f"{what} {name!r}: expected letters, digits and . _ + - only, starting with a letter or digit")
+    return name
+
+
+def check_own(name: str, what: str = "name") -> str:
+    """`name` if a user may give it to a model of their own: safe, and not of the form that means a recipe."""
+    if parse_recipe(check_safe(name, what)) is not None:
+        raise InputError(f"{what} {name!r} has the form ARCHITECTURE-OBJECTIVE, which always means a recipe; choose another")
+    return name
+
+
+@dataclass(frozen=True)
+class RecipeName:
+    """`arch-objective[-sSEED][.dataset]`, e.g. `resnet50-cosine-s2.in1k`."""
+
+    architecture: str
+    objective: str
+    seed: int = 0
+    dataset: str | None = None
+
+    def __str__(self) -> str:
+        seed = f"-s{self.seed}" if self.seed else ""
+        return f"{self.architecture}-{self.objective}{seed}{'.' + self.dataset if self.dataset else ''}"
+
+
+def parse_recipe(name: str) -> RecipeName | None:
+    """The parts of a recipe name, its dataset by its canonical name; None where the name is not of that form.
+
+    Both parts may contain hyphens (`wrn-16-8-label-smoothing`), so the known objectives decide where to cut. `.` may stand
+    in an architecture too, so the dataset is what follows the last one after the objective.
+
+    >>> parse_recipe("wrn-16-8-label-smoothing-s3.cifar10")
+    RecipeName(architecture='wrn-16-8', objective='label-smoothing', seed=3, dataset='cifar10')
+    >>> str(parse_recipe("resnet50-cosine-s0.imagenet-1k"))
+    'resnet50-cosine.in1k'
+    """
+    objective = "|".join(re.escape(known) for known in sorted(recipe_names.known(), key=len, reverse=True))
+    form = rf"(.+?)-((?:{objective})(?:\+(?:{objective}))*)(?:-s(\d{{1,10}}))?(?:\.([a-z0-9-]+))?\Z"
+    match = re.match(form, name)
+    if match is None:
+        return None
+    architecture, objective, seed, dataset = match.groups()
+    return RecipeName(architecture, objective, int(seed or 0), dataset and canonical_dataset(dataset))
+
+
+def full(name: str, default_dataset: str) -> str:
+    """The full name of what was typed; a name that is not a recipe's is itself.
+
+    >>> full("resnet50-cosine", "digits"), full("resnet50-cosine-s0.imagenet-1k", "digits"), full("clip-vit-b32", "digits")
+    ('resnet50-cosine.digits', 'resnet50-cosine.in1k', 'clip-vit-b32')
+    """
+    model, epoch = split_snapshot(name)
+    if epoch is not None:
+        return snapshot(full(model, default_dataset), epoch)
+    parts = None if ":" in name else parse_recipe(name)
+    return name if parts is None else str(replace(parts, dataset=parts.dataset or dataset_name(default_dataset)))
+
+
+def snapshot(name: str, epoch: int) -> str:
+    """The name of what a model was after an epoch.
+
+    >>> snapshot("resnet8-cosine.digits", 4)
+    'resnet8-cosine.digits@epoch4'
+    """
+    return f"{name}@epoch{epoch}"
+
+
+def split_snapshot(name: str) -> tuple[str, int | None]:
+    """The model of a snapshot's name and the epoch; any other name as it is, and None.
+
+    >>> split_snapshot("resnet8-cosine.digits@epoch4"), split_snapshot("resnet8-cosine.digits")
+    (('resnet8-cosine.digits', 4), ('resnet8-cosine.digits', None))
+    """
+    match = _SNAPSHOT.match(name)
+    return (match[1], int(match[2])) if match else (name, None)
+
+
+def bare(name: str) -> str:
+    """A recipe's name without its dataset; any other name as it is.
+
+    >>> bare("resnet50-cosine-s2.in1k"), bare("resnet50-cosine.in1k@epoch8"), bare("resnet50-ra-wd-0.001")
+    ('resnet50-cosine-s2', 'resnet50-cosine@epoch8', 'resnet50-ra-wd-0.001')
+    """
+    model, epoch = split_snapshot(name)
+    if epoch is not None:
+        return snapshot(bare(model), epoch)
+    parts = None if ":" in name else parse_recipe(name)
+    return name if parts is None else str(replace(parts, dataset=None))
+
+
+def shared_ending(names: Iterable[str]) -> str:
+    """The `.dataset` in which all names end, or nothing.
+
+    >>> shared_ending(["resnet7-softmax.cifar10", "my-head.cifar10"]), shared_ending(["a-wd-0.001", "b-wd-0.001"])
+    ('.cifar10', '')
+    """
+    endings = {found[0] if (found := _ENDING.search(name)) else "" for name in names}
+    return endings.pop() if len(endings) == 1 else ""
+
+
+def among(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that is meant: itself, or the only one that is `name` on some dataset.
+
+    >>> among("resnet8-cosine", ["resnet8-cosine.digits", "resnet8-softmax.digits"])
+    'resnet8-cosine.digits'
+    """
+    known = list(known)
+    alike = [name] if name in known else [other for other in known if bare(other) == name]
+    return alike[0] if len(alike) == 1 else None
+
+
+def canonical_dataset(name: str) -> str:
+    """A dataset as names and specs call it.
+
+    >>> canonical_dataset("imagenet-1k"), canonical_dataset("cifar10")
+    ('in1k', 'cifar10')
+    """
+    return _DATASET_ALIASES.get(name, name)
+
+
+def default_dataset() -> str:
+    """The canonical name of the dataset that recipe names leave out: `ZOO_DATASET`, by default `digits`."""
+    return canonical_dataset(settings.default_dataset())
+
+
+def dataset_name(spec: str) -> str:
+    """The dataset of a spec, as it can stand in a model's name: what a path or a repository ends in, where it is one.
+
+    >>> dataset_name("cifar10:train[:100]"), dataset_name("folder:/data/My Birds"), dataset_name("hf:me/cats:train")
+    ('cifar10', 'my-birds', 'cats')
+    """
+    kind, _, place = _ROWS.sub("", spec).partition(":")
+    if kind not in ("folder", "parquet", "hf"):
+        return canonical_dataset(kind)
+    place = place.partition(":")[0] if kind == "hf" else place
+    last = place.rstrip("/").rpartition("/")[2].removesuffix(".parquet")
+    return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-") or kind
+
+
+def label_set(dataset: str) -> str:
+    """What cards call the data and the classes of a dataset: `imagenet-1k` for `in1k`."""
+    return _LABEL_SETS.get(dataset, dataset)

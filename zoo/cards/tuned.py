@@ -1,0 +1,59 @@
+"""The hyper-parameters each objective works well with, by dataset; read without loading torch."""
+
+from zoo.cards import labels
+from zoo.cards.recipe_names import OBJECTIVES
+
+# Kornblith et al. (2021), Table A.1, bold values.
+IMAGENET: dict[str, dict[str, float]] = {
+    "label-smoothing": {"alpha": 0.1},
+    "dropout": {"rho": 0.7},
+    "extra-l2": {"lambda_final": 8e-4},
+    "logit-penalty": {"beta": 6e-4},
+    "logit-norm": {"tau": 0.04},
+    "cosine": {"tau": 0.05},
+    "squared-error": {"kappa": 9.0, "M": 60.0, "loss_scale": 10.0},
+}
+
+# The earlier version of that paper (Demystifying Loss Functions for Classification), Table A.2.
+CIFAR10: dict[str, dict[str, float]] = {
+    "label-smoothing": {"alpha": 0.04},
+    "dropout": {"rho": 0.65},
+    "extra-l2": {"lambda_final": 10**-1.5},
+    "logit-penalty": {"beta": 10**-2.83},
+    "logit-norm": {"tau": 0.14},
+    "cosine": {"tau": 0.08},
+    "squared-error": {"kappa": 8.0, "M": 0.83, "loss_scale": 1.0},
+}
+CIFAR100: dict[str, dict[str, float]] = {
+    "label-smoothing": {"alpha": 0.18},
+    "dropout": {"rho": 0.75},
+    "extra-l2": {"lambda_final": 10**-3.33},
+    "logit-penalty": {"beta": 10**-2.83},
+    "logit-norm": {"tau": 0.11},
+    "cosine": {"tau": 0.1},
+    "squared-error": {"kappa": 6.0, "M": 12.0, "loss_scale": 1.0},
+}
+
+# Ours, for the ten digits.
+DIGITS: dict[str, dict[str, float]] = {
+    "label-smoothing": {"alpha": 0.1},
+    "dropout": {"rho": 0.7},
+    "extra-l2": {"lambda_final": 1e-2},
+    "logit-penalty": {"beta": 5e-3},
+    "logit-norm": {"tau": 0.2},
+    "cosine": {"tau": 0.15},
+    "squared-error": {"kappa": 1.0, "M": 10.0, "loss_scale": 0.3},
+}
+
+_TABLES = {"in1k": IMAGENET, "cifar10": CIFAR10, "fashion-mnist": CIFAR10, "cifar100": CIFAR100, "digits": DIGITS}
+
+
+def defaults(objective: str, dataset: str = "in1k") -> dict[str, float]:
+    """The hyper-parameters of an objective, or of a combination, for a dataset; ImageNet's where none were tuned.
+
+    >>> defaults("cosine", "cifar10"), defaults("cosine", "cifar10-half"), defaults("sigmoid+dropout")
+    ({'tau': 0.08}, {'tau': 0.08}, {'rho': 0.7})
+    """
+    table = _TABLES.get(labels.whole(dataset), IMAGENET)
+    parts = [part for part in objective.split("+") if part in OBJECTIVES]
+    return {key: value for part in parts for key, value in table.get(part, {}).items()}

@@ -1,0 +1,118 @@
+"""A column: rows of numbers in one or more blocks, possibly memory-mapped, read without loading the whole."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from zoo.core.arrays import Array
+from zoo.errors import InputError
+
+
+class Column:
+    """`[N, ...]` made of blocks of rows; NumPy arrays (or memory maps) or tensors, all of one dtype and row shape.
+
+    Indexing with a slice, an index array or a mask reads just those rows; `chunks` streams; `array` loads everything.
+
+    >>> column = Column([np.arange(6).reshape(3, 2), np.arange(6, 10).reshape(2, 2)])
+    >>> column.shape, column[[4, 0]].tolist()
+    ((5, 2), [[8, 9], [0, 1]])
+    """
+
+    def __init__(self, blocks: Sequence[Array]) -> None:
+        if not blocks:
+            raise InputError("a column needs at least one block of rows, found none")
+        first = blocks[0]
+        for block in blocks:
+            if isinstance(block, torch.Tensor) != isinstance(first, torch.Tensor) or block.dtype != first.dtype:
+                raise InputError(f"a column's blocks must be of one kind, found {first.dtype} and {block.dtype}")
+            if block.shape[1:] != first.shape[1:]:
+                raise InputError(f"a column's blocks must have one row shape, found {first.shape[1:]} and {block.shape[1:]}")
+        self.blocks = list(blocks)
+        self._ends = np.cumsum([len(block) for block in self.blocks])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), *self.blocks[0].shape[1:])
+
+    @property
+    def dtype(self) -> Any:
+        return self.blocks[0].dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def array(self) -> Array:
+        """All rows as one array, without a copy where there is one block."""
+        return self.blocks[0] if len(self.blocks) == 1 else _join(self.blocks)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.array(), dtype=dtype) if copy else np.asarray(self.array(), dtype=dtype)
+
+    def __getitem__(self, rows: Any) -> Array:
+        """The rows of a slice, an index array or a boolean mask, in the order asked for; one row for a number."""
+        if isinstance(rows, (int, np.integer)):
+            return self[[rows]][0]
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step == 1:
+                return self._span(start, max(start, stop))
+            rows = np.arange(start, stop, step)
+        rows = self._positions(rows)
+        first = self.blocks[0]
+        if isinstance(first, torch.Tensor):
+            return self.array()[torch.from_numpy(rows).to(first.device)]
+        if len(self.blocks) == 1:
+            return first[rows]
+        owner = np.searchsorted(self._ends, rows, side="right")
+        out = np.empty((len(rows), *self.shape[1:]), first.dtype)
+        for index in np.unique(owner):
+            here = owner == index
+            offset = self._ends[index] - len(self.blocks[index])
+            out[here] = self.blocks[index][rows[here] - offset]
+        return out
+
+    def chunks(self, rows: int) -> Iterator[tuple[slice, Array]]:
+        """Consecutive (slice, rows) of at most `rows` rows; a chunk inside one block is a view."""
+        for start in range(0, len(self), rows):
+            span = slice(start, min(start + rows, len(self)))
+            yield span, self._span(span.start, span.stop)
+
+    def _positions(self, rows: Any) -> np.ndarray:
+        """Row numbers from 0 to N - 1, whatever form they were asked for in."""
+        rows = np.asarray(rows.cpu() if isinstance(rows, torch.Tensor) else rows)
+        if rows.dtype == bool:
+            if rows.shape != (len(self),):
+                raise InputError(f"a mask of shape {list(rows.shape)} for {len(self)} rows")
+            return np.flatnonzero(rows)
+        if rows.size == 0:
+            rows = rows.astype(np.int64)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise InputError(f"rows are chosen by slice, mask or list of whole numbers, found {rows.ndim}-d {rows.dtype}")
+        rows = np.where(rows < 0, rows + len(self), rows).astype(np.int64)
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
+            raise IndexError(f"row {int(rows.max() if rows.min() >= 0 else rows.min())} of a column of {len(self)} rows")
+        return rows
+
+    def _span(self, start: int, stop: int) -> Array:
+        parts = []
+        begin = 0
+        for block, end in zip(self.blocks, self._ends, strict=True):
+            low, high = max(start, begin), min(stop, int(end))
+            if low < high:
+                parts.append(block[low - begin : high - begin])
+            begin = int(end)
+        if not parts:
+            return self.blocks[0][:0]
+        return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _join(parts: Sequence[Array]) -> Array:
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat(list(parts))  # type: ignore[arg-type]
+    return np.concatenate([np.asarray(part) for part in parts])

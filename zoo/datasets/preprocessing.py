@@ -1,0 +1,191 @@
+"""A card's transform carried out: from an RGB image to the network's input, the same numbers every time."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from zoo.cards.card import Transform
+from zoo.datasets import Framing
+from zoo.datasets.images import to_rgb
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "box": Image.Resampling.BOX,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+_SLIVER = 32  # times as long as wide
+
+
+class Preprocessing(Protocol):
+    """What a model's `transform` does. It can be pickled, so loader workers may carry it out."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides the result; it stands in the key of stored outputs."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The shape of one input."""
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        """The network's input for one image, float32."""
+
+    def pixels(self, image: Image.Image) -> Tensor:
+        """The same before normalising, uint8: a quarter of the bytes to send to a device."""
+
+    def normalise(self, batch: Tensor) -> Tensor:
+        """A batch of `pixels` as a batch of inputs, on the batch's device."""
+
+    def framed(self, framing: Framing) -> "Preprocessing":
+        """The same, showing as much of an image as `framing` says."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Resize, centre crop, scale to 0..1, subtract the mean, divide by the standard deviation.
+
+    >>> spec = Transform((3, 2, 2), (2,), "bicubic", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    >>> Pipeline(spec)(Image.new("RGB", (4, 8), "white")).shape
+    torch.Size([3, 2, 2])
+    """
+
+    spec: Transform
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return _hash(self.spec.settings)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return self.spec.size
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return self.normalise(self.pixels(image))
+
+    def pixels(self, image: Image.Image) -> Tensor:
+        """uint8 [C, H, W]."""
+        spec, image = self.spec, self.colours(image)
+        if max(image.size) > _SLIVER * min(image.size) and spec.fit == "squash" and len(spec.resize) == 1:
+            # Only the middle of a sliver reaches the crop; all of it, enlarged, might not fit into memory.
+            longest = _SLIVER * min(image.size)
+            image = _centre_crop(image, min(image.width, longest), min(image.height, longest), ())
+        width, height = self._resized(image.width, image.height)
+        if (width, height) != image.size:
+            image = image.resize((width, height), _FILTERS[spec.interpolation])
+        image = _centre_crop(image, spec.size[2], spec.size[1], self._fill())
+        array = np.array(image)
+        array = array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+    def colours(self, image: Image.Image) -> Image.Image:
+        """The image in as many channels as the network takes, with or without its colours."""
+        coloured, image = image.mode != "L", to_rgb(image)
+        if self.spec.size[0] == 1:
+            return image.convert("L")
+        return image.convert("L").convert("RGB") if self.spec.grey and coloured else image
+
+    def normalise(self, batch: Tensor) -> Tensor:
+        """[..., C, H, W] of uint8 to float32, in torchvision's order of operations and so equal to it to the bit."""
+        mean = torch.tensor(self.spec.mean, dtype=torch.float32, device=batch.device)[:, None, None]
+        std = torch.tensor(self.spec.std, dtype=torch.float32, device=batch.device)[:, None, None]
+        return batch.to(torch.float32).div_(255).sub_(mean).div_(std)
+
+    def framed(self, framing: Framing) -> "Pipeline":
+        """`transfer`: the shortest side at the network's input, whatever the card has; an image of that size stays as it is.
+
+        >>> Pipeline(Transform((3, 2, 2), (3,), "bicubic", (0.5,) * 3, (0.5,) * 3)).framed("transfer").spec.resize
+        (2,)
+        """
+        if framing == "evaluation":
+            return self
+        _, height, width = self.spec.size
+        whole = ((height,), "squash") if height == width else ((height, width), "cover")
+        return Pipeline(replace(self.spec, resize=whole[0], fit=whole[1]))  # type: ignore[arg-type]
+
+    def _resized(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height after resizing."""
+        resize = self.spec.resize
+        if len(resize) == 1:
+            # Whole-number arithmetic as in torchvision: the longer side is cut off, not rounded.
+            short = resize[0]
+            return (short, int(short * height / width)) if width <= height else (int(short * width / height), short)
+        if self.spec.fit == "squash":
+            return resize[1], resize[0]
+        ratios = width / resize[1], height / resize[0]
+        ratio = min(ratios) if self.spec.fit == "cover" else max(ratios)
+        return max(round(width / ratio), 1), max(round(height / ratio), 1)
+
+    def _fill(self) -> tuple[int, ...]:
+        """What lies outside the image: black, or the mean where the image is fitted inside the crop."""
+        if self.spec.fit != "inside":
+            return (0,) * self.spec.size[0]
+        return tuple(min(255, max(0, round(255 * mean))) for mean in self.spec.mean)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Several transforms of one image, end to end in one [1, 1, L] tensor: what a model of several networks takes in."""
+
+    parts: tuple[Preprocessing, ...]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return _hash([part.fingerprint for part in self.parts])
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return 1, 1, sum(math.prod(part.size) for part in self.parts)
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return self._pack([part(image) for part in self.parts])
+
+    def pixels(self, image: Image.Image) -> Tensor:
+        """uint8 [1, 1, L]."""
+        return self._pack([part.pixels(image) for part in self.parts])
+
+    def normalise(self, batch: Tensor) -> Tensor:
+        pairs = zip(self.parts, self.unpack(batch), strict=True)
+        return torch.cat([part.normalise(piece).flatten(1) for part, piece in pairs], 1)[:, None, None]
+
+    def framed(self, framing: Framing) -> "Packed":
+        return Packed(tuple(part.framed(framing) for part in self.parts))
+
+    def unpack(self, batch: Tensor) -> list[Tensor]:
+        """[N, 1, 1, L] as one [N, C, H, W] for each transform."""
+        lengths = [math.prod(part.size) for part in self.parts]
+        pieces = batch.flatten(1).split(lengths, 1)
+        return [piece.reshape(-1, *part.size) for part, piece in zip(self.parts, pieces, strict=True)]
+
+    @staticmethod
+    def _pack(pieces: Sequence[Tensor]) -> Tensor:
+        return torch.cat([piece.flatten() for piece in pieces])[None, None]
+
+
+def _centre_crop(image: Image.Image, width: int, height: int, fill: tuple[int, ...]) -> Image.Image:
+    """The middle of the image; where it is smaller than the crop, `fill` around it."""
+    if image.width < width or image.height < height:
+        outer = max(width, image.width), max(height, image.height)
+        canvas = Image.new(image.mode, outer, fill if len(fill) > 1 else fill[0])
+        canvas.paste(image, ((outer[0] - image.width) // 2, (outer[1] - image.height) // 2))
+        image = canvas
+    if image.size == (width, height):
+        return image
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    return image.crop((left, top, left + width, top + height))
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,13 @@
+"""Heads: how a model's embeddings become logits where it was not trained with a final layer of its own.
+
+`linear` is fitted on embeddings, `zero_shot` scores class names as sentences, `class_mapping` pools the logits of another
+label set into this one.
+"""
+
+from zoo.models.heads.class_mapping import ClassMappingHead as ClassMappingHead
+from zoo.models.heads.class_mapping import map_classes as map_classes
+from zoo.models.heads.linear import fit_linear as fit_linear
+from zoo.models.heads.linear import save_linear as save_linear
+from zoo.models.heads.zero_shot import ZeroShotHead as ZeroShotHead
+
+__all__ = ["ClassMappingHead", "ZeroShotHead", "fit_linear", "map_classes", "save_linear"]

@@ -1,0 +1,174 @@
+"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry, which holds transform, classes and accuracy."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from zoo.cards.card import Card, Reference, Training, Transform
+from zoo.cards.names import near
+from zoo.errors import CorruptFile, InputError, UnknownName
+from zoo.models import hub, weights
+from zoo.models.sources import tags
+from zoo.models.sources.base import Source
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from zoo.models.model import Model
+    from zoo.models.sources.assembly import Request
+    from zoo.networks.network import Network
+
+_LICENCES = {"https://github.com/facebookresearch/SWAG/blob/main/LICENSE": "cc-by-nc-4.0"}
+_PROMISED = re.compile(r"-([0-9a-f]{8,64})\.pth\Z")  # the beginning of a file's sha256, in its name
+_OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
+
+
+class Torchvision(Source):
+    def describe(self, id: str, name: str) -> Card:
+        """The card of torchvision's classifier `NAME[.WEIGHTS]`; without weights, of torchvision's default ones."""
+        import torchvision
+
+        architecture, _, wanted = id.partition(".")
+        known = _known_weights(architecture, name)
+        if wanted and wanted not in known.__members__:
+            raise UnknownName(
+                f"{name}: torchvision {torchvision.__version__} has no weights {wanted!r} for {architecture}"
+                f"{near(wanted, known.__members__)}; it has {', '.join(known.__members__)}"
+            )
+        found = known[wanted] if wanted else known.DEFAULT
+        licence = found.meta.get("license")
+        figures = found.meta.get("_metrics", {}).get("ImageNet-1K", {})
+        version = torchvision.__version__.partition("+")[0]
+        return Card(
+            name=name,
+            source="torchvision",
+            id=f"{architecture}.{found.name}",
+            family=tags.family(architecture),
+            architecture=architecture,
+            labels="imagenet-1k",
+            link="softmax",
+            head="trained",
+            training=Training(
+                "instagram-3.6b" if "SWAG" in found.name else "imagenet-1k",
+                "supervised",
+                "unknown",
+                {"tag": found.name},
+            ),
+            transform=transform(found),
+            license=_LICENCES.get(licence, licence or "unknown"),
+            reference=[Reference("torchvision", version, found.name, figures["acc@1"])] if figures else [],
+            details={"url": found.url},
+            title=id,
+            body=f"# {architecture}.{found.name}\n\nAs torchvision {version} describes it; weights from {found.url}.\n\n"
+            f"{' '.join(found.meta.get('_docs', '').split())}".rstrip(),
+        )
+
+    def files(self, card: Card) -> Sequence[Path]:
+        return (hub.url_cache() / Path(urlparse(_url(card)).path).name,)
+
+    def prepare(self, card: Card, with_weights: bool) -> None:
+        if with_weights:
+            hub.url_file(card.name, _url(card))
+
+    def load(self, request: "Request") -> "Model":
+        from zoo.core import state_dicts
+        from zoo.models.sources.assembly import assemble, card_classes
+
+        card, classes = request.card, card_classes(request.card)
+        with request.beginning():
+            model = untrained(card.architecture, len(classes), card.name, card.transform)
+        if not request.weights:
+            return assemble(request, network(request, model), None, classes)
+        path = hub.url_file(card.name, _url(card))
+        digest = weights.verify(card, path)
+        promised = _PROMISED.search(path.name)
+        if promised and not digest.startswith(promised[1]):
+            raise CorruptFile(
+                f"{card.name}: {path} has the sha256 {digest}, but its name promises {promised[1]}...; it was damaged on "
+                "its way or here: delete it to fetch it again"
+            )
+        fill(card.name, model, state_dicts.read(path, card.name), str(path))
+        return assemble(request, network(request, model), digest, classes)
+
+
+SOURCE = Torchvision()
+
+
+def architectures() -> list[str]:
+    """torchvision's classifiers of images."""
+    import torchvision
+
+    names: list[str] = torchvision.models.list_models(module=torchvision.models)
+    return names
+
+
+def transform(found: Any) -> Transform:
+    """The evaluation transform that goes with weights: shortest side, centre crop, mean and deviation."""
+    preset = found.transforms()
+    (crop,), (resize,) = preset.crop_size, preset.resize_size
+    return Transform(
+        (3, crop, crop), (resize,), preset.interpolation.value, tuple(preset.mean), tuple(preset.std)
+    )  # fmt: skip
+
+
+def usual_transform(architecture: str, name: str) -> Transform:
+    """That of the architecture's first weights, which are those of its paper."""
+    return transform(next(iter(_known_weights(architecture, name))))
+
+
+def untrained(architecture: str, num_classes: int, name: str, spec: Transform | None = None) -> "nn.Module":
+    """torchvision's network of an architecture for so many classes, random, as it is where it has weights."""
+    import torchvision
+
+    _known_weights(architecture, name)
+    options: dict[str, Any] = {"num_classes": num_classes}
+    if architecture in ("googlenet", "inception_v3"):  # both were trained on inputs that were scaled in another way
+        options |= {"init_weights": False, "transform_input": True, "aux_logits": True}
+    if architecture.startswith("vit_") and spec is not None:
+        options["image_size"] = spec.size[1]
+    model: nn.Module = torchvision.models.get_model(architecture, weights=None, **options)
+    return model
+
+
+def fill(name: str, model: "nn.Module", state: "dict[str, Tensor]", where: str) -> None:
+    """Load a state dictionary of torchvision's own: DenseNets have old keys, and MNASNets ask for the version."""
+    from zoo.models.sources.assembly import fit
+
+    renamed = OrderedDict((_OLD_DENSENET.sub(r"\1\2", key), values) for key, values in state.items())
+    own: Any = model.state_dict()
+    renamed._metadata = {"": own._metadata[""]}  # type: ignore[attr-defined]  # as torch itself keeps it
+    fit(name, model, renamed, where)
+
+
+def network(request: "Request", model: "nn.Module") -> "Network":
+    """The classifier cut before its final layer; whole where that layer is not the last thing it does."""
+    from zoo.models.sources.assembly import card_classes
+    from zoo.models.sources.head_split import split_last
+    from zoo.networks import blocks
+    from zoo.networks.network import Network, Unchanged
+
+    outputs = len(card_classes(request.card))
+    found = blocks.find(model)
+    head = split_last(model, outputs, request.example())
+    return Network(model, head, found) if head else Network(model, Unchanged(outputs), found, embeds=False)
+
+
+def _known_weights(architecture: str, name: str) -> Any:
+    import torchvision
+
+    if architecture not in architectures():
+        raise UnknownName(
+            f"{name}: torchvision {torchvision.__version__} has no classifier {architecture!r}"
+            f"{near(architecture, architectures())}"
+        )
+    return torchvision.models.get_model_weights(architecture)
+
+
+def _url(card: Card) -> str:
+    url = card.details.get("url")
+    if not isinstance(url, str):
+        raise InputError(f"{card.name}: field 'zoo.details.url' is missing on its card, expected where its weights are")
+    return url

@@ -1,0 +1,115 @@
+"""Convolutional networks of other kinds at the size of small images: inverted residuals, dense blocks, ConvNeXt.
+
+Nearly all of their layers work at half the side or less: there an image costs a quarter of the time.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from zoo.networks.small import Stacked, conv3x3, start_convolutions
+
+
+class InvertedResidual(nn.Module):
+    """Widen by a 1 x 1 convolution, convolve each channel alone, narrow again without ReLU (Sandler et al. 2018)."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int = 3) -> None:
+        super().__init__()
+        hidden = expansion * inputs
+        depthwise = nn.Conv2d(hidden, hidden, 3, stride, padding=1, groups=hidden, bias=False)
+        self.layers = nn.Sequential(
+            nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6(),
+            depthwise, nn.BatchNorm2d(hidden), nn.ReLU6(),
+            nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
+        )  # fmt: skip
+        self.keeps_shape = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x) if self.keeps_shape else self.layers(x)
+
+
+class MobileNet(Stacked):
+    """MobileNetV2 for small images: `stages` are pairs of width and number of blocks."""
+
+    memory_format = torch.channels_last  # convolutions of single channels are then half again as fast on a CPU
+
+    def __init__(self, stem: int = 32, stages: Sequence[tuple[int, int]] = ((32, 1), (64, 2), (128, 2))) -> None:
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        layers["stem"] = nn.Sequential(conv3x3(3, stem, 2), nn.BatchNorm2d(stem), nn.ReLU6())
+        inputs = stem
+        for stage, (outputs, count) in enumerate(stages, start=1):
+            for block in range(count):
+                stride = 2 if stage > 1 and block == 0 else 1
+                layers[f"stage{stage}_{block}"] = InvertedResidual(inputs, outputs, stride)
+                inputs = outputs
+        features = 4 * inputs
+        last = nn.Conv2d(inputs, features, 1, bias=False)
+        layers["last"] = nn.Sequential(last, nn.BatchNorm2d(features), nn.ReLU6())
+        super().__init__(layers, features)
+        start_convolutions(self)
+
+
+class DenseLayer(nn.Module):
+    """`growth` new channels, by a bottleneck, beside all those before (Huang et al. 2017)."""
+
+    def __init__(self, inputs: int, growth: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, 4 * growth, 1, bias=False),
+            nn.BatchNorm2d(4 * growth), nn.ReLU(), conv3x3(4 * growth, growth),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.layers(x)], 1)
+
+
+class DenseNet(Stacked):
+    """DenseNet-BC: dense blocks, and between them transitions that halve channels and side."""
+
+    memory_format = torch.channels_last
+
+    def __init__(self, growth: int = 16, layers_per_block: Sequence[int] = (4, 4, 4)) -> None:
+        width = 2 * growth
+        layers: OrderedDict[str, nn.Module] = OrderedDict(stem=conv3x3(3, width, 2))
+        for stage, count in enumerate(layers_per_block, start=1):
+            if stage > 1:
+                halve = nn.Conv2d(width, width // 2, 1, bias=False)
+                layers[f"transition{stage}"] = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), halve, nn.AvgPool2d(2))
+                width //= 2
+            dense = [DenseLayer(width + number * growth, growth) for number in range(count)]
+            layers[f"dense{stage}"] = nn.Sequential(*dense)
+            width += count * growth
+        layers["last"] = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU())
+        super().__init__(layers, width)
+        start_convolutions(self)
+
+
+class ConvNeXt(Stacked):
+    """ConvNeXt (Liu et al. 2022) in three stages for small images, of timm's blocks with a narrower window.
+
+    A convolution at the full side comes before the first halving: squares of 2 x 2 cut out of the image, as ConvNeXt begins,
+    see too little in a short training.
+    """
+
+    memory_format = torch.channels_last
+
+    def __init__(self, stem: int = 24, widths: Sequence[int] = (40, 80, 160), depths: Sequence[int] = (1, 1, 2)) -> None:
+        from timm.layers import LayerNorm2d
+        from timm.models.convnext import ConvNeXtBlock
+
+        first = nn.Sequential(conv3x3(3, stem), nn.BatchNorm2d(stem), nn.ReLU())
+        layers: OrderedDict[str, nn.Module] = OrderedDict(stem=first)
+        inputs = stem
+        for stage, (width, depth) in enumerate(zip(widths, depths, strict=True), start=1):
+            layers[f"down{stage}"] = nn.Sequential(LayerNorm2d(inputs), nn.Conv2d(inputs, width, 2, stride=2))
+            for block in range(depth):
+                # A scale of 1e-6 on each block, made for 300 epochs, would hold the blocks back in a short training.
+                layers[f"stage{stage}_{block}"] = ConvNeXtBlock(width, kernel_size=5, ls_init_value=0.1, act_layer="relu")
+            inputs = width
+        super().__init__(layers, inputs)
+        self.norm = nn.LayerNorm(inputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(super().forward(x))

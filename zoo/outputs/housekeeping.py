@@ -1,0 +1,95 @@
+"""What is stored, how large it is and since when; and how it is removed, without touching what is not ours."""
+
+import datetime
+import fnmatch
+import itertools
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.cards.names import near
+from zoo.core import files
+from zoo.datasets import canonical, is_own, user_datasets
+from zoo.errors import InputError, UnknownName
+from zoo.outputs.store import RunFolder, stored
+
+# All that a folder of outputs may hold; anything else was put there by somebody, and stays.
+_OURS = re.compile(r"(manifest|calibration)\.json|\d{5,}\.safetensors|.*\.corrupt-\d+|\..*\.(part|lock)|\.lock")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Stored outputs of one model on one dataset."""
+
+    model: str
+    dataset: str | None
+    kind: str
+    examples: int
+    bytes: int
+    when: str  # they were finished, local time
+    path: Path
+
+
+def outputs(names: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
+    """Stored outputs of the models named (or matching a pattern; all by default), on one dataset or on all."""
+    return [_kept(run) for run in _matching(names, data, home)]
+
+
+def remove(names: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
+    """Remove those outputs, and a dataset of one's own with the last of them; what was removed.
+
+    Nothing is removed where any of the folders holds a file that is not one of ours.
+    """
+    runs = _matching(names, data, home)
+    for run in runs:
+        _check_ours(run.path)
+    gone = [_kept(run) for run in runs]
+    for run in runs:
+        with files.writing(run.path):
+            # Out of sight in one step, so that a reader never meets half of it.
+            for number in itertools.count(1):
+                aside = run.path.with_name(f".removed-{number}-{run.path.name}")
+                if not aside.exists():
+                    break
+            run.path.rename(aside)
+            shutil.rmtree(aside)
+            if not any(run.path.parent.iterdir()):
+                run.path.parent.rmdir()
+    left = {run.identity.dataset for run in stored(home)}
+    for spec in {kept.dataset for kept in gone} - left:
+        if spec is not None and is_own(spec):
+            user_datasets.forget(spec, home)
+    return gone
+
+
+def _matching(names: Sequence[str], data: str | None, home: Path | None) -> list[RunFolder]:
+    spec = None if data is None else canonical(data)
+    runs = [run for run in stored(home) if spec is None or run.identity.dataset == spec]
+    for name in names:
+        if not any(_answers(run, name) for run in runs):
+            on = f" on {spec}" if spec else ""
+            hint = near(name, {run.identity.name for run in runs}) or "; `zoo outputs` lists what there is"
+            raise UnknownName(f"no stored outputs of {name!r}{on}{hint}")
+    return [run for run in runs if not names or any(_answers(run, name) for name in names)]
+
+
+def _answers(run: RunFolder, pattern: str) -> bool:
+    return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
+
+
+def _kept(run: RunFolder) -> Kept:
+    entries = [entry.stat() for entry in run.path.iterdir() if entry.is_file()]
+    when = datetime.datetime.fromtimestamp(max(stat.st_mtime for stat in entries))
+    identity = run.identity
+    size = sum(stat.st_size for stat in entries)
+    return Kept(identity.name, identity.dataset, identity.kind, identity.examples, size, f"{when:%Y-%m-%d %H:%M}", run.path)
+
+
+def _check_ours(folder: Path) -> None:
+    if folder.is_symlink():
+        raise InputError(f"{folder}: is a link to another place; remove it yourself")
+    foreign = next((e for e in folder.iterdir() if e.is_symlink() or not e.is_file() or not _OURS.fullmatch(e.name)), None)
+    if foreign is not None:
+        raise InputError(f"{foreign}: is not a file of stored outputs, so nothing is removed; move it out of the way")
