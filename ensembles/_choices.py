@@ -267,9 +267,9 @@ def _measured(library: Library, model: int, cost: str) -> float:
     known = outputs.details.get(cost) or (outputs.card and outputs.card.details.get(cost))  # told when it was imported
     if isinstance(known, (int, float)):
         return float(known)
-    import zoo
+    from zoo.models import registry
 
-    return MEASURES[cost](zoo.load(name, weights=False))
+    return MEASURES[cost](registry.load(name, weights=False))
 
 
 def count_parameters(model: Any) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ._rows import Rows, rows_of
+from probes._rows import Rows, rows_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._design import Stream
-from ._losses import Expansion, Loss
+from probes._design import Stream
+from probes._losses import Expansion, Loss
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
+from probes._rows import Rows, rows_of
 from zoo.core.columns import Column
 from zoo.errors import InputError
-
-from ._rows import Rows, rows_of
 
 
 def features(estimator: Any, x: Any, fitting: bool = False) -> Rows:

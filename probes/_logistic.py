@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ._design import Stream
-from ._examples import Examples, Place
-from ._losses import Loss
-from ._preconditioning import Exact, Kronecker
+from probes._design import Stream
+from probes._examples import Examples, Place
+from probes._losses import Loss
+from probes._preconditioning import Exact, Kronecker
 
 MOST_STEPS = 60
 MOST_PRODUCTS = 200  # conjugate-gradient products in one Newton step

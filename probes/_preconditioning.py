@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from ._examples import Examples, Place
-from ._losses import Softmax
+from probes._examples import Examples, Place
+from probes._losses import Softmax
 
 ENOUGH = 32  # rows for each dimension, of those that have to be read again, tell the curvature well enough
 

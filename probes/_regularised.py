@@ -13,17 +13,16 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from probes._design import Design, Stream
+from probes._examples import Examples
+from probes._inputs import features, handed_back, weights
+from probes._logistic import Solution, path, solve
+from probes._losses import Loss
+from probes._rows import Rows, below
 from zoo.core.progress import Report, in_time
+from zoo.core.splits import hold_out
 from zoo.core.threads import threads_for
 from zoo.errors import InputError, ZooWarning
-
-from ._design import Design, Stream
-from ._examples import Examples
-from ._inputs import features, handed_back, weights
-from ._logistic import Solution, path, solve
-from ._losses import Loss
-from ._rows import Rows, below
-from ._splits import hold_out
 
 STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
 SMALL = 2**20  # multiplications in a product up to which float64 costs nothing to speak of

@@ -6,10 +6,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from probes.compression import Compression
+from probes.statistics import mean_and_error
 from zoo.errors import InputError
-
-from .compression import Compression
-from .statistics import mean_and_error
 
 WIDTH, HEIGHT = 420, 280
 DECIMALS = 6  # values that differ by rounding alone would have an axis of ticks like 3.0000000000000027%

@@ -9,13 +9,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from probes._inputs import finite
+from probes._rows import Rows, beside, rows_of
+from probes.concatenation import Shared, gather, moments
+from probes.linear import LinearProbe
 from zoo.core import arrays
 from zoo.errors import InputError
-
-from ._inputs import finite
-from ._rows import Rows, beside, rows_of
-from .concatenation import Shared, gather, moments
-from .linear import LinearProbe
 
 # The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first, which can be read as the
 # covariance with the others, least first, or as a dimension's own, its variance, greatest first.

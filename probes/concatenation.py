@@ -10,13 +10,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from probes._inputs import finite
+from probes._rows import Rows, beside, rows_of
+from probes.linear import LinearProbe
 from zoo.core import arrays
+from zoo.core.splits import hold_out
 from zoo.errors import InputError, UnknownName
-
-from ._inputs import finite
-from ._rows import Rows, beside, rows_of
-from ._splits import hold_out
-from .linear import LinearProbe
 
 HELD_OUT = 0.2  # of each class, for the score, where no test set is given
 

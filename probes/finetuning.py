@@ -19,12 +19,12 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from probes._splits import hold_out
 from probes.metrics import metric
 from zoo import datasets, objectives
 from zoo.cards.names import near
 from zoo.cards.recipes import setting_names
 from zoo.core import files
+from zoo.core.splits import hold_out
 from zoo.datasets import Dataset
 from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError, ZooError

@@ -10,13 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from probes._inputs import classes, features, handed_back, named, paired, weights
+from probes._neighbours import TILE, nearest, nearest_others, nearest_streamed
+from probes._rows import Rows, spans
+from probes.metrics import metric, tallied, tally
 from zoo.core.progress import in_time
 from zoo.errors import InputError
-
-from ._inputs import classes, features, handed_back, named, paired, weights
-from ._neighbours import TILE, nearest, nearest_others, nearest_streamed
-from ._rows import Rows, spans
-from .metrics import metric, tallied, tally
 
 DISTANCES = ("cosine", "euclidean")
 

@@ -8,13 +8,13 @@ import torch
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from ._examples import Examples
-from ._inputs import among, classes, handed_back, linear_logits, logit_blocks, named, paired, weights
-from ._losses import Loss, Sigmoids, Softmax
-from ._regularised import STRENGTHS as STRENGTHS
-from ._regularised import RegularisedProbe, Sample
-from ._rows import Rows
-from .metrics import metric, tallied, tally
+from probes._examples import Examples
+from probes._inputs import among, classes, handed_back, linear_logits, logit_blocks, named, paired, weights
+from probes._losses import Loss, Sigmoids, Softmax
+from probes._regularised import STRENGTHS as STRENGTHS
+from probes._regularised import RegularisedProbe, Sample
+from probes._rows import Rows
+from probes.metrics import metric, tallied, tally
 
 
 class LinearProbe(ClassifierMixin, RegularisedProbe):  # type: ignore[misc]

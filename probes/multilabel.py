@@ -7,14 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from probes._examples import Examples
+from probes._inputs import handed_back, linear_logits
+from probes._losses import Sigmoids
+from probes._regularised import RegularisedProbe, Sample
+from probes._rows import Rows
+from probes.ranking import auc, average_precision, mean_auc, targets, voc_map
 from zoo.errors import InputError
-
-from ._examples import Examples
-from ._inputs import handed_back, linear_logits
-from ._losses import Sigmoids
-from ._regularised import RegularisedProbe, Sample
-from ._rows import Rows
-from .ranking import auc, average_precision, mean_auc, targets, voc_map
 
 METRICS: dict[str, tuple[Callable[..., Any], Callable[..., float]]] = {
     "map": (average_precision, voc_map),

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from probes.linear import LinearProbe
+from probes.metrics import metric as metric_of
+from zoo.core.splits import hold_out, random_rank
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs, align
-
-from ._splits import hold_out, random_rank
-from .linear import LinearProbe
-from .metrics import metric as metric_of
 
 
 def relearn(

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from probes._rows import beside
+from probes.concatenation import gather
+from probes.linear import LinearProbe
 from zoo.errors import InputError
-
-from ._rows import beside
-from .concatenation import gather
-from .linear import LinearProbe
 
 
 def stack(
@@ -72,6 +71,6 @@ def stack(
 def _probe(multilabel: bool, options: Mapping[str, Any]) -> Any:
     if not multilabel:
         return LinearProbe(**options)
-    from .multilabel import MultilabelProbe
+    from probes.multilabel import MultilabelProbe
 
     return MultilabelProbe(**options)

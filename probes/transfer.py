@@ -6,16 +6,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from probes._rows import Rows, rows_of
+from probes.knn import KNNProbe
+from probes.linear import LinearProbe
+from probes.metrics import METRICS
+from probes.multilabel import METRICS as MULTILABEL_METRICS
+from probes.multilabel import MultilabelProbe
 from zoo.datasets import metric_of
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
-
-from ._rows import Rows, rows_of
-from .knn import KNNProbe
-from .linear import LinearProbe
-from .metrics import METRICS
-from .multilabel import METRICS as MULTILABEL_METRICS
-from .multilabel import MultilabelProbe
 
 Kind = Literal["linear", "knn"]
 

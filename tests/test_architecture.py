@@ -1,43 +1,41 @@
-"""The map in CONTRIBUTING.md, held against every import statement of the code, wherever in a file it stands."""
+"""The layers of CONTRIBUTING.md, checked against every import statement of the code, those inside functions included."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MAY_IMPORT = {
-    "zoo": {"zoo"},
-    "diversity": {"diversity", "zoo"},
-    "ensembles": {"ensembles", "diversity", "zoo"},
-    "probes": {"probes", "zoo"},
-    "app": {"app", "ensembles", "diversity", "probes", "zoo"},
-}
-LONGEST = 400
-MOST_IN_ENSEMBLES = 15
+PACKAGES = ("zoo", "diversity", "ensembles", "probes")
+# The packages, and the folders of `zoo`, from the bottom up: each imports only what stands before it.
+LAYERS = (
+    "zoo.errors", "zoo.core", "zoo.cards", "zoo.datasets", "zoo.objectives", "zoo.networks", "zoo.models", "zoo.outputs",
+    "zoo.runs", "zoo.calibration", "zoo.training", "diversity", "probes", "ensembles", "zoo.app",
+)  # fmt: skip
+# Entry points that connect all layers.
+ENTRY_POINTS = ("zoo", "zoo.__main__")
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the four packages by its dotted name; a package is its `__init__`."""
     found = {}
-    for room in ("zoo", "diversity", "ensembles", "probes"):
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
-def statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
-    """Imports and calls of `import_module` anywhere in a tree, under `if TYPE_CHECKING` only where asked for."""
+def import_statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
+    """Imports and calls of `import_module` anywhere in a tree; those under `if TYPE_CHECKING` only if asked for."""
     todo = [tree]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
             todo += [*node.body * for_types, *node.orelse]
             continue
-        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
-            continue  # of a package, whose table of lazy names repeats what it imports under TYPE_CHECKING
         called = getattr(node, "func", None)
         if isinstance(node, ast.Import | ast.ImportFrom) or "import_module" in (
             getattr(called, "id", None), getattr(called, "attr", None)
@@ -48,19 +46,17 @@ def statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
 
 @cache
 def imports(name: str, for_types: bool = False) -> frozenset[str]:
-    """The modules of ours that a module imports, in functions too; of `f"zoo.cards.sources.{x}"` all that fit."""
+    """Our modules that a module imports, inside functions too; for `import_module(f"zoo.x.{y}")` all that match."""
     every = modules()
     found: set[str] = set()
-    for statement in statements(ast.parse(every[name].read_text()), for_types):
+    for statement in import_statements(ast.parse(every[name].read_text()), for_types):
         if isinstance(statement, ast.Import):
             found |= {alias.name for alias in statement.names}
         elif isinstance(statement, ast.ImportFrom):
-            around = name.split(".") if is_package(name) else name.split(".")[:-1]  # of which `.x` is a part
-            base = around[: len(around) + 1 - statement.level] if statement.level else []
-            source = ".".join([*base, *filter(None, [statement.module])])
+            assert statement.level == 0, f"{name}: relative import"
             for alias in statement.names:
-                inner = f"{source}.{alias.name}"
-                found.add(inner if inner in every else source)
+                inner = f"{statement.module}.{alias.name}"
+                found.add(inner if inner in every else str(statement.module))
         elif isinstance(statement, ast.Call):
             wanted = statement.args[0]
             if isinstance(wanted, ast.Constant):
@@ -71,21 +67,16 @@ def imports(name: str, for_types: bool = False) -> frozenset[str]:
     return frozenset((found & every.keys()) - {name})
 
 
-def is_package(name: str) -> bool:
-    """Whether a module is the `__init__` of a package."""
-    return modules()[name].name == "__init__.py"
+def layer(name: str) -> str:
+    return ".".join(name.split(".")[: 2 if name.startswith("zoo.") else 1])
 
 
-def room(name: str) -> str:
-    return "app" if name.startswith("zoo.app") else name.partition(".")[0]
-
-
-def cycles() -> list[set[str]]:
-    """The sets of modules that import each other in a circle: the strongly connected components, by Tarjan's algorithm."""
+def cycles() -> list[list[str]]:
+    """Groups of modules that import each other in a circle: the strongly connected components, by Tarjan's algorithm."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[set[str]] = []
+    found: list[list[str]] = []
 
     def visit(name: str) -> None:
         number[name] = lowest[name] = len(number)
@@ -98,10 +89,10 @@ def cycles() -> list[set[str]]:
                 lowest[name] = min(lowest[name], number[other])
         if lowest[name] == number[name]:
             place = stack.index(name)
-            component = set(stack[place:])
+            component = stack[place:]
             del stack[place:]
             if len(component) > 1:
-                found.append(component)
+                found.append(sorted(component))
 
     for name in modules():
         if name not in number:
@@ -109,42 +100,51 @@ def cycles() -> list[set[str]]:
     return found
 
 
-def circle(component: set[str]) -> str:
-    """The shortest way round from the first module of a component, for the message."""
-    start = min(component)
-    ways = [[start]]
-    for way in ways:
-        for other in sorted(imports(way[-1]) & component):
-            if other == start:
-                return " -> ".join([*way, start])
-            if all(other not in known for known in ways):
-                ways.append([*way, other])
-    raise AssertionError(component)
-
-
-def test_the_reader_of_imports_sees_all_of_them() -> None:
-    assert "zoo.models.weights" in imports("zoo.models.sources.timm")  # from zoo import weights
-    assert "zoo.errors" in imports("zoo.app.main")  # inside a function
-    assert "zoo.models.model" not in imports("zoo.models.registry")  # for types only
+def test_the_import_reader_sees_all_imports() -> None:
+    assert "zoo.models.weights" in imports("zoo.models.sources.timm")
+    assert "zoo.core.text" in imports("zoo.app.main")  # inside a function
+    assert "zoo.models.model" not in imports("zoo.models.registry")  # under TYPE_CHECKING
     assert "zoo.models.model" in imports("zoo.models.registry", for_types=True)
-    assert {"ensembles", "diversity", "probes"} <= {room(other) for name in modules() for other in imports(name)}
+    assert "zoo.models.sources.onnx" in imports("zoo.models.sources")  # by import_module
 
 
-def test_rooms_import_only_what_the_map_allows() -> None:
-    wrong = {
-        (name, other)
+def test_every_layer_is_named() -> None:
+    assert {layer(name) for name in modules()} - set(ENTRY_POINTS) == set(LAYERS)
+
+
+def test_each_layer_imports_only_layers_below_it() -> None:
+    wrong = [
+        f"{name} imports {other}"
         for name in modules()
         for other in imports(name)
-        if room(other) not in MAY_IMPORT[room(name)] and name != "zoo.__main__"
-    }
-    assert wrong == set()
+        if name not in ENTRY_POINTS and other != "zoo" and LAYERS.index(layer(other)) > LAYERS.index(layer(name))
+    ]
+    assert wrong == []
+
+
+def test_probes_and_diversity_are_independent() -> None:
+    pairs = {(layer(name), layer(other)) for name in modules() for other in imports(name)}
+    assert not pairs & {("probes", "diversity"), ("diversity", "probes"), ("ensembles", "probes")}
+
+
+def test_only_the_application_uses_the_package_as_its_users_do() -> None:
+    """`import zoo` reaches every layer through lazy names, so below the application it would hide an upward import."""
+    assert {layer(name) for name in modules() if "zoo" in imports(name)} <= {"zoo.app", *ENTRY_POINTS}
+
+
+def test_private_modules_stay_inside_their_package() -> None:
+    def private(name: str) -> bool:
+        return any(part.startswith("_") and part != "__main__" for part in name.split("."))
+
+    edges = {(name, other) for name in modules() for other in imports(name) if private(other)}
+    assert {(name, other) for name, other in edges if layer(name) != layer(other)} == set()
 
 
 def test_no_import_cycles() -> None:
-    assert [circle(component) for component in cycles()] == []
+    assert cycles() == []
 
 
-def test_every_module_is_reached_from_what_users_call() -> None:
+def test_every_module_is_reached_from_a_public_name() -> None:
     todo = ["zoo", "zoo.__main__", "zoo.app.main", "diversity", "ensembles", "probes"]
     reached: set[str] = set()
     while todo:
@@ -152,13 +152,12 @@ def test_every_module_is_reached_from_what_users_call() -> None:
         if name not in reached:
             reached.add(name)
             parents = [name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
-            todo += [*imports(name, for_types=is_package(name)), *parents]
+            todo += [*imports(name, for_types=modules()[name].name == "__init__.py"), *parents]
     assert modules().keys() - reached == set()
 
 
-def test_a_module_holds_one_idea() -> None:
-    assert {name: lines for name, path in modules().items() if (lines := len(path.read_text().splitlines())) > LONGEST} == {}
-
-
-def test_ensembles_is_a_room_one_can_see() -> None:
-    assert len([name for name in modules() if room(name) == "ensembles"]) <= MOST_IN_ENSEMBLES
+def test_contributing_shows_the_layers_in_their_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (stack,) = re.findall(r"<!-- layers -->\n```\n(.*?)```", text, re.DOTALL)
+    shown = [line.split()[0] for line in stack.splitlines() if line and not line.startswith(" ")]
+    assert shown[::-1] == [name for name in LAYERS if name != "zoo.errors"]

@@ -3,14 +3,12 @@
 Every name loads its module on first use, so `import zoo` is fast and does not import torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zoo.core import hooks
+from zoo.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    import builtins
-
     from zoo import calibration as calibration
     from zoo import datasets as datasets
     from zoo import errors as errors
@@ -36,60 +34,49 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The module of each public name, below `zoo`.
-_MODULES = {
-    "Card": "cards.card",
-    "Model": "models.model",
-    "Outputs": "outputs.outputs",
-    "Runs": "outputs.outputs",
-    "availability": "models.registry",
-    "calibrate": "calibration",
-    "card": "models.registry",
-    "collect": "outputs.importing.collector",
-    "export_outputs": "outputs.bundle",
-    "import_outputs": "outputs.importing.importer",
-    "layers": "runs.hidden",
-    "list": "models.registry",
-    "load": "models.registry",
-    "register": "models.registry",
-    "run": "runs.runner",
-    "train": "training",
-    "verify": "outputs.store",
-}
-# Public submodules by the name users type, and where they live.
-_SUBMODULES = {
-    "calibration": "calibration",
-    "cards": "cards",
-    "datasets": "datasets",
-    "errors": "errors",
-    "heads": "models.heads",
-    "labels": "cards.labels",
-    "objectives": "objectives",
-    "store": "outputs.store",
-    "training": "training",
-}
-
 __all__ = [
     "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets", "errors",
-    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train", 
+    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train",
     "verify",
 ]  # fmt: skip
 
+_MODULES = {
+    "Card": "zoo.cards.card",
+    "Model": "zoo.models.model",
+    "Outputs": "zoo.outputs.outputs",
+    "Runs": "zoo.outputs.outputs",
+    "availability": "zoo.models.registry",
+    "calibrate": "zoo.calibration",
+    "calibration": "zoo.calibration.*",
+    "card": "zoo.models.registry",
+    "cards": "zoo.cards.*",
+    "collect": "zoo.outputs.importing.collector",
+    "datasets": "zoo.datasets.*",
+    "errors": "zoo.errors.*",
+    "export_outputs": "zoo.outputs.bundle",
+    "heads": "zoo.models.heads.*",
+    "import_outputs": "zoo.outputs.importing.importer",
+    "labels": "zoo.cards.labels.*",
+    "layers": "zoo.runs.hidden",
+    "list": "zoo.models.registry",
+    "load": "zoo.models.registry",
+    "objectives": "zoo.objectives.*",
+    "register": "zoo.models.registry",
+    "run": "zoo.runs.runner",
+    "store": "zoo.outputs.store.*",
+    "train": "zoo.training",
+    "training": "zoo.training.*",
+    "verify": "zoo.outputs.store",
+}
+_get, __dir__ = lazy_exports(__name__, _MODULES)
+
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"zoo.{_MODULES[name]}"), name)
-    if name in _SUBMODULES:
-        return import_module(f"zoo.{_SUBMODULES[name]}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("model-zoo-diversity")
-    raise AttributeError(f"module 'zoo' has no attribute {name!r}")
-
-
-def __dir__() -> "builtins.list[str]":
-    return sorted({*globals(), *_MODULES, *_SUBMODULES, "__version__"})
+    return _get(name)
 
 
 def _train_missing(name: str) -> None:

@@ -230,6 +230,8 @@ def test_a_recipes_card_says_what_zoo_train_does() -> None:
                 settings = {**planned.hyperparameters, **planned.recipe.settings}
                 made = recipe_cards.describe(planned.parts, settings, planned.recipe.transform, planned.command)
                 assert model.details["command"] == planned.command
+            if model.sha256 is not None and model.training.initialisation is None:
+                continue  # weights of an earlier recipe, which their card describes
             assert model.training == made.training
             assert (model.transform, model.family, model.labels) == (made.transform, made.family, made.labels)
             assert (model.link, model.license, model.head) == (made.link, made.license, made.head)

@@ -80,7 +80,7 @@ def test_two_seeds_are_reinitialisations(objective: str, dataset: str) -> None:
         assert (first.seed, second.seed, third.seed) == (0, 1, 17)
         assert {category(first, second), category(second, third)} == {"reinit"}
         words = {"name": "", "title": "", "body": "", "sha256": None, "details": {}}  # what a shipped one says of itself
-        training = dataclasses.replace(first.training, seed=1)
+        training = dataclasses.replace(first.training, seed=1, initialisation=second.training.initialisation)
         assert dataclasses.replace(first, training=training, **words) == dataclasses.replace(second, **words)
 
 
@@ -220,20 +220,20 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
         "        return Card(name, 'constant', 'none', 'none', 'digits', 'softmax', 'trained', training, look, id=id)\n"
         "    def load(self, request):\n"
         "        from torch import nn\n"
-        "        from zoo.models.model import Network\n"
+        "        from zoo.networks.network import Network\n"
         "        from zoo.models.sources.assembly import assemble\n"
         "        with request.beginning():\n"
         "            return assemble(request, Network(nn.Flatten(), nn.Linear(192, 10), {}), None)\n"
         "SOURCE = Constant()\n"
     )
-    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
+    monkeypatch.setattr(lookup, "__path__", [*lookup.__path__, str(tmp_path)])
     monkeypatch.setitem(sources.SOURCES, "constant", sources.About("constant"))
     model = zoo.load("constant:seven", weights=False)
     assert model.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8)).shape == (2, 10)
     assert model.card == zoo.card("constant:seven")
     written = cards.write(dataclasses.replace(model.card, name="mine"))
     assert cards.parse(written, "mine").source == "constant"
-    sys.modules.pop("zoo.cards.sources.constant")
+    sys.modules.pop("zoo.models.sources.constant")
     lookup.source.cache_clear()
 
 

@@ -149,8 +149,8 @@ def _split(runs: "Runs") -> "tuple[np.ndarray, np.ndarray]":
     import numpy as np
     import torch
 
-    from probes._splits import hold_out
     from probes.multilabel import strata
+    from zoo.core.splits import hold_out
 
     first = next(iter(runs.values()))
     if any(not np.array_equal(first.ids, other.ids) for other in runs.values()):

@@ -103,7 +103,7 @@ def _search(
     json: bool,
 ) -> None:
     """Tune each recipe on a holdout; print all trials and the command that trains with the best settings."""
-    from zoo.training.search import search as tune
+    from zoo.training.tuning import search as tune
 
     found = [tune(name, grids, data, epochs, seeds, jobs=jobs, progress=note, **changes) for name in names]
     if json:

@@ -1,1 +1,17 @@
 """Model cards: what is known about a model before its weights are loaded, and the names and recipes cards are made of."""
+
+from typing import TYPE_CHECKING
+
+from zoo.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from zoo.cards.card import Card as Card
+    from zoo.cards.card import Training as Training
+    from zoo.cards.card import Transform as Transform
+    from zoo.cards.card import parse as parse
+    from zoo.cards.card import read as read
+    from zoo.cards.card import write as write
+
+__all__ = ["Card", "Training", "Transform", "parse", "read", "write"]
+
+__getattr__, __dir__ = lazy_exports(__name__, dict.fromkeys(__all__, "zoo.cards.card"))

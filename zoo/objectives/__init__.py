@@ -3,7 +3,9 @@
 Reading this package's names does not load torch; using an objective does.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from zoo.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from zoo.cards.tuned import defaults as defaults
@@ -17,15 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Objective", "ObjectiveHead", "bounded", "defaults", "get", "list", "options", "register"]
 
-_HOME = {
-    "Objective": "base", "bounded": "base", "get": "catalogue", "list": "catalogue", "options": "catalogue",
-    "register": "catalogue", "defaults": "tuned", "ObjectiveHead": "base",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Objective": "zoo.objectives.base",
+        "ObjectiveHead": "zoo.objectives.base",
+        "bounded": "zoo.objectives.base",
+        "defaults": "zoo.cards.tuned",
+        "get": "zoo.objectives.catalogue",
+        "list": "zoo.objectives.catalogue",
+        "options": "zoo.objectives.catalogue",
+        "register": "zoo.objectives.catalogue",
+    },
+)

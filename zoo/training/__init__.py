@@ -3,7 +3,9 @@
 Reading this package's recipes does not load torch; training does.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from zoo.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from zoo.cards.recipes import Recipe as Recipe
@@ -17,19 +19,40 @@ if TYPE_CHECKING:
     from zoo.training.trainer import Trained as Trained
     from zoo.training.trainer import build as build
     from zoo.training.trainer import train as train
+    from zoo.training.tuning import SearchResult as SearchResult
+    from zoo.training.tuning import search as search
 
-__all__ = ["Fit", "Plan", "Recipe", "Trained", "build", "default_jobs", "expand", "fit", "plan", "train", "train_each"]
+__all__ = [
+    "Fit",
+    "Plan",
+    "Recipe",
+    "SearchResult",
+    "Trained",
+    "build",
+    "default_jobs",
+    "expand",
+    "fit",
+    "plan",
+    "search",
+    "train",
+    "train_each",
+]
 
-_MODULES = {
-    "Fit": "training.loop", "Plan": "training.plans", "Recipe": "cards.recipes", "Trained": "training.trainer",
-    "build": "training.trainer", "default_jobs": "training.parallel", "expand": "training.plans", "fit": "training.loop",
-    "plan": "training.plans", "train": "training.trainer", "train_each": "training.parallel",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"zoo.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Fit": "zoo.training.loop",
+        "Plan": "zoo.training.plans",
+        "Recipe": "zoo.cards.recipes",
+        "SearchResult": "zoo.training.tuning",
+        "Trained": "zoo.training.trainer",
+        "build": "zoo.training.trainer",
+        "default_jobs": "zoo.training.parallel",
+        "expand": "zoo.training.plans",
+        "fit": "zoo.training.loop",
+        "plan": "zoo.training.plans",
+        "search": "zoo.training.tuning",
+        "train": "zoo.training.trainer",
+        "train_each": "zoo.training.parallel",
+    },
+)

@@ -8,7 +8,6 @@ import torch
 
 import probes
 from diversity import class_separation
-from probes._splits import hold_out
 from probes.multilabel import METRICS, MultilabelProbe, strata
 from probes.transfer import labels_of
 from zoo.app.figures import papers, shapes
@@ -27,6 +26,7 @@ from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, Value, by_row
 from zoo.app.figures.study import Study
 from zoo.cards.names import dataset_name
+from zoo.core.splits import hold_out
 
 EIGHT = "--transfer EIGHT"  # stands for the eight datasets of Table A.2
 HERE, THERE = f"{DIGITS} --transfer digits-rotated", f"{IMAGENET} {EIGHT}"
