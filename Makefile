@@ -17,7 +17,7 @@ test-all: $(READY)
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile -m "slow or not slow"
 
 # The properties alone, on fresh examples and many more of them; `make fuzz SEED=...` repeats a run. What it finds becomes
-# an @example of the property. TESTS narrows it: `make fuzz TESTS=tests/zoo/test_cards.py`.
+# an @example of the property. TESTS narrows it: `make fuzz TESTS=tests/zoo/cards/test_card.py`.
 fuzz: $(READY)
 	@echo "make fuzz SEED=$(SEED) TESTS=$(TESTS)"
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q --numprocesses 2 -m hypothesis --hypothesis-seed=$(SEED) $(TESTS)

@@ -70,7 +70,7 @@ def robustness(
     was looked for; of `in-c` all corruptions and severities are needed. Values are shares; Table C.2 has per cent.
 
     >>> from unittest.mock import patch
-    >>> from zoo.outputs import Outputs
+    >>> from zoo import Outputs
     >>> outputs = Outputs.from_arrays("m", predictions=[0, 1, 1, 1], labels=[0, 1, 1, 0])
     >>> with patch.object(datasets, "load"):  # in place of images on the disk
     ...     frame = robustness("m", ["in-v2", "in-c"], run=lambda models, data, **options: Runs([outputs]))
@@ -106,7 +106,7 @@ def corruption_errors(
     Columns: model, corruption, severity from 1 to 5, error as a share. `run` and `options` as in `robustness`.
 
     >>> from unittest.mock import patch
-    >>> from zoo.outputs import Outputs
+    >>> from zoo import Outputs
     >>> outputs = Outputs.from_arrays("m", predictions=[0, 1, 1, 1], labels=[0, 1, 1, 0])
     >>> with patch.object(datasets, "load"):  # in place of images on the disk
     ...     frame = corruption_errors("m", run=lambda models, data, **options: Runs([outputs]))

@@ -34,8 +34,8 @@ def test_the_curves_are_those_of_the_snapshots_on_plain_images(zoo_home):
     assert made.log[-1]["class_separation"] != pytest.approx(made.log[-1]["train_class_separation"], abs=1e-3)
 
 
-def test_watching_changes_nothing(zoo_home):
-    plain = trained.read(trained.path(watched(save_as="plain").name))[1]
+def test_watching_changes_nothing(zoo_home, tmp_path):
+    plain = trained.read(trained.path(watched(home=tmp_path).name, tmp_path))[1]
     seen = trained.read(trained.path(watched(measure_every=1, snapshots_every=1).name))[1]
     assert plain.keys() == seen.keys()
     for name, values in plain.items():
@@ -46,8 +46,8 @@ def test_watching_changes_nothing(zoo_home):
     assert not all(np.array_equal(values, before[name]) for name, values in seen.items())
 
 
-def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, monkeypatch):
-    watched(save_as="whole", snapshots_every=2)
+def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, tmp_path, monkeypatch):
+    watched(home=tmp_path, snapshots_every=2)
     keep = trainer._store
 
     def stop(network, made, place):
@@ -62,7 +62,7 @@ def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, monkeypatch):
     trained.path("watched@epoch2").unlink()
     watched(snapshots_every=2, checkpoint_every=0)
     for epoch in (2, 4):
-        one, other = (trained.read(trained.path(f"{name}@epoch{epoch}"))[1] for name in ("whole", "watched"))
+        one, other = (trained.read(trained.path(f"watched@epoch{epoch}", home))[1] for home in (tmp_path, None))
         assert all(np.array_equal(values, other[name]) for name, values in one.items())
 
 

@@ -214,12 +214,12 @@ def test_the_card_survives_its_file(zoo_home):
     assert zoo.load(made.name).head.objective.name == "sigmoid+dropout"
 
 
-def test_several_at_once_are_what_one_after_the_other_are(zoo_home):
+def test_several_at_once_are_what_one_after_the_other_are(zoo_home, tmp_path):
     calls = [{"name": f"resnet8-{o}", "data": "digits[:64]", "epochs": 1, "save_as": o[:3]} for o in ("cosine", "softmax")]
     together = {made.name: made for made in train_each(calls, jobs=2)}
     assert sorted(together) == ["cos", "sof"]
     assert all(made.fresh for made in together.values())
-    apart = train("resnet8-cosine", data="digits[:64]", epochs=1, save_as="alone")
+    apart = train("resnet8-cosine", data="digits[:64]", epochs=1, save_as="cos", home=tmp_path)
     assert apart.results["train_nll"] == pytest.approx(together["cos"].results["train_nll"], rel=1e-3)
     assert not any(made.fresh for made in train_each(calls, jobs=1))
 

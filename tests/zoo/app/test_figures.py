@@ -23,7 +23,7 @@ from zoo.cards.recipe_names import OBJECTIVES
 from zoo.errors import InputError, UnknownName
 from zoo.outputs.outputs import Outputs, Runs
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+README = (Path(__file__).resolve().parents[3] / "README.md").read_text()
 BASE = names()[0]
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # made-up models gain little

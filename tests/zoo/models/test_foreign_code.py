@@ -11,7 +11,7 @@ import pytest
 import zoo
 from zoo.errors import InputError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # What each call must say. timm's and open_clip's constructors, and `datasets` from version 4 on, have no such switch.
 SWITCHES = {
     "from_pretrained": ("trust_remote_code", False),

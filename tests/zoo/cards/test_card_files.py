@@ -19,7 +19,7 @@ from zoo.models import recipe_cards, registry
 from zoo.models.sources import transformers as from_transformers
 from zoo.training import campaign, plan
 
-FOLDER = Path(__file__).parents[2] / "model_cards"
+FOLDER = Path(__file__).parents[3] / "model_cards"
 FILES = sorted(FOLDER.glob("*.md"))
 CARDS = [read(path) for path in FILES]
 MODELS = [model for card in CARDS for model in card.expand()]

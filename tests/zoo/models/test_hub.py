@@ -33,7 +33,7 @@ from zoo.models import registry
 TINY = "timm:test_resnet"
 ID = "test_resnet.r160_in1k"
 FILE = "model.safetensors"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def content(model: torch.nn.Module) -> bytes:

@@ -24,7 +24,7 @@ from zoo.app.report.material import Material
 from zoo.errors import ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ROOT / "zoo" / "app" / "report" / "scripts"
 
 

@@ -20,7 +20,7 @@ from zoo.cards import labels
 from zoo.datasets import fingerprints, folder, holes, multilabel, tables
 from zoo.errors import InputError, UnknownName, ZooError
 
-REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[4] / "shared" / "data")
 
 
 def png(value, size=(4, 4)):

@@ -10,7 +10,7 @@ from zoo.cards import card_index
 from zoo.core import files
 from zoo.outputs import bundle
 
-REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[4] / "shared" / "data")
 LARGEST = 60e6  # bytes of all weights together
 FEWEST = 45  # models of CIFAR-10
 LOWEST = 0.8  # of the test images, unless the features were learnt without the labels or from other data

@@ -182,7 +182,7 @@ def test_auto_augment_is_torchvisions_with_the_images_own_draws(policy):
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
     augment, ours = ImageAugmentation(recipe(auto_augment=policy, seed=4)), []
     for number in range(8):
-        torch.manual_seed(seed_of(4, For.IMAGE, 2, number))
+        torch.manual_seed(seed_of([4], For.IMAGE, 2, number))
         expected = pil_to_tensor(AutoAugment(AutoAugmentPolicy(policy))(image))
         ours.append(augment(image, epoch=2, number=number))
         assert ours[-1].equal(expected)

@@ -137,7 +137,7 @@ def test_the_first_step_is_the_formula_of_sgd(few):
     fit(net, few, made)
     reference.train()
     pixels = torch.stack([loop.Pipeline(SMALL)(few[i]) for i in range(70)])
-    order = loop.loading.order(70, made, 0)[0]
+    order = loop.batches.order(70, made, 0)[0]
     labels = torch.from_numpy(few.labels)[torch.from_numpy(order)]
     z = reference(pixels[torch.from_numpy(order)])[1]
     torch.nn.functional.cross_entropy(z, labels).backward()
@@ -181,7 +181,7 @@ def test_the_best_epoch_on_the_holdout_is_the_result(few):
     done = fit(net, few, recipe(epochs=8, holdout=30, learning_rate=0.4, schedule="exponential"))
     merits = [(line["holdout_accuracy"], -line["holdout_nll"]) for line in done.log]
     assert done.epoch == 1 + max(range(8), key=lambda i: merits[i])
-    _, kept_back = loop.loading.split_holdout(few, recipe(holdout=30))
+    _, kept_back = loop.batches.split_holdout(few, recipe(holdout=30))
     with torch.inference_mode():
         logits = net(torch.stack([loop.Pipeline(SMALL)(image) for image in kept_back]))[1]
     assert (logits.argmax(1).numpy() == kept_back.labels).mean() == pytest.approx(
