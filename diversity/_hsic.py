@@ -57,8 +57,8 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
     """
     n, device = len(layers[0]), layers[0].device
     squares = [torch.linalg.vector_norm(x, dim=1).square() for x in layers]
-    products = torch.zeros(len(layers), len(layers), dtype=arrays.wide(device), device=device)
-    rows = torch.zeros(len(layers), n, dtype=arrays.wide(device), device=device)
+    products = torch.zeros(len(layers), len(layers), dtype=arrays.accumulation_dtype(device), device=device)
+    rows = torch.zeros(len(layers), n, dtype=arrays.accumulation_dtype(device), device=device)
     for start in range(0, n, BLOCK):
         here = slice(start, min(start + BLOCK, n))
         for there in (slice(0, start), here):

@@ -37,7 +37,7 @@ class LayerStream:
         data: "str | Dataset | None" = None,
         layers: Layers = None,
         batch_size: int | None = None,
-        weights: bool = True,
+        pretrained: bool = True,
         device: str | None = None,
     ) -> None:
         from zoo import datasets
@@ -46,7 +46,7 @@ class LayerStream:
             raise InputError(f"batch_size: expected at least 1, found {batch_size}")
         self.dataset = datasets.load(data if data is not None else default_dataset())
         self.device = device
-        self.models = _load(models, weights, device)
+        self.models = _load(models, pretrained, device)
         self._layers = layers
         self.widths = self._measure()
         fitting = BUDGET // (8 * sum(self.widths.values()))
@@ -104,7 +104,7 @@ def even_batches(rows: int, batch_size: int, fewest: int) -> int:
     return max(rows, 1)
 
 
-def _load(models: "Models", weights: bool, device: str | None) -> "list[Model]":
+def _load(models: "Models", pretrained: bool, device: str | None) -> "list[Model]":
     """The models, each once; two that differ and share a name (before and after fine-tuning) are told apart."""
     from zoo.models.model import Model
     from zoo.models.registry import load
@@ -120,7 +120,7 @@ def _load(models: "Models", weights: bool, device: str | None) -> "list[Model]":
             while name in given:
                 name += "'"
             given[name] = found
-            model = load(found, weights, device) if isinstance(found, str) else found
+            model = load(found, pretrained, device) if isinstance(found, str) else found
             loaded[name] = _with_embedding(model, name)
     return list(loaded.values())
 

@@ -46,7 +46,7 @@ def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     """The ten counts of `split_cells`, with the first model standing in for the ensemble, and the rows."""
     rows = PairRows(a.ids, a.require_labels(), a.predictions(), b.predictions())
     first, second, y = (torch.from_numpy(x) for x in (rows.first, rows.second, rows.labels))
-    return arrays.host(split_cells(first, second, first, y)), rows
+    return arrays.to_numpy(split_cells(first, second, first, y)), rows
 
 
 def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
@@ -64,14 +64,14 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     joint, c1, c2, missed = (torch.cat(column) for column in zip(*parts, strict=True))
     first, second = a.predictions(), b.predictions()
     truth, one, two = (torch.from_numpy(x) for x in (labels, first, second))
-    joint = torch.from_numpy(arrays.host(joint))
-    return arrays.host(split_cells(one, two, joint, truth)), PairRows(
+    joint = torch.from_numpy(arrays.to_numpy(joint))
+    return arrays.to_numpy(split_cells(one, two, joint, truth)), PairRows(
         ids=a.ids,
         labels=labels,
         first=first,
         second=second,
         ensemble=joint.numpy(),
-        confidences=arrays.host(torch.stack([c1, c2])),
-        theta=arrays.host(angle(c1, c2)),
-        misses=arrays.host(missed),
+        confidences=arrays.to_numpy(torch.stack([c1, c2])),
+        theta=arrays.to_numpy(angle(c1, c2)),
+        misses=arrays.to_numpy(missed),
     )

@@ -60,7 +60,7 @@ def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) 
     """
     rows = len(columns)
     rng = np.random.default_rng(seed)
-    columns = columns.to(arrays.wide(columns.device))
+    columns = columns.to(arrays.accumulation_dtype(columns.device))
     means = []
     for start in range(0, resamples, WEIGHT_BLOCK):
         block = min(WEIGHT_BLOCK, resamples - start)

@@ -62,7 +62,7 @@ def capa_matrix(probs: Sequence[Array] | Array, labels: Array) -> Array:
         if p.shape != first.shape:
             raise InputError(f"probabilities of model {i}: expected shape {list(first.shape)}, found {list(p.shape)}")
     y = arrays.labels(labels, first.shape[1], len(first)).to(first.device)
-    shared = y.new_zeros(len(models), len(models), dtype=arrays.wide(y.device))
+    shared = y.new_zeros(len(models), len(models), dtype=arrays.accumulation_dtype(y.device))
     missed = y.new_zeros(len(models), dtype=shared.dtype)
     step = max(1, CHUNK_ELEMENTS // (first.shape[1] * len(models)))
     for start in range(0, len(y), step):
@@ -72,12 +72,12 @@ def capa_matrix(probs: Sequence[Array] | Array, labels: Array) -> Array:
         shared += flat @ flat.T
         missed += torch.stack([miss.sum() for _, miss in parts])
     shared, missed = shared / len(y), missed / len(y)
-    return arrays.give_back(adjusted(shared, missed[:, None], missed[None, :], first.shape[1]), probs[0])
+    return arrays.like_input(adjusted(shared, missed[:, None], missed[None, :], first.shape[1]), probs[0])
 
 
 def misses(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """c [N, K] and 1 - p of the label [N], in the widest type."""
-    p = probs.to(arrays.wide(probs.device))
+    p = probs.to(arrays.accumulation_dtype(probs.device))
     missed = 1 - p.gather(1, y[:, None])
     return p.scatter(1, y[:, None], missed), missed[:, 0]
 

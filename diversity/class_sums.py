@@ -72,8 +72,8 @@ class ClassSums:
 
     def _make_room(self, classes: int, x: torch.Tensor) -> None:
         if self.rows == 0:
-            self.counts, self.squares = torch.zeros(2, 0, dtype=arrays.wide(x.device), device=x.device)
-            self.sums = torch.zeros(0, x.shape[1], dtype=arrays.wide(x.device), device=x.device)
+            self.counts, self.squares = torch.zeros(2, 0, dtype=arrays.accumulation_dtype(x.device), device=x.device)
+            self.sums = torch.zeros(0, x.shape[1], dtype=arrays.accumulation_dtype(x.device), device=x.device)
             self.dtype = x.dtype
         elif x.shape[1] != self.sums.shape[1]:
             raise InputError(

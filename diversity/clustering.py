@@ -124,4 +124,4 @@ def _matrix(similarity: Any) -> np.ndarray:
     values = arrays.tensor(similarity, "similarity")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         raise InputError(f"similarity: expected shape [M, M] of at least two models, found {list(values.shape)}")
-    return arrays.host(values).astype(np.float64) if isinstance(similarity, Tensor) else values.double().numpy()
+    return arrays.to_numpy(values).astype(np.float64) if isinstance(similarity, Tensor) else values.double().numpy()

@@ -46,7 +46,7 @@ def neural_collapse(x: Any, labels: Any, weight: Any, bias: Any = None) -> Neura
     0.0
     """
     rows = matrix(x)
-    w = matrix(weight, "weight").to(rows.device, arrays.wide(rows.device))
+    w = matrix(weight, "weight").to(rows.device, arrays.accumulation_dtype(rows.device))
     classes = len(w)
     if w.shape[1] != rows.shape[1]:
         raise InputError(f"weight: expected shape [C, {rows.shape[1]}] to fit x, found {list(w.shape)}")

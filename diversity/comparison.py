@@ -51,7 +51,7 @@ class Comparison(EnsembleTable):
     @property
     def unanswered(self) -> tuple[int, int]:
         """How many examples each model gave no answer to; they count as wrong."""
-        first, second = (int((said == arrays.NO_ANSWER).sum()) for said in (self.rows.first, self.rows.second))
+        first, second = (int((said == arrays.NO_PREDICTION).sum()) for said in (self.rows.first, self.rows.second))
         return first, second
 
     @property
@@ -122,7 +122,7 @@ class Comparison(EnsembleTable):
         assert self.rows.misses is not None  # asked for only where there are probabilities
         assert self.rows.theta is not None
         columns = torch.from_numpy(np.column_stack([self.rows.misses, self.rows.theta]))
-        return arrays.host(bootstrap.resampled_means(columns, self.resamples, self.seed))
+        return arrays.to_numpy(bootstrap.resampled_means(columns, self.resamples, self.seed))
 
     def histogram(self, bins: int = 40) -> "pandas.DataFrame":
         """Counts of examples by outcome and theta."""
@@ -150,7 +150,7 @@ class Comparison(EnsembleTable):
         found = specialization.extremes(theta, count, mask)
         index = np.concatenate(found)
         name = np.array(self.classes, object)
-        outcome = arrays.host(specialization.outcome_of(*correct))[index]
+        outcome = arrays.to_numpy(specialization.outcome_of(*correct))[index]
         assert self.rows.confidences is not None  # there are angles
         return pandas.DataFrame(
             {

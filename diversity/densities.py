@@ -46,7 +46,7 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
         bin_of += bins * (y[start:stop, None] != y[:stop])
         below = torch.ones_like(bin_of, dtype=torch.bool).tril(start - 1)  # each pair once, none with itself
         counts += bin_of[below].bincount(minlength=2 * bins)
-    within, between = arrays.host(counts).reshape(2, bins)
+    within, between = arrays.to_numpy(counts).reshape(2, bins)
     for kind, pairs in (("the same class", within), ("different classes", between)):
         if pairs.sum() == 0:
             raise InputError(f"labels: no two of the {len(unit)} examples are of {kind}, so their distances have no density")
@@ -71,7 +71,7 @@ def kernel_density(values: Any, bandwidth: float | None = None, points: int = 25
     sample = arrays.tensor(values, "values")
     if sample.ndim != 1 or len(sample) < 2 or not sample.isfinite().all():
         raise InputError(f"values: expected at least two finite numbers of shape [N], found shape {list(sample.shape)}")
-    sample = sample.to(arrays.wide(sample.device))
+    sample = sample.to(arrays.accumulation_dtype(sample.device))
     if bandwidth is None:
         bandwidth = float(sample.std()) * len(sample) ** -0.2
     if not bandwidth > 0:
@@ -84,4 +84,4 @@ def kernel_density(values: Any, bandwidth: float | None = None, points: int = 25
     for _, part in chunks(sample, 2**16):
         density += ((grid[:, None] - part) / bandwidth).square_().mul_(-0.5).exp_().sum(1)
     density /= len(sample) * bandwidth * math.sqrt(2 * math.pi)
-    return pd.DataFrame({"value": arrays.host(grid), "density": arrays.host(density)})
+    return pd.DataFrame({"value": arrays.to_numpy(grid), "density": arrays.to_numpy(density)})

@@ -148,7 +148,7 @@ def ensemble_table(probs_a: Array, probs_b: Array, labels: Array) -> EnsembleTab
     for start in range(0, len(y), CHUNK):
         rows = slice(start, start + CHUNK)
         counts += split_cells(a[rows].argmax(1), b[rows].argmax(1), ensemble(a[rows], b[rows]), y[rows])
-    return from_split_cells(arrays.host(counts))
+    return from_split_cells(arrays.to_numpy(counts))
 
 
 def ensemble(probs_a: Tensor, probs_b: Tensor) -> Tensor:

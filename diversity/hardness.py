@@ -33,4 +33,4 @@ def angular_visual_hardness(x: Any, labels: Any, weight: Any) -> Any:
         angles = (unit_rows(part, "x", start) @ w.T).clamp_(-1, 1).acos_()
         own = angles.gather(1, y[start : start + len(part), None]).squeeze(1)
         hardness[start : start + len(part)] = own / angles.sum(1)
-    return arrays.give_back(hardness, x)
+    return arrays.like_input(hardness, x)

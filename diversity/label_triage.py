@@ -100,14 +100,14 @@ def triage(runs: Runs | Mapping[str, Outputs], labels: Any = None, groups: Seque
         raise InputError(f"triage: expected at least two models to hold against the labels, found {len(runs)}")
     members = list(runs.values())
     first = members[0]
-    y = arrays.host(arrays.labels(runs.labels if labels is None else labels, len(first.classes), len(first)))
+    y = arrays.to_numpy(arrays.labels(runs.labels if labels is None else labels, len(first.classes), len(first)))
     if len(first.classes) < 2:
         raise InputError(f"{first.name}: expected at least two classes, found {len(first.classes)}")
     _check_unseen(members)
     names = _group_names(members, groups)
     places = [[m for m, name in enumerate(names) if name == group] for group in dict.fromkeys(names)]
     chosen, powers = _sample(members, y)
-    noise = fit_label_noise(arrays.host(_grouped(_read(members, chosen, powers), places)), y[chosen])
+    noise = fit_label_noise(arrays.to_numpy(_grouped(_read(members, chosen, powers), places)), y[chosen])
     evidence = [
         _evidence(_read(members, rows, powers), places, y[rows], noise)
         for rows in _chunks(len(y), len(members) * len(first.classes))
@@ -190,7 +190,7 @@ def _sample(members: list[Outputs], y: np.ndarray) -> tuple[np.ndarray, list[flo
     """As many examples as the fit can take, evenly spaced, and the power that makes each model's probabilities fit there."""
     most = max(2, FIT_NUMBERS // (len(members) * len(members[0].classes)))
     chosen = np.unique(np.linspace(0, len(y) - 1, min(most, len(y))).astype(int))
-    raw = [None if o.temperature is not None else arrays.host(_read([o], chosen, [1.0])[0]) for o in members]
+    raw = [None if o.temperature is not None else arrays.to_numpy(_read([o], chosen, [1.0])[0]) for o in members]
     powers = [1.0 if p is None else believable_power(p, y[chosen]) for p in raw]
     return chosen, powers
 
@@ -216,8 +216,8 @@ def _evidence(probs: Tensor, places: list[list[int]], y: np.ndarray, noise: Labe
     from scipy.special import expit
 
     log_probs = _grouped(probs, places)
-    said, answers = arrays.host(probs.argmax(2)), arrays.host(log_probs.argmax(2))
-    odds, other = noise.odds(arrays.host(log_probs), y)
+    said, answers = arrays.to_numpy(probs.argmax(2)), arrays.to_numpy(log_probs.argmax(2))
+    odds, other = noise.odds(arrays.to_numpy(log_probs), y)
     classes = probs.shape[2]
     votes = np.stack([np.bincount(column, minlength=classes).max() for column in answers.T]) / len(places)
     p = log_probs.exp()
@@ -231,9 +231,9 @@ def _evidence(probs: Tensor, places: list[list[int]], y: np.ndarray, noise: Labe
         "against": (said != y).mean(0),
         "for_suggested": (said == other).mean(0),
         "split": 1 - votes,
-        "ambiguity": arrays.host(divergence.clamp(min=0)) / np.log(max(2, min(len(places), classes))),
-        "unsure": arrays.host(entropy) / np.log(classes),
-        "confidence": arrays.host(p.amax(2).mean(0)),
+        "ambiguity": arrays.to_numpy(divergence.clamp(min=0)) / np.log(max(2, min(len(places), classes))),
+        "unsure": arrays.to_numpy(entropy) / np.log(classes),
+        "confidence": arrays.to_numpy(p.amax(2).mean(0)),
         "groups_for": (answers == other).mean(0),
     }
 

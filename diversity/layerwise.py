@@ -36,7 +36,7 @@ def cka(
     epochs: int = 1,
     kernel: Kernel = "linear",
     bandwidth: float = 1.0,
-    weights: bool = True,
+    pretrained: bool = True,
     device: str | None = None,
     seed: int = 0,
 ) -> "pd.DataFrame":
@@ -59,7 +59,7 @@ def cka(
     rng = np.random.default_rng(seed)
     names = "first", "second"
     same = model_a is model_b
-    if isinstance(model_a, str) and isinstance(model_b, str) and weights:
+    if isinstance(model_a, str) and isinstance(model_b, str) and pretrained:
         model_a, model_b = _imported(model_a, model_b, data) or (model_a, model_b)
     if isinstance(model_a, Outputs) and isinstance(model_b, Outputs):
         names = model_a.name, model_b.name
@@ -74,7 +74,7 @@ def cka(
             "expected two models, two mappings of activations or two outputs, found one of one kind and one of another"
         )
     else:
-        stream = LayerStream([model_a, model_b], data, layers, batch_size, weights, device)
+        stream = LayerStream([model_a, model_b], data, layers, batch_size, pretrained, device)
         names = stream.models[0].name, stream.models[-1].name
         for batch in _shuffled(stream, epochs, rng):
             meter.update(batch[names[0]], None if len(stream.models) == 1 else batch[names[1]])
@@ -92,7 +92,7 @@ def layer_cka(
     epochs: int = 1,
     kernel: Kernel = "linear",
     bandwidth: float = 1.0,
-    weights: bool = True,
+    pretrained: bool = True,
     device: str | None = None,
     seed: int = 0,
 ) -> "pd.DataFrame":
@@ -100,14 +100,14 @@ def layer_cka(
 
     Batches hold fewer examples the more models there are, for all their layers are held at a time.
 
-    >>> frame = layer_cka(["resnet8-cosine", "resnet8-softmax"], "digits:test[:20]", weights=False, device="cpu")
+    >>> frame = layer_cka(["resnet8-cosine", "resnet8-softmax"], "digits:test[:20]", pretrained=False, device="cpu")
     >>> frame.shape, frame.index[-1]
     ((10, 10), ('resnet8-softmax.digits', 'embedding'))
     """
     import pandas as pd
 
     _check_passes(epochs, batch_size)
-    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    stream = LayerStream(models, data, layers, batch_size, pretrained, device)
     meter = MinibatchCKA(kernel, bandwidth)
     for batch in _shuffled(stream, epochs, np.random.default_rng(seed)):
         meter.update({f"{model} {layer}": batch[model][layer] for model, layer in stream.widths})
@@ -123,7 +123,7 @@ def layer_separation(
     metric: Metric = "cosine",
     layers: Layers = None,
     batch_size: int | None = None,
-    weights: bool = True,
+    pretrained: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
     """Class separation of every layer (Kornblith et al. 2021, Fig. 4): `model`, `layer`, `r2`, `within`, `between`.
@@ -133,7 +133,7 @@ def layer_separation(
     `centered-cosine` runs them twice, for the means come first. A layer that cannot be measured (a zero vector has no
     cosine) has no values, and a warning says why.
 
-    >>> frame = layer_separation("resnet8-cosine", "digits:test[:10]", weights=False, device="cpu")
+    >>> frame = layer_separation("resnet8-cosine", "digits:test[:10]", pretrained=False, device="cpu")
     >>> frame.layer.tolist()
     ['stem', 'stage1_0', 'stage2_0', 'stage3_0', 'embedding']
     >>> frame.layer[frame.r2.idxmin()]  # pooling the maps of random weights loses what told the digits apart
@@ -141,7 +141,7 @@ def layer_separation(
     """
     import pandas as pd
 
-    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    stream = LayerStream(models, data, layers, batch_size, pretrained, device)
     order = np.argsort(stream.labels(), kind="stable")
     centres = stream.means() if metric == "centered-cosine" else {}
     meters = {
@@ -174,7 +174,7 @@ def layer_sparsity(
     data: "str | Dataset | None" = None,
     layers: Layers = None,
     batch_size: int | None = None,
-    weights: bool = True,
+    pretrained: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
     """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), one row per layer.
@@ -182,13 +182,13 @@ def layer_sparsity(
     The columns are `model`, `layer`, `nonzero` and `rectified`. A layer that is not rectified had negative activations: it
     does not end in a ReLU, and its share says little. `models`, `data` and `layers` as in `layer_separation`.
 
-    >>> frame = layer_sparsity("resnet8-cosine", "digits:test[:10]", weights=False, device="cpu")
+    >>> frame = layer_sparsity("resnet8-cosine", "digits:test[:10]", pretrained=False, device="cpu")
     >>> dict(zip(frame.layer, frame.nonzero.round(1), strict=True))  # pooled activations are hardly ever all zero
     {'stem': 0.5, 'stage1_0': 0.7, 'stage2_0': 0.6, 'stage3_0': 0.6, 'embedding': 1.0}
     """
     import pandas as pd
 
-    stream = LayerStream(models, data, layers, batch_size, weights, device)
+    stream = LayerStream(models, data, layers, batch_size, pretrained, device)
     meters = {(model, layer): SparsityMeter(f"{model} {layer}") for model, layer in stream.widths}
     for batch in stream.batches(np.arange(len(stream.dataset))):
         for (model, layer), meter in meters.items():

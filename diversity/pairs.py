@@ -105,13 +105,13 @@ def pairwise(
         raise InputError(f"names: expected {len(p)}, one per model, found {len(names)}")
     check_unique(names, "names")
     like = preds if isinstance(preds, (np.ndarray, Tensor)) else preds[0]
-    silent = _counts(p == arrays.NO_ANSWER)
-    return Pairwise(arrays.give_back(_cells(p, y, silent), like), names, tuple(arrays.host(silent).tolist()))
+    silent = _counts(p == arrays.NO_PREDICTION)
+    return Pairwise(arrays.like_input(_cells(p, y, silent), like), names, tuple(arrays.to_numpy(silent).tolist()))
 
 
 def _stacked(preds: Any) -> Tensor:
     if not isinstance(preds, (np.ndarray, Tensor)):
-        rows = [arrays.answers(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
+        rows = [arrays.optional_predictions(row, name=f"predictions of model {i}") for i, row in enumerate(preds)]
         if len({len(row) for row in rows}) > 1:
             raise InputError(
                 f"predictions: expected as many examples of every model, found {sorted({len(r) for r in rows})}"
@@ -120,7 +120,7 @@ def _stacked(preds: Any) -> Tensor:
     p = arrays.tensor(preds, "predictions")
     if p.ndim != 2 or not p.numel():
         raise InputError(f"predictions: expected shape [M, N] with at least one model and example, found {list(p.shape)}")
-    return arrays.answers(p.reshape(-1)).reshape(p.shape)
+    return arrays.optional_predictions(p.reshape(-1)).reshape(p.shape)
 
 
 def _counts(true: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ def _cells(p: Tensor, y: Tensor, silent: Tensor) -> Tensor:
     `silent` [M] are how many examples a model has no answer for.
     """
     models, examples = p.shape
-    wide = arrays.wide(p.device)
+    wide = arrays.accumulation_dtype(p.device)
     both_right = p.new_zeros(models, models, dtype=wide)
     same_wrong = p.new_zeros(models, models, dtype=wide)
     all_answer = not bool(silent.any())
@@ -148,7 +148,7 @@ def _cells(p: Tensor, y: Tensor, silent: Tensor) -> Tensor:
         both_right += correctness @ correctness.T
         # A right answer, or none, becomes a class of that model's own, so that what is equal is equally wrong.
         own = -1 - torch.arange(models, device=p.device)[:, None]
-        said = torch.where(right if all_answer else right | (block == arrays.NO_ANSWER), own, block).to(narrow)
+        said = torch.where(right if all_answer else right | (block == arrays.NO_PREDICTION), own, block).to(narrow)
         same_wrong += _equal(said)
     hits = both_right.diagonal()
     wrong_class = examples - hits - silent

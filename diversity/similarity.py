@@ -167,7 +167,7 @@ class MinibatchCKA:
             warnings.warn(f"CKA: layers that never vary have no value: {', '.join(dead)}", ZooWarning, stacklevel=2)
         scale = torch.where(own > 0, own, math.nan).sqrt()
         cka = self._hsic / torch.outer(scale, scale)
-        return pd.DataFrame(arrays.host(cka[across, down]), index=names[across], columns=names[down])
+        return pd.DataFrame(arrays.to_numpy(cka[across, down]), index=names[across], columns=names[down])
 
 
 def _check_kernel(kernel: str, bandwidth: float) -> None:
@@ -190,7 +190,7 @@ def _scale(x: torch.Tensor, kernel: Kernel, bandwidth: float, name: str) -> floa
     if kernel != "rbf":
         return 1.0
     picked = torch.linspace(0, len(x) - 1, min(len(x), MEDIAN_ROWS), device=x.device).long()
-    sample = minus(x[picked], column_means(x[picked])).to(arrays.wide(x.device))
+    sample = minus(x[picked], column_means(x[picked])).to(arrays.accumulation_dtype(x.device))
     squares = sample.square().sum(1)
     upper = torch.triu_indices(len(sample), len(sample), 1, device=x.device)
     distances = (squares[:, None] + squares - 2 * sample @ sample.T)[*upper].clamp(min=0).sqrt()

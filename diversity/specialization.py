@@ -37,7 +37,7 @@ def specialization_angle(probs_a: Array, probs_b: Array) -> Array:
     a, b = arrays.probabilities(probs_a, "first probabilities"), arrays.probabilities(probs_b, "second probabilities")
     if len(a) != len(b):
         raise InputError(f"second probabilities: expected {len(a)} rows, found {len(b)}")
-    return arrays.give_back(angle(a.amax(1), b.amax(1).to(a.device)), probs_a)
+    return arrays.like_input(angle(a.amax(1), b.amax(1).to(a.device)), probs_a)
 
 
 def angle(first: Tensor, second: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def theta_histogram(theta: Array, correct_a: Array, correct_b: Array, bins: int 
     outcome = outcome_of(correct_a, correct_b)
     t = _angles(theta, outcome)
     index = ((t + LIMIT) / (2 * LIMIT) * bins).long().clamp(0, bins - 1)
-    counts = arrays.host(torch.bincount(outcome * bins + index, minlength=4 * bins))
+    counts = arrays.to_numpy(torch.bincount(outcome * bins + index, minlength=4 * bins))
     edges = np.linspace(-LIMIT, LIMIT, bins + 1)
     return pandas.DataFrame(
         {
@@ -163,15 +163,15 @@ def specialization_by_class(
     if groups is not None:
         what, (names, y) = "group", _grouped(names, groups, y)
     count = len(names)
-    by_outcome = arrays.host(torch.bincount(y * 4 + outcome, minlength=4 * count)).reshape(count, 4).astype(np.float64)
+    by_outcome = arrays.to_numpy(torch.bincount(y * 4 + outcome, minlength=4 * count)).reshape(count, 4).astype(np.float64)
     present = by_outcome.sum(1) > 0
     table = ErrorTable(np.insert(by_outcome[present], 3, 0, 1))
     advantage = table.accuracy_first - table.accuracy_second
     columns: dict[str, Any] = {what: np.array(names, object)[present], "count": table.examples.astype(int)}
     if theta is not None:
         t = _angles(theta, outcome)
-        wide = t.to(arrays.wide(t.device))
-        columns["theta"] = arrays.host(wide.new_zeros(count).index_add_(0, y, wide))[present] / table.examples
+        wide = t.to(arrays.accumulation_dtype(t.device))
+        columns["theta"] = arrays.to_numpy(wide.new_zeros(count).index_add_(0, y, wide))[present] / table.examples
     for side in ("accuracy_first", "accuracy_second"):
         columns[side] = getattr(table, side)
         columns[f"{side}_low"], columns[f"{side}_high"] = wilson(columns[side], table.examples)
@@ -211,7 +211,7 @@ def extremes(theta: Array, count: int = 10, mask: Array | None = None) -> tuple[
         t, rows = t[keep], rows[keep]
     order = t.argsort(stable=True)
     low, high = rows[order[:count]], rows[order.flip(0)[:count]]
-    return arrays.host(high), arrays.host(low)
+    return arrays.to_numpy(high), arrays.to_numpy(low)
 
 
 def _angles(theta: Any, like: Tensor | None) -> Tensor:

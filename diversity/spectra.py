@@ -82,7 +82,7 @@ def singular_values(x: Any, center: bool = False) -> Any:
     """
     meter = SpectrumMeter(center)
     meter.update(x)
-    return arrays.give_back(meter.values(), x)
+    return arrays.like_input(meter.values(), x)
 
 
 def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: bool = False) -> "pd.DataFrame":
@@ -110,7 +110,7 @@ def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: boo
     for name, values in matrices.items():
         meter = SpectrumMeter(center, name)
         meter.update(values)
-        spectrum = arrays.host(meter.values()).astype("float64")
+        spectrum = arrays.to_numpy(meter.values()).astype("float64")
         relative = spectrum / (spectrum[0] or 1.0)
         index = range(1, len(spectrum) + 1)
         frames.append(pd.DataFrame({"matrix": name, "index": index, "value": spectrum, "relative": relative}))

@@ -165,7 +165,7 @@ def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Ten
     """[pairs, 5] of predictions alone."""
     said = [torch.from_numpy(outputs.predictions()) for outputs in runs]
     counts = torch.stack([torch.bincount(cell_of(said[i], said[j], labels), minlength=5) for i, j in pairs])
-    return ErrorTable(arrays.host(counts).astype(np.float64))
+    return ErrorTable(arrays.to_numpy(counts).astype(np.float64))
 
 
 def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
@@ -184,7 +184,7 @@ def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: 
         counts = found if counts is None else counts + found
     if counts is None:
         raise InputError("expected at least one example, found none")
-    return from_split_cells(arrays.host(counts))
+    return from_split_cells(arrays.to_numpy(counts))
 
 
 def _same(values: np.ndarray) -> bool:

@@ -155,25 +155,25 @@ def error_table(pred_a: Array, pred_b: Array, labels: Array) -> ErrorTable:
     >>> error_table([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]).cells
     array([1., 1., 0., 1., 1.])
     """
-    return ErrorTable(arrays.host(torch.bincount(_cells(pred_a, pred_b, labels), minlength=5)).astype(np.float64))
+    return ErrorTable(arrays.to_numpy(torch.bincount(_cells(pred_a, pred_b, labels), minlength=5)).astype(np.float64))
 
 
 def error_tables(pred_a: Array, pred_b: Array, labels: Array, group: np.ndarray, count: int) -> ErrorTable:
     """The tables [count, 5] of the examples of each group; `group` [N] numbers them."""
-    cells = arrays.host(_cells(pred_a, pred_b, labels))
+    cells = arrays.to_numpy(_cells(pred_a, pred_b, labels))
     return ErrorTable(np.bincount(group * 5 + cells, minlength=5 * count).reshape(count, 5).astype(np.float64))
 
 
 def cell_of(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     """[N] which of the five cells each example falls in."""
     first, second = a == y, b == y
-    wrong = torch.where((a == b) & (a != arrays.NO_ANSWER), 3, 4)
+    wrong = torch.where((a == b) & (a != arrays.NO_PREDICTION), 3, 4)
     return torch.where(first, torch.where(second, 0, 1), torch.where(second, 2, wrong))
 
 
 def _cells(pred_a: Array, pred_b: Array, labels: Array) -> Tensor:
-    a = arrays.answers(pred_a, name="first predictions")
-    b = arrays.answers(pred_b, rows=len(a), name="second predictions").to(a.device)
+    a = arrays.optional_predictions(pred_a, name="first predictions")
+    b = arrays.optional_predictions(pred_b, rows=len(a), name="second predictions").to(a.device)
     y = arrays.labels(labels, rows=len(a)).to(a.device)
     if not len(a):
         raise InputError("predictions: expected at least one example, found none")
@@ -204,7 +204,7 @@ def agreement(pred_a: Array, pred_b: Array) -> float:
     >>> agreement([0, 1, 2, 2], [0, 1, 1, 0])
     0.5
     """
-    a = arrays.answers(pred_a, name="first predictions")
+    a = arrays.optional_predictions(pred_a, name="first predictions")
     # Against labels that are always the first's own predictions, agreeing is being right.
     return float(error_table(a, pred_b, a.clamp(min=0)).agreement)
 
@@ -220,7 +220,7 @@ def mcnemar(pred_a: Array, pred_b: Array, labels: Array) -> float:
 
 def on_host(values: Any) -> np.ndarray:
     """Counts or shares as NumPy's, wherever they are."""
-    return arrays.host(values) if isinstance(values, Tensor) else np.asarray(values)
+    return arrays.to_numpy(values) if isinstance(values, Tensor) else np.asarray(values)
 
 
 def ratio(part: Any, whole: Any, empty: float = np.nan) -> Any:

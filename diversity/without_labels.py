@@ -262,7 +262,7 @@ def _columns(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """[N] of each model whether it is right, and of each pair whether they agree; where one is silent, they do not."""
     said = [torch.from_numpy(outputs.predictions()) for outputs in runs.values()]
-    answered = [row != arrays.NO_ANSWER for row in said]
+    answered = [row != arrays.NO_PREDICTION for row in said]
     y = None if labels is None else torch.from_numpy(labels)
     correct = [] if y is None else [row == y for row in said]
     return correct, [(said[i] == said[j]) & answered[i] for i, j in zip(first.tolist(), second.tolist(), strict=True)]
@@ -277,7 +277,7 @@ def _draws(columns: list[Tensor], resamples: int, seed: int) -> np.ndarray:
     for start in range(0, len(columns), width):
         block = torch.stack(columns[start : start + width], 1).double()
         parts.append(torch.cat([block.mean(0, keepdim=True), bootstrap.resampled_means(block, resamples, seed)]))
-    return arrays.host(torch.cat(parts, 1))
+    return arrays.to_numpy(torch.cat(parts, 1))
 
 
 def _baselines(source: Runs, shifted: Runs, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -308,5 +308,5 @@ def _scores(outputs: Outputs) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, len(outputs), CHUNK):
         p = probabilities(outputs, slice(start, min(start + CHUNK, len(outputs)))).double()
         parts.append(torch.stack([p.amax(1), torch.special.xlogy(p, p).sum(1)]))
-    confidence, negative_entropy = arrays.host(torch.cat(parts, 1))
+    confidence, negative_entropy = arrays.to_numpy(torch.cat(parts, 1))
     return confidence, negative_entropy

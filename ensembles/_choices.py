@@ -269,7 +269,7 @@ def _measured(library: Library, model: int, cost: str) -> float:
         return float(known)
     from zoo.models import registry
 
-    return MEASURES[cost](registry.load(name, weights=False))
+    return MEASURES[cost](registry.load(name, pretrained=False))
 
 
 def count_parameters(model: Any) -> float:

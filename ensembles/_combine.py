@@ -41,7 +41,7 @@ def average(probs: Any, weights: Any = None) -> Array:
     """
     members = Members.of(probs, "probabilities")
     parts = members.weights(weights)
-    return members.give_back(_sum(members, parts) / math.fsum(parts))
+    return members.like_input(_sum(members, parts) / math.fsum(parts))
 
 
 def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> Array:
@@ -64,7 +64,7 @@ def mean_logits(logits: Any, temperatures: Any = None, weights: Any = None) -> A
         if divisors.shape != (len(members.names),) or not (np.isfinite(divisors) & (divisors > 0)).all():
             raise InputError(f"temperatures: expected {len(members.names)} positive numbers, found {temperatures}")
     parts = members.weights(weights)
-    return members.give_back(_sum(members, parts, divisors.tolist()) / math.fsum(parts))
+    return members.like_input(_sum(members, parts, divisors.tolist()) / math.fsum(parts))
 
 
 def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Array:
@@ -76,7 +76,7 @@ def vote(preds: Any, num_classes: int | None = None, weights: Any = None) -> Arr
     array([1, 2, 1])
     """
     members = Members.of(preds, "predictions")
-    return members.give_back(_modal(members, members.weights(weights), num_classes))
+    return members.like_input(_modal(members, members.weights(weights), num_classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Members:
             if unknown:
                 raise InputError(f"weights: {unknown[0]!r} is not among the {len(self.names)} members")
             weights = [weights.get(name, 0.0) for name in self.names]
-        given = arrays.host(arrays.tensor(weights, "weights")).astype(np.float64)
+        given = arrays.to_numpy(arrays.tensor(weights, "weights")).astype(np.float64)
         if given.shape != (len(self.names),):
             raise InputError(f"weights: expected {len(self.names)}, one per member, found shape {list(given.shape)}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
@@ -143,11 +143,11 @@ class Members:
             raise InputError("weights: all are zero; give at least one member a share")
         return given.tolist()
 
-    def give_back(self, result: torch.Tensor) -> Array:
+    def like_input(self, result: torch.Tensor) -> Array:
         """The result in the caller's own kind of array, in float64 only where a member is."""
         if result.is_floating_point() and not any(self._is_double(value) for value in self.values):
             result = result.float()
-        return arrays.give_back(result, self.given)
+        return arrays.like_input(result, self.given)
 
     @staticmethod
     def _is_double(value: Any) -> bool:
@@ -182,7 +182,7 @@ def _sum(members: Members, weights: Sequence[float], divisors: Sequence[float] |
             raise InputError(
                 f"{members.kind} of {members.names[member]}: shape {list(part.shape)}, expected {list(total.shape)}"
             )
-        total = torch.zeros_like(part, dtype=arrays.wide(part.device)) if total is None else total
+        total = torch.zeros_like(part, dtype=arrays.accumulation_dtype(part.device)) if total is None else total
         if weight > 0:  # a member without a share has no say, not even NaN from nothing times a masked class
             total += part.to(total.dtype) * (weight if divisors is None else weight / divisors[member])
     assert total is not None  # there is at least one member
@@ -198,7 +198,7 @@ def _modal(members: Members, weights: Sequence[float], num_classes: int | None) 
         raise InputError("predictions: expected at least one example, found none")
     classes = num_classes or max(1, int(votes.max()) + 1)
     votes = torch.where(votes < 0, classes, votes)  # a column behind the classes, which is not looked at
-    weight = torch.tensor(weights, dtype=arrays.wide(votes.device)).to(votes.device)
+    weight = torch.tensor(weights, dtype=arrays.accumulation_dtype(votes.device)).to(votes.device)
     winners = []
     for part in votes.split(max(1, VOTE_ELEMENTS // classes), 1):
         counts = torch.zeros((part.shape[1], classes + 1), dtype=weight.dtype, device=part.device)
@@ -242,8 +242,8 @@ def improvement(
     if labels is None and isinstance(first, Outputs):
         labels = first.require_labels()
     y = arrays.labels(labels, rows=len(combined.predicted)).to(combined.predicted.device)
-    right = arrays.host(combined.predicted == y)
-    members = np.stack([arrays.host(p == y) for p in combined.member_predictions])
+    right = arrays.to_numpy(combined.predicted == y)
+    members = np.stack([arrays.to_numpy(p == y) for p in combined.member_predictions])
     accuracies = members.mean(1)
     best = members[int(accuracies.argmax())]
     table = outcomes(right, members)
@@ -307,7 +307,7 @@ def half_and_half(groups: Any, labels: Any = None) -> "pd.DataFrame":
         few = next(name for name, p in predictions.items() if len(p) < 2)
         raise InputError(f"{few}: half and half needs at least 2 seeds of every objective, found {len(predictions[few])}")
     stacked = np.stack([p[: 2 * half] for p in predictions.values()])
-    y = arrays.host(arrays.labels(own_labels if labels is None else labels, rows=stacked.shape[2]))
+    y = arrays.to_numpy(arrays.labels(own_labels if labels is None else labels, rows=stacked.shape[2]))
     accuracy = np.array(
         [[(np.asarray(vote(np.concatenate([a[:half], b[half:]]))) == y).mean() for b in stacked] for a in stacked]
     )
@@ -325,7 +325,7 @@ def _grouped(groups: Any) -> tuple[dict[str, np.ndarray], Any]:
         return {name: np.stack(parts) for name, parts in by_objective.items()}, aligned.labels
     if not isinstance(groups, Mapping) or not groups:
         raise InputError("groups: expected predictions [seeds, N] by objective, or Runs")
-    checked = {str(name): arrays.host(arrays.tensor(p, f"predictions of {name}")) for name, p in groups.items()}
+    checked = {str(name): arrays.to_numpy(arrays.tensor(p, f"predictions of {name}")) for name, p in groups.items()}
     examples = {p.shape[-1] for p in checked.values()}
     for name, p in checked.items():
         if p.ndim != 2 or not p.size or len(examples) > 1:

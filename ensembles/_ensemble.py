@@ -84,7 +84,7 @@ class GrowingEnsemble(ABC):
         """Back to the empty ensemble, or to that of these members."""
         self.members: list[int] = []
         self.label_sum = torch.zeros(
-            len(self.library.labels), dtype=arrays.wide(self.library.device), device=self.library.device
+            len(self.library.labels), dtype=arrays.accumulation_dtype(self.library.device), device=self.library.device
         )
         for model in members:
             self.add(model)
@@ -190,7 +190,7 @@ class RightCount(GrowingEnsemble):
         whole = float(self.weights.sum())
         best = at_least
         exact: dict[int, float] = {}
-        limits = arrays.host((upper + settled) / whole)
+        limits = arrays.to_numpy((upper + settled) / whole)
         for i in np.argsort(-limits, kind="stable").tolist():
             if not every and limits[i] < best - TIE:
                 break
@@ -204,7 +204,7 @@ class RightCount(GrowingEnsemble):
     def _alone(self, candidates: Sequence[int]) -> dict[int, float]:
         """The scores of single models, which the table gives."""
         right = self.table.right(self.library.labels).to(self.weights.dtype)
-        scores = arrays.host(right @ self.weights / self.weights.sum())
+        scores = arrays.to_numpy(right @ self.weights / self.weights.sum())
         return {model: float(scores[model]) for model in candidates}
 
     def _open_rows(self) -> tuple[torch.Tensor, float]:
@@ -300,12 +300,12 @@ class SquaredLoss(GrowingEnsemble):
 
 def _inner_products(library: Library) -> np.ndarray:
     """[M, M] sums over examples and classes of the product of two models' probabilities."""
-    dtype = arrays.wide(library.device)
+    dtype = arrays.accumulation_dtype(library.device)
     products = torch.zeros((len(library), len(library)), dtype=dtype, device=library.device)
     for span in library.spans(together=max(1, len(library) // 16)):
         block = torch.stack([library.read(model, span).flatten() for model in range(len(library))]).to(dtype)
         products += block @ block.T
-    return arrays.host(products)
+    return arrays.to_numpy(products)
 
 
 class OwnScore(GrowingEnsemble):
@@ -313,7 +313,7 @@ class OwnScore(GrowingEnsemble):
 
     def reset(self, members: Sequence[int] = ()) -> None:
         shape = (len(self.library.labels), self.library.num_classes)
-        self.sum = torch.zeros(shape, dtype=arrays.wide(self.library.device), device=self.library.device)
+        self.sum = torch.zeros(shape, dtype=arrays.accumulation_dtype(self.library.device), device=self.library.device)
         super().reset(members)
 
     def add(self, model: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from diversity.categories import category
 from ensembles._library import Name
 from zoo.cards.card import Card, EnsembleMember, Framework, Training, read, write
-from zoo.cards.names import check_own, shared_ending
+from zoo.cards.names import check_user_name, shared_ending
 from zoo.core import files, home
 from zoo.errors import InputError
 from zoo.models import membership, registry
@@ -126,7 +126,7 @@ class Path:
             "categories": self.categories,
             "score": list(self.score),
             "test_score": None if self.test_score is None else list(self.test_score),
-            "weights": weights
+            "pretrained": weights
             if isinstance(weights, dict)
             else {str(m): float(weights[m]) for m in np.flatnonzero(weights)},
             "test_gains": self.test_gains,
@@ -223,7 +223,7 @@ def save(
     name: str, runs: Runs, shares: Mapping[str, float], details: dict[str, Any], title: str, overwrite: bool = False
 ) -> Card:
     """Write an ensemble of models with these shares to the user's cards; members in the order of the shares."""
-    check_own(name, "ensemble name")
+    check_user_name(name, "ensemble name")
     outputs = [runs[member] for member in shares]
     cards = {one.name: _card(one, name) for one in outputs}
     taken = {known.lower(): card for known, card in registry.known_models().items()}.get(name.lower())
@@ -237,7 +237,7 @@ def save(
             one.name,
             shares[one.name],
             one.temperature or 1.0,
-            one.details.get("calibration", {}).get("reading", "logits"),
+            one.details.get("calibration", {}).get("temperature_space", "logits"),
         )
         for one in outputs
     ]

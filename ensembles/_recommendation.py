@@ -250,7 +250,7 @@ class _Ground:
         accuracy = ensemble.score_of(setup.base)
         ensemble.add(setup.base[-1])
         scores = ensemble.scores(known, every=True) if known else {}
-        right = arrays.host(setup.table.right(library.labels).float().mean(1)).astype(np.float64)
+        right = arrays.to_numpy(setup.table.right(library.labels).float().mean(1)).astype(np.float64)
         gains = np.array([scores[model] - accuracy for model in known])
         return cls(library, cast(Runs, library.runs), setup.base, accuracy, known, gains, right[known])
 
@@ -271,7 +271,7 @@ class _Ground:
     def read(self, models: Iterable[int], rows: np.ndarray) -> np.ndarray:
         """[M, n, K] probabilities of models on some rows."""
         at = torch.from_numpy(rows).to(self.library.device)
-        return np.stack([arrays.host(self.library.read(model, at)).astype(np.float64) for model in models])
+        return np.stack([arrays.to_numpy(self.library.read(model, at)).astype(np.float64) for model in models])
 
     def log_error(self, accuracy: Any) -> Any:
         """The logarithm of an error over the base's; errors below 0.1% are taken to be that."""
@@ -376,8 +376,8 @@ def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
 
 def _of_examples(ground: _Ground, group: Sequence[Outputs], rows: np.ndarray) -> list[dict[str, Any]]:
     """Rows of the table of candidates that are known on these examples."""
-    members, labels = len(ground.base), arrays.host(ground.library.labels)[rows]
-    candidates = np.stack([arrays.host(arrays.tensor(one.probabilities(), one.name)) for one in group]).astype(np.float64)
+    members, labels = len(ground.base), arrays.to_numpy(ground.library.labels)[rows]
+    candidates = np.stack([arrays.to_numpy(arrays.tensor(one.probabilities(), one.name)) for one in group]).astype(np.float64)
     models = np.concatenate([ground.read(ground.known, rows), candidates]) if ground.known else candidates
     seen = sample(ground.read(ground.base, rows).mean(0), models, labels, members)
     found = []

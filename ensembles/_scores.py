@@ -37,7 +37,7 @@ class Objective:
 
     def weights(self, labels: torch.Tensor) -> torch.Tensor:
         """[N] weights of the examples in the mean: one each, or one over the size of its class."""
-        one = torch.ones(len(labels), dtype=arrays.wide(labels.device), device=labels.device)
+        one = torch.ones(len(labels), dtype=arrays.accumulation_dtype(labels.device), device=labels.device)
         return one / torch.bincount(labels)[labels] if self.balanced else one
 
 
@@ -69,7 +69,7 @@ def score(probabilities: Any, labels: Any, objective_name: ObjectiveName | str |
 def own_score(objective: Objective, library: Library, total: torch.Tensor, weight: float) -> float:
     """A user's function of the ensemble S / w, called with the kind of array the library was made of."""
     given = library.array_like
-    return own_value(objective, arrays.give_back(total / weight, given), arrays.give_back(library.labels, given))
+    return own_value(objective, arrays.like_input(total / weight, given), arrays.like_input(library.labels, given))
 
 
 def own_value(objective: Objective, probabilities: Any, labels: Any) -> float:
@@ -148,7 +148,7 @@ class Curve:
             weights = self.objective.weights(self.library.labels)
             differences = torch.stack([self.parts[step] - self.parts[start] for step in steps], 1) * self.objective.sign
             columns = torch.cat([differences * weights[:, None], weights[:, None]], 1)
-            means = arrays.host(resampled_means(columns, resamples, seed))
+            means = arrays.to_numpy(resampled_means(columns, resamples, seed))
             values = means[:, :-1] / means[:, -1:]
         else:
             return found
@@ -209,7 +209,7 @@ def _own_curve(
 ) -> Curve:
     everything = slice(0, len(library.labels))
     shape = (len(library.labels), library.num_classes)
-    total = torch.zeros(shape, dtype=arrays.wide(library.device), device=library.device)
+    total = torch.zeros(shape, dtype=arrays.accumulation_dtype(library.device), device=library.device)
     scores, kept, weight = [], {}, 0.0
     for step, model in enumerate(members):
         p = library.read(model, everything)

@@ -65,7 +65,7 @@ class Setup:
         self.seed, self.progress = seed, progress
         with Bar("reading models", len(self.library), progress) as bar:
             self.table = tabulate(self.library, bar.advance)
-        accuracies = arrays.host(self.table.right(self.library.labels).float().mean(1)).tolist()
+        accuracies = arrays.to_numpy(self.table.right(self.library.labels).float().mean(1)).tolist()
         self.candidates = choose(self.library, candidates, accuracies)
         self.settings: dict[str, Any] = {
             "kind": kind, "objective": self.objective.name, "base": [self.library.names[m] for m in self.base],
@@ -123,7 +123,7 @@ def stratified_split(labels: Any, test_fraction: float = 0.5, seed: int = 0) -> 
     >>> len(selection), len(test), len(set(selection) & set(test))
     (3, 3, 0)
     """
-    y = arrays.host(arrays.labels(labels))
+    y = arrays.to_numpy(arrays.labels(labels))
     if not 0 <= test_fraction < 1:
         raise InputError(f"test_fraction: expected 0 (no test split) up to but not 1, found {test_fraction}")
     if test_fraction == 0:
@@ -156,7 +156,7 @@ def check_split(split: Any, examples: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(given: Any, examples: int, name: str) -> np.ndarray:
-    rows = arrays.host(given) if isinstance(given, torch.Tensor) else np.asarray(given)
+    rows = arrays.to_numpy(given) if isinstance(given, torch.Tensor) else np.asarray(given)
     if rows.dtype == bool:
         if rows.shape != (examples,):
             raise InputError(f"split: the {name} mask has shape {list(rows.shape)}, expected [{examples}]")
@@ -188,7 +188,7 @@ def choose(models: Library, candidates: Any, accuracies: Sequence[float]) -> lis
 
 def _listed(candidates: Any, models: Library) -> list[Any]:
     if isinstance(candidates, torch.Tensor):
-        candidates = arrays.host(candidates)
+        candidates = arrays.to_numpy(candidates)
     listed = candidates.tolist() if isinstance(candidates, np.ndarray) else _several(candidates)
     if listed and all(isinstance(one, bool) for one in listed):
         if len(listed) != len(models):

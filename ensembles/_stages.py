@@ -74,7 +74,7 @@ def stages(library: Library, order: Sequence[int], check: bool = False) -> Stage
 
     def fill(span: slice) -> None:
         labels = library.labels[span]
-        total = torch.zeros((len(labels), library.num_classes), dtype=arrays.wide(library.device), device=library.device)
+        total = torch.zeros((len(labels), library.num_classes), dtype=arrays.accumulation_dtype(library.device), device=library.device)
         first = torch.empty((len(order), len(labels)), dtype=torch.long, device=library.device)
         stage = 0
         for asked, model in enumerate(order, 1):
@@ -86,9 +86,9 @@ def stages(library: Library, order: Sequence[int], check: bool = False) -> Stage
             if asked < ends[stage]:
                 continue
             top = top_class(total)
-            right[stage, span] = arrays.host(top == labels)
+            right[stage, span] = arrays.to_numpy(top == labels)
             for rule, value in certainties(total, top, (first[:asked] == top).sum(0), asked, asked).items():
-                found[rule][stage, span] = arrays.host(value)
+                found[rule][stage, span] = arrays.to_numpy(value)
             stage += 1
 
     # Spans have nothing in common, and of what is done to one NumPy's part would else keep one core busy.

@@ -36,7 +36,7 @@ class Rows:
 
     def extent(self) -> tuple[Tensor, Tensor, Tensor]:
         """(mean, least, greatest) of each column, [D] in float64, or in the widest type there is."""
-        wide = arrays.wide(self.device)
+        wide = arrays.accumulation_dtype(self.device)
         total = torch.zeros(self.shape[1], dtype=wide, device=self.device)
         low, high = torch.full_like(total, torch.inf), torch.full_like(total, -torch.inf)
         for _, part in self.blocks():
@@ -49,7 +49,7 @@ class Rows:
         return self.read(slice(0, len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(arrays.host(self.tensor()), dtype=dtype)
+        return np.array(arrays.to_numpy(self.tensor()), dtype=dtype)
 
     def rows(self, index: np.ndarray) -> "Rows":
         return _Chosen(self, index)

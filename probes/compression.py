@@ -103,7 +103,7 @@ def redundancy(x: Any) -> Any:
     [1.0, 1.0, 0.0]
     """
     rows = finite(rows_of(x))
-    return arrays.give_back(_redundancy(rows, *moments(rows)), x)
+    return arrays.like_input(_redundancy(rows, *moments(rows)), x)
 
 
 def _redundancy(x: Rows, mean: Tensor, spread: Tensor) -> Tensor:
@@ -121,10 +121,10 @@ def _rank(shared: Shared, order: Order) -> pd.DataFrame:
         raise InputError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
     rows = beside(list(shared.x.values()))
     mean, spread = moments(rows)
-    values, constant = arrays.host(_redundancy(rows, mean, spread)), arrays.host(spread == 0)
+    values, constant = arrays.to_numpy(_redundancy(rows, mean, spread)), arrays.to_numpy(spread == 0)
     # Copies of a dimension are equally redundant up to the rounding of products: they tie, and ties keep the models' order.
     keys = np.round(values, 4)
-    variance = arrays.host(spread).astype(float) ** 2
+    variance = arrays.to_numpy(spread).astype(float) ** 2
     index = np.lexsort(({"least-redundant": keys, "most-redundant": -keys, "variance": -variance}[order], constant))
     widths = {name: x.shape[1] for name, x in shared.x.items()}
     return pd.DataFrame(

@@ -135,7 +135,7 @@ def moments(x: Rows) -> tuple[Tensor, Tensor]:
 
 
 def _side(features: Mapping[str, Any], y: Any, which: str, multilabel: bool) -> tuple[dict[str, Rows], np.ndarray]:
-    labels = arrays.host(y) if isinstance(y, Tensor) else np.asarray(y)
+    labels = arrays.to_numpy(y) if isinstance(y, Tensor) else np.asarray(y)
     if labels.ndim != 1 + multilabel:
         shape = "[N, K] of zeros and ones" if multilabel else "[N]"
         raise InputError(f"{which}labels: expected shape {shape}, found {list(labels.shape)}")

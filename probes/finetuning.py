@@ -100,7 +100,7 @@ def finetune(
     flips, which `settings` of a `Recipe` may change. With a `folder`, runs are kept there, and a grid that was
     interrupted goes on where it stopped.
 
-    >>> start = registry.load("resnet8-softmax", weights=False, device="cpu")
+    >>> start = registry.load("resnet8-softmax", pretrained=False, device="cpu")
     >>> found = finetune(start, "digits:train[:64]", "digits:test[:32]", learning_rates=[0.01], weight_decays=[0, 1e-4],
     ...                  steps=2, batch_size=16, crop=0.0, progress=False)
     >>> found.best["learning_rate"], len(found.table), 0 <= found.accuracy <= 1

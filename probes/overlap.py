@@ -74,7 +74,7 @@ def assign_classes(preds: Any, labels: Any, limit: int | None = None) -> Assignm
         right, chosen = int(matching.amax(1).sum()), targets[matching.argmax(1)]
     else:
         right, chosen = _limited(matching, targets, limit)
-    return Assignment(arrays.host(sources), arrays.host(chosen), right / len(y))
+    return Assignment(arrays.to_numpy(sources), arrays.to_numpy(chosen), right / len(y))
 
 
 def class_overlap(outputs: Outputs, limit: int | None = None) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def _limited(matching: Tensor, targets: Tensor, limit: int) -> tuple[int, Tensor
     """The number right and the target of each source when at most `limit` sources share a target, each copied so often."""
     from scipy.optimize import linear_sum_assignment
 
-    counts = arrays.host(matching)
+    counts = arrays.to_numpy(matching)
     rows, columns = linear_sum_assignment(np.tile(counts, limit), maximize=True)
     columns = columns % counts.shape[1]
     chosen = torch.full((len(counts),), -1, device=targets.device)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo.core import arrays
-from zoo.core.arrays import give_back
+from zoo.core.arrays import like_input
 from zoo.errors import InputError, ZooWarning
 
 IGNORED = -1  # among targets: neither present nor absent
@@ -39,7 +39,7 @@ def average_precision(scores: Any, labels: Any, mask: Any = None) -> Any:
     # recall >= j / 10 in whole numbers: 10 hits >= j positives; the first such row of each class
     first = torch.stack([(10 * hits >= j * positives).to(torch.uint8).argmax(0) for j in range(11)])
     value = best_from_here.gather(0, first).mean(0)
-    return give_back(torch.where(positives > 0, value, torch.nan), scores)
+    return like_input(torch.where(positives > 0, value, torch.nan), scores)
 
 
 def voc_map(scores: Any, labels: Any, mask: Any = None) -> float:
@@ -73,7 +73,7 @@ def auc(scores: Any, labels: Any, bins: int | None = None, mask: Any = None) -> 
         below = torch.searchsorted(negative, positive, side="left") + torch.searchsorted(negative, positive, side="right")
         pairs = len(positive) * len(negative)
         values.append(float(below.double().sum()) / (2 * pairs) if pairs else torch.nan)
-    return give_back(torch.tensor(values, dtype=torch.float64, device=s.device), scores)
+    return like_input(torch.tensor(values, dtype=torch.float64, device=s.device), scores)
 
 
 def mean_auc(scores: Any, labels: Any, bins: int | None = None, mask: Any = None) -> float:

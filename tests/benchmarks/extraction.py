@@ -67,7 +67,7 @@ def bare_forward(model, pixels: torch.Tensor, count: int) -> Clock:
 
 def main() -> None:
     options = parser.parse_args()
-    model = registry.load(options.model, weights=False)
+    model = registry.load(options.model, pretrained=False)
     print(f"{options.model} on {model.device}, {torch.get_num_threads()} threads, {options.images} images, "
           f"median of {options.rounds} rounds")  # fmt: skip
     print(f"{'files':>10} {'kB each':>8} {'bare /s':>8} {'run /s':>8} {'ratio':>6} {'bare CPU ms':>12} {'run CPU ms':>11}")

@@ -110,7 +110,7 @@ def linear() -> Callable[[], object]:
 def running() -> Callable[[], object]:
     import zoo
 
-    model = zoo.load("resnet20-softmax", weights=False)
+    model = zoo.load("resnet20-softmax", pretrained=False)
 
     def work() -> object:
         with tempfile.TemporaryDirectory() as home:

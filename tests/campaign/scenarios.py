@@ -26,7 +26,7 @@ def _run(home: Path) -> None:
     from zoo.runs import runner
 
     runner.run(
-        "timm:test_vit", data="digits:test[:40]", weights=False, home=home, shard_rows=4, batch_size=3, workers=0,
+        "timm:test_vit", data="digits:test[:40]", pretrained=False, home=home, shard_rows=4, batch_size=3, workers=0,
         progress=False,
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ def _head(home: Path) -> None:
     from zoo.models import registry
     from zoo.models.heads import fit_linear, save_linear
 
-    model = registry.load("timm:test_vit", weights=False, device="cpu")
+    model = registry.load("timm:test_vit", pretrained=False, device="cpu")
     x = np.random.default_rng(0).normal(size=(12, model.num_features))
     save_linear(fit_linear(model, x, np.arange(12) % 3, ["cat", "dog", "owl"], name="pets"))
 

@@ -29,7 +29,7 @@ def dataset() -> datasets.Dataset:
 
 @pytest.fixture(scope="module")
 def resnet() -> Model:
-    return load(RESNET, weights=False, device="cpu")
+    return load(RESNET, pretrained=False, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def with_block(model: Model, block: nn.Module) -> Model:
 def test_cka_of_one_batch_is_the_unbiased_form_of_whole_layers(
     dataset: datasets.Dataset, resnet: Model, layers: dict[str, torch.Tensor]
 ) -> None:
-    frame = cka(resnet, VIT, DATA, weights=False, device="cpu")
-    vit = load(VIT, weights=False, device="cpu")
+    frame = cka(resnet, VIT, DATA, pretrained=False, device="cpu")
+    vit = load(VIT, pretrained=False, device="cpu")
     other = vit.layers(list(dataset)) | {EMBEDDING: vit.embed(list(dataset))}
     assert (list(frame.index), list(frame.columns)) == (list(layers), list(other))
     assert (frame.index.name, frame.columns.name) == (RESNET, VIT)
@@ -78,14 +78,14 @@ def test_cka_of_two_models_of_one_name_keeps_them_apart(resnet: Model) -> None:
 
 
 def test_cka_of_many_models_is_that_of_every_two(resnet: Model) -> None:
-    small = load("resnet8-cosine", weights=False, device="cpu")
-    frame = layer_cka([resnet, VIT, small], DATA, batch_size=25, weights=False, device="cpu", seed=3)
-    vit = load(VIT, weights=False, device="cpu")
+    small = load("resnet8-cosine", pretrained=False, device="cpu")
+    frame = layer_cka([resnet, VIT, small], DATA, batch_size=25, pretrained=False, device="cpu", seed=3)
+    vit = load(VIT, pretrained=False, device="cpu")
     for first, second in ((resnet, vit), (resnet, small), (small, vit), (vit, vit)):
         pair = cka(first, second, DATA, batch_size=25, seed=3)
         np.testing.assert_allclose(frame.xs(first.name).xs(second.name, axis=1), pair, atol=2e-5)
     assert frame.attrs == {"rows": 50, "skipped_rows": 0}
-    assert list(layer_cka([resnet, VIT], DATA, layers=[EMBEDDING], weights=False).index) == [
+    assert list(layer_cka([resnet, VIT], DATA, layers=[EMBEDDING], pretrained=False).index) == [
         (RESNET, EMBEDDING),
         (VIT, EMBEDDING),
     ]
@@ -130,7 +130,7 @@ def test_separation_of_every_layer(
 
 
 def test_separation_of_several_models_and_chosen_layers() -> None:
-    frame = layer_separation([RESNET, VIT], DATA, layers=[EMBEDDING], weights=False)
+    frame = layer_separation([RESNET, VIT], DATA, layers=[EMBEDDING], pretrained=False)
     assert list(frame.itertuples(index=False, name=None)) == [
         (RESNET, EMBEDDING, *frame.iloc[0, 2:]),
         (VIT, EMBEDDING, *frame.iloc[1, 2:]),
@@ -154,7 +154,7 @@ def test_sparsity_of_every_block(resnet: Model, layers: dict[str, torch.Tensor])
     for row in frame.itertuples():
         assert row.nonzero == pytest.approx(float((layers[row.layer] != 0).double().mean()), abs=1e-3)
         assert row.rectified
-    assert not layer_sparsity(VIT, DATA, weights=False).rectified.any()
+    assert not layer_sparsity(VIT, DATA, pretrained=False).rectified.any()
 
 
 def test_batches_are_as_large_as_memory_allows(resnet: Model, monkeypatch: pytest.MonkeyPatch) -> None:

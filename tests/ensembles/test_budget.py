@@ -126,7 +126,7 @@ class TestCosts:
 
         names = ["timm:test_resnet", "timm:test_vit"]
         runs = library(runs_of(Z[:2], LABELS, names))
-        models = [zoo.load(name, weights=False) for name in names]
+        models = [zoo.load(name, pretrained=False) for name in names]
         assert member_costs(runs, "params") == [sum(p.numel() for p in m.network.parameters()) for m in models]
         assert all(cost > 0 for cost in member_costs(runs, "latency"))
         assert all(cost > 1e5 for cost in member_costs(runs, "flops"))

@@ -159,7 +159,7 @@ class TestModel:
     """A saved cascade on images, against its members asked one image at a time."""
 
     def members(self):
-        return [zoo.load(name, weights=False) for name in NAMES]
+        return [zoo.load(name, pretrained=False) for name in NAMES]
 
     def probabilities(self):
         temperatures = [0.5, 2.0, 1.5]
@@ -185,7 +185,7 @@ class TestModel:
         thresholds = [float(np.sort(first)[11:13].mean()), float(np.sort(second)[9:11].mean())]
         made = self.saved(rule, thresholds)
         assert cards.read(made.path) == made
-        model = zoo.load("my-cascade", weights=False)
+        model = zoo.load("my-cascade", pretrained=False)
         asked = [0, 0, 0]
         for number, body in enumerate(model.body.members):
             body.register_forward_hook(lambda _, inputs, out, n=number: asked.__setitem__(n, asked[n] + len(out)))
@@ -204,19 +204,19 @@ class TestModel:
     def test_everything_or_nothing_may_stop(self, zoo_home):
         p = self.probabilities()
         self.saved("confidence", [NEVER, NEVER])
-        found = torch.softmax(zoo.load("my-cascade", weights=False).predict(IMAGES), 1)
+        found = torch.softmax(zoo.load("my-cascade", pretrained=False).predict(IMAGES), 1)
         assert_allclose(found, p.mean(0), atol=1e-5)
         self.saved("confidence", [0.0, NEVER])
-        found = torch.softmax(zoo.load("my-cascade", weights=False).predict(IMAGES), 1)
+        found = torch.softmax(zoo.load("my-cascade", pretrained=False).predict(IMAGES), 1)
         assert_allclose(found, p[0], atol=1e-5)
 
     def test_it_is_run_like_any_model_and_its_thresholds_are_part_of_it(self, zoo_home):
         self.saved("margin", [0.1, 0.2])
-        runs = zoo.run(["my-cascade", NAMES[0]], data="digits:test[:40]", weights=False, progress=False)
+        runs = zoo.run(["my-cascade", NAMES[0]], data="digits:test[:40]", pretrained=False, progress=False)
         assert runs["my-cascade"].logits.shape == (40, 10)
-        one = zoo.load("my-cascade", weights=False)
+        one = zoo.load("my-cascade", pretrained=False)
         self.saved("margin", [0.1, 0.3])
-        assert zoo.load("my-cascade", weights=False).weights_hash != one.weights_hash
+        assert zoo.load("my-cascade", pretrained=False).weights_hash != one.weights_hash
         with pytest.raises(InputError, match="no embeddings"):
             one.embed(IMAGES)
 
@@ -230,4 +230,4 @@ class TestModel:
         ):
             made.path.write_text(text.replace("thresholds: [0.1, 0.2]", wrong))
             with pytest.raises(InputError, match=message):
-                zoo.load("my-cascade", weights=False)
+                zoo.load("my-cascade", pretrained=False)

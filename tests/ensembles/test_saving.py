@@ -48,8 +48,8 @@ def test_the_model_predicts_the_weighted_mean_and_embeds_side_by_side():
     path = path_of()
     made = path.to_model("my-ensemble")
     images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
-    model = zoo.load("my-ensemble", weights=False)
-    members = [zoo.load(member.name, weights=False) for member in made.members]
+    model = zoo.load("my-ensemble", pretrained=False)
+    members = [zoo.load(member.name, pretrained=False) for member in made.members]
     assert_allclose(model.embed(images), torch.cat([m.embed(images) for m in members], 1), rtol=1e-4, atol=1e-5)
     probabilities = [
         zoo.calibration.to_probabilities(m.predict(images), member.temperature, m.card.link)
@@ -63,21 +63,21 @@ def test_a_sigmoids_temperature_divides_in_the_model_what_it_divided_in_the_sear
     names = NAMES[:2]
     runs = runs_of(Z[:2], LABELS, names, [zoo.card(name) for name in names])
     sigmoid = dataclasses.replace(runs[names[1]], link="sigmoid")
-    calibrated = zoo.calibrate([runs[names[0]], sigmoid], 0.5, reading="distribution")
+    calibrated = zoo.calibrate([runs[names[0]], sigmoid], 0.5, temperature_space="distribution")
     made = ensembles.greedy(calibrated, base=names[1], steps=1).to_model("as-distribution")
     member = next(one for one in made.members if "sigmoid" in one.name)
-    assert (member.reading, member.temperature) == ("distribution", calibrated[member.name].temperature)
+    assert (member.temperature_space, member.temperature) == ("distribution", calibrated[member.name].temperature)
     images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
     alone = dataclasses.replace(made, name="alone", members=[member])
     zoo.register(alone)
-    p = torch.sigmoid(zoo.load(member.name, weights=False).predict(images).double()) ** (1 / member.temperature)
-    found = softmax(zoo.load("alone", weights=False).predict(images).numpy())
+    p = torch.sigmoid(zoo.load(member.name, pretrained=False).predict(images).double()) ** (1 / member.temperature)
+    found = softmax(zoo.load("alone", pretrained=False).predict(images).numpy())
     assert_allclose(found, (p / p.sum(1, keepdim=True)).numpy(), atol=1e-5)
 
 
 def test_an_ensemble_is_run_compared_and_searched_like_any_model():
     path_of().to_model("my-ensemble")
-    runs = zoo.run(["my-ensemble", "resnet8-softmax"], data="digits:test[:60]", weights=False, progress=False)
+    runs = zoo.run(["my-ensemble", "resnet8-softmax"], data="digits:test[:60]", pretrained=False, progress=False)
     again = ensembles.greedy(runs, base="my-ensemble", steps=1)
     assert again.members == ["my-ensemble", "resnet8-softmax.digits"]
     assert again.to_model("of-ensembles").members[0].name == "my-ensemble"
@@ -150,12 +150,12 @@ def test_a_card_that_leads_back_to_itself_or_goes_too_deep(zoo_home):
     write("loop-a", "loop-b")
     write("loop-b", "loop-a")
     with pytest.raises(InputError, match="loop-a: a model cannot be its own member \\(loop-a > loop-b > loop-a\\)"):
-        zoo.load("loop-a", weights=False)
+        zoo.load("loop-a", pretrained=False)
     write("deep0", NAMES[0])
     for level in range(1, 40):
         write(f"deep{level}", f"deep{level - 1}")
     with pytest.raises(InputError, match="deep39: ensembles within ensembles 17 deep, at most 16"):
-        zoo.load("deep39", weights=False)
+        zoo.load("deep39", pretrained=False)
 
 
 def test_saving_twice():

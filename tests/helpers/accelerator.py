@@ -5,7 +5,7 @@
 
 - a tensor of the device meets a CPU tensor in one operator (0-dimensional CPU numbers may, as on a real device);
 - a tensor of the device is copied to the CPU or turned into NumPy, other than number by number (`float(x)`, `x.item()`) or
-  through `zoo.core.arrays.host`, the one gateway that code must take on purpose.
+  through `zoo.core.arrays.to_numpy`, the one gateway that code must take on purpose.
 
 Uploading by `.to(device)` or by a factory's `device=` is what code should do, and works. `download(tensor)` is for the
 assertions of a test:
@@ -57,7 +57,7 @@ class Remote(torch.Tensor):
         return f"Remote({self.local!r})"
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise WrongDevice("a tensor of the device was turned into NumPy or a list; go through zoo.core.arrays.host")
+        raise WrongDevice("a tensor of the device was turned into NumPy or a list; go through zoo.core.arrays.to_numpy")
 
     __array__ = numpy = tolist = _refuse
 
@@ -67,7 +67,7 @@ class Remote(torch.Tensor):
 
 
 class Accelerator(TorchDispatchMode):
-    """Watches every operator, so that uploads and factories find the device, and lets `zoo.core.arrays.host` through."""
+    """Watches every operator, so that uploads and factories find the device, and lets `zoo.core.arrays.to_numpy` through."""
 
     def __enter__(self) -> Accelerator:
         self.gateway = mock.patch.object(arrays, "host", lambda tensor: download(tensor).numpy())
@@ -97,7 +97,7 @@ def _run(operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     remote = any(isinstance(value, Remote) for value in tensors)
     target = kwargs.get("device")
     if remote and target is not None and torch.device(target).type == "cpu":
-        raise WrongDevice(f"{operator}: a tensor of the device was copied to the CPU; go through zoo.core.arrays.host")
+        raise WrongDevice(f"{operator}: a tensor of the device was copied to the CPU; go through zoo.core.arrays.to_numpy")
     if remote:
         for value in tensors:
             if not isinstance(value, Remote) and value.ndim:

@@ -62,7 +62,7 @@ def test_table_of_accuracies_names_what_is_missing(data):
     assert frame[["in-r", "in-c-mce"]].isna().all(axis=None)
 
     # The network itself, asked without the runner: all thousand classes for V2, the two hundred of A for A.
-    model = zoo.load(MODEL, weights=False, device="cpu")
+    model = zoo.load(MODEL, pretrained=False, device="cpu")
     for name, classes in (("in-v2", thousand), ("in-a", of_a)):
         dataset = zoo.datasets.load(name)
         columns = labels.indices(classes, thousand)

@@ -13,7 +13,7 @@ QUICK = {"steps": 50, "batch_size": 32, "progress": False, "workers": 0, "crop":
 
 @pytest.fixture(scope="module")
 def start():
-    return zoo.load("resnet8-softmax", weights=False, device="cpu")
+    return zoo.load("resnet8-softmax", pretrained=False, device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,8 @@ def takes_bare_files(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def described(*, arch: str | None, classes: str | None, **given: Any) -> None:
-        told = told_of(arch, classes)
-        names = _register(_files(given), told) if told else {}
+        hints = hints_from(arch, classes)
+        names = _register(_files(given), hints) if hints else {}
         command(**{key: _renamed(value, names) if key in _MODELS else value for key, value in given.items()})
 
     signature = inspect.signature(command)
@@ -46,10 +46,10 @@ def takes_bare_files(command: Callable[..., None]) -> Callable[..., None]:
     return described
 
 
-def told_of(arch: str | None, classes: str | None, **rest: Any) -> dict[str, Any]:
+def hints_from(arch: str | None, classes: str | None, **rest: Any) -> dict[str, Any]:
     """The options that were given, as `zoo.register` takes them."""
-    told = {"architecture": arch, "classes": None if classes is None else class_names(classes), **rest}
-    return {key: value for key, value in told.items() if value is not None}
+    hints = {"architecture": arch, "classes": None if classes is None else class_names(classes), **rest}
+    return {key: value for key, value in hints.items() if value is not None}
 
 
 def class_names(text: str) -> str | list[str]:
@@ -75,7 +75,7 @@ def _files(given: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(e for group in entries for e in group if isinstance(e, str) and e.startswith(_PREFIXES)))
 
 
-def _register(files: Sequence[str], told: dict[str, Any]) -> dict[str, str]:
+def _register(files: Sequence[str], hints: dict[str, Any]) -> dict[str, str]:
     """The name of each file in this process: its own without the ending, after its folder's where two are called alike."""
     from zoo.errors import InputError
     from zoo.models import registry
@@ -88,7 +88,7 @@ def _register(files: Sequence[str], told: dict[str, Any]) -> dict[str, str]:
     names = {}
     for file, path in paths.items():
         name = path.stem if alike[path.stem] == 1 and path.stem not in known else f"{path.parent.name}-{path.stem}"
-        names[file] = registry.register(file, name, **told).name
+        names[file] = registry.register(file, name, **hints).name
     return names
 
 

@@ -172,7 +172,7 @@ def _row(card: "Card", weights: str) -> dict[str, Any]:
         "license": card.license,
         "accuracy": card.accuracy,
         "accuracy_by": card.accuracy_by,
-        "weights": weights,
+        "pretrained": weights,
     }
 
 

@@ -58,7 +58,7 @@ def calibrate(
     names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
     data: DataOption = None,
     split: SplitOption = None,
-    reading: Annotated[
+    temperature_space: Annotated[
         str, typer.Option(help="Of models with sigmoids: T divides their logits, or their distribution's logarithm.")
     ] = "logits",
     json: JsonOption = False,
@@ -70,7 +70,7 @@ def calibrate(
 
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """
-    runs = calibrated(find_runs(names, data), split, reading)
+    runs = calibrated(find_runs(names, data), split, temperature_space)
     rows = runs.to_frame().to_dict("records")
     if json:
         fits = {name: fit.to_dict() for name, fit in runs.fits.items()}

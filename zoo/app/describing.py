@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.app.bare_files import ArchOption, ClassesOption, told_of
+from zoo.app.bare_files import ArchOption, ClassesOption, hints_from
 from zoo.app.printing import JsonOption, note, print_json
 
 PANEL = "Find models"
@@ -38,14 +38,14 @@ def new(
     """
     from zoo.models import registry
 
-    told = {
+    hints = {
         "size": size,
         "mean": _numbers("--mean", mean),
         "std": _numbers("--std", std),
         "kind": kind,
         "embedding": embedding,
     }
-    card = registry.register(model, name, keep=True, **told_of(arch, classes, **told))
+    card = registry.register(model, name, keep=True, **hints_from(arch, classes, **hints))
     if json:
         print_json({"model": card.name, "source": card.source, "id": card.id, "path": card.path})
     note(f"{card.name}: wrote {card.path}, which you can edit; `zoo show {card.name}` shows it")

@@ -56,7 +56,7 @@ def similarity(
         epochs=epochs,
         kernel=kernel,  # type: ignore[arg-type]  # checked there
         bandwidth=bandwidth,
-        weights=not random,
+        pretrained=not random,
     )
     if json:
         print_json(
@@ -101,7 +101,7 @@ def separation(
     if layers:
         from diversity.layerwise import layer_separation
 
-        found = layer_separation(names, data, metric, batch_size=batch_size, weights=not random)  # type: ignore[arg-type]
+        found = layer_separation(names, data, metric, batch_size=batch_size, pretrained=not random)  # type: ignore[arg-type]
         shown = found[["model", "layer", "r2"]]
     elif training:
         from diversity.over_training import separation_over_training
@@ -119,7 +119,7 @@ def separation(
         save_chart(_separation_chart(found), chart)
 
 
-def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, weights: bool) -> "pd.DataFrame":
+def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, pretrained: bool) -> "pd.DataFrame":
     """The three metrics of each model's embeddings, which are stored once made."""
     import pandas as pd
 
@@ -127,7 +127,7 @@ def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, w
     from zoo.runs.runner import run
 
     rows: list[dict[str, Any]] = []
-    for outputs in run(names, data=data, weights=weights, batch_size=batch_size or 64).values():
+    for outputs in run(names, data=data, pretrained=pretrained, batch_size=batch_size or 64).values():
         if outputs.labels is None:
             raise InputError(f"{outputs.name}: {outputs.dataset} has no labels, which class separation needs")
         scored = outputs.kind != "embeddings" and outputs.label_classes is None

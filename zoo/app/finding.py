@@ -28,12 +28,12 @@ def find_runs(names: Sequence[str], data: str | None) -> "Runs":
     return run(names, data=data)
 
 
-def calibrated(runs: "Runs", split: str | None, reading: str = "logits") -> "CalibratedRuns":
+def calibrated(runs: "Runs", split: str | None, temperature_space: str = "logits") -> "CalibratedRuns":
     """The runs with temperatures from `split`, or from where the rule says; which rows that leaves is printed."""
     from zoo.calibration import calibrate
 
     share = None if split is None else _number(split)
-    found = calibrate(runs, split if share is None else share, reading=reading)  # type: ignore[arg-type]  # checked there
+    found = calibrate(runs, split if share is None else share, temperature_space=temperature_space)  # type: ignore[arg-type]  # checked there
     note(found.population)
     return found
 

@@ -1,10 +1,8 @@
 """The command line: `zoo COMMAND`. Commands live beside this file by task; what they need loads when they run."""
 
 import os
-import re
 import signal
 import sys
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -50,34 +48,27 @@ zoo report 'resnet8-*' --data digits:test -o report.html
 
 
 class Commands(TyperGroup):
-    """Commands whose errors speak of options: `--steps` where the function that was called speaks of `steps`."""
+    """Commands whose errors name options: `--steps` where the called function names its parameter `steps`."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except ZooError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            options = {p.name or "": p.opts[0] for p in getattr(command, "params", ()) if isinstance(p, TyperOption)}
-            error.args = (in_options(str(error), options),)
+            if not error.options:
+                error.options = options_of(command)
             raise
 
 
-def in_options(message: str, options: Mapping[str, str]) -> str:
-    """A message with its arguments, at the beginning or with a value, as the options of these names.
-
-    >>> in_options("steps: found 0; pass steps=1 or replace=True", {"steps": "--steps", "replace": "--replace"})
-    '--steps: found 0; pass --steps 1 or --replace'
-    """
-
-    def option(argument: re.Match[str]) -> str:
-        name, value = argument.groups()
-        if (name, value) == ("weights", "False") and "random" in options:
-            return options["random"]
-        return argument[0] if name not in options else options[name] if value in ("", "True") else f"{options[name]} {value}"
-
-    message = re.sub(r"(?<![^\s(])([a-z_]+)=['\"]?([\w.:-]*)['\"]?", option, message)
-    name, colon, rest = message.partition(": ")
-    return f"{options[name]}: {rest}" if colon and name in options else message
+def options_of(command: Any) -> dict[str, str]:
+    """How a command calls each argument: `--steps` for `steps`, `--random` for `pretrained=False`."""
+    options = {}
+    for parameter in getattr(command, "params", ()):
+        if isinstance(parameter, TyperOption) and parameter.name:
+            options[parameter.name] = parameter.opts[0]
+            if parameter.secondary_opts:
+                options[f"{parameter.name}=False"] = parameter.secondary_opts[0]
+    return options
 
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ from zoo.app.bare_files import takes_bare_files
 from zoo.app.charting import ChartOption, check_chart, save_chart
 from zoo.app.features import RandomOption
 from zoo.app.printing import JsonOption, note, print_json, print_table
-from zoo.app.running import TransformOption
+from zoo.app.running import ResizeModeOption
 from zoo.cards.names import default_dataset
 from zoo.errors import InputError
 
@@ -52,7 +52,7 @@ def probe(
     standardised: Annotated[
         bool, typer.Option("--standardised/--raw", help="stack: dimensions of one scale, or as they are.")
     ] = True,
-    transform: TransformOption = None,
+    resize_mode: ResizeModeOption = None,
     random: RandomOption = False,
     chart: ChartOption = None,
     json: JsonOption = False,
@@ -65,7 +65,7 @@ def probe(
     [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --kind knn[/dim]
     """
     check_chart(chart)
-    sides = _sides(names, data, test, not random, transform)
+    sides = _sides(names, data, test, not random, resize_mode)
     metric = metric or sides.metric
     kinds: dict[str, Callable[[], _Shown]] = {
         "linear": lambda: _scored(sides, metric, kind="linear"),
@@ -116,12 +116,12 @@ class _Shown:
     title: str | None = None
 
 
-def _sides(names: list[str], data: str | None, test: str | None, weights: bool, transform: str | None) -> _Sides:
+def _sides(names: list[str], data: str | None, test: str | None, pretrained: bool, resize_mode: str | None) -> _Sides:
     from zoo import datasets
     from zoo.runs.runner import run
 
     train, tested = _specs(data or default_dataset(), test)
-    options: dict[str, Any] = {"weights": weights, "transform": transform}
+    options: dict[str, Any] = {"pretrained": pretrained, "resize_mode": resize_mode}
     fitted = run(names, data=train, **options)
     metric = datasets.metric_of(tested or train)
     if tested is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PANEL = "Make outputs"
 FEW = 3  # models that are said one by one
-TransformOption = Annotated[
+ResizeModeOption = Annotated[
     str | None,
     typer.Option(help="evaluation: as a model's card says; transfer: shortest side to its input; default: the dataset's."),
 ]
@@ -34,7 +34,7 @@ def run(
     batch_size: Annotated[int, typer.Option(help="Images in one forward pass.")] = 64,
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     embeddings: Annotated[bool, typer.Option(help="Keep embeddings too.")] = True,
-    transform: TransformOption = None,
+    resize_mode: ResizeModeOption = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ...; every accelerator by default.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode images.")] = None,
@@ -53,11 +53,11 @@ def run(
     runs = run_models(
         names,
         data=data,
-        weights=not random,
+        pretrained=not random,
         batch_size=batch_size,
         precision=precision,  # type: ignore[arg-type]  # checked there
         embeddings=embeddings,
-        transform=transform,  # type: ignore[arg-type]
+        resize_mode=resize_mode,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
         device=device or None,
         workers=workers,
@@ -90,7 +90,7 @@ def import_(
     [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
     """
     from zoo.cards.names import near
-    from zoo.datasets import is_own, user_datasets
+    from zoo.datasets import is_user_dataset, user_datasets
     from zoo.datasets.listing import list_datasets
     from zoo.errors import InputError
     from zoo.outputs.importing.importer import import_outputs
@@ -112,7 +112,7 @@ def import_(
         columns=dict(pairs),
         meta=meta,
     )
-    is_new = data is not None and is_own(data) and not user_datasets.exists(data)
+    is_new = data is not None and is_user_dataset(data) and not user_datasets.exists(data)
     _print_runs(Runs(save(outputs, replace=replace) for outputs in found.values()), json)
     if is_new:
         known = [listed.name for listed in list_datasets() if listed.name != data]

@@ -13,7 +13,7 @@ from zoo.calibration.temperature import fit_temperature as fit_temperature
 from zoo.calibration.temperature import fit_temperatures as fit_temperatures
 from zoo.core.links import to_probabilities as to_probabilities
 from zoo.core.splits import stratified_rows as stratified_rows
-from zoo.core.types import Reading as Reading
+from zoo.core.types import TemperatureSpace as TemperatureSpace
 
 if TYPE_CHECKING:
     from zoo.calibration.estimator import TemperatureCalibrator as TemperatureCalibrator
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The estimator on first use, so that reading probabilities does not wait for scikit-learn."""
+    """The estimator on first use, so that temperature_space probabilities does not wait for scikit-learn."""
     if name == "TemperatureCalibrator":
         from zoo.calibration.estimator import TemperatureCalibrator
 

@@ -14,7 +14,7 @@ from zoo.core import arrays, files
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
 from zoo.core.splits import stratified_rows
-from zoo.core.types import Reading
+from zoo.core.types import TemperatureSpace
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -55,7 +55,7 @@ def calibrate(
     runs: Outputs | Iterable[Outputs] | Mapping[str, Outputs],
     split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
-    reading: Reading = "logits",
+    temperature_space: TemperatureSpace = "logits",
 ) -> CalibratedRuns:
     """The runs with a temperature each, fitted on examples that are not among those returned.
 
@@ -71,8 +71,8 @@ def calibrate(
     Of other examples all rows come back, and the temperature is recorded beside outputs that are on disk. Examples that are
     in both are an error, and so are calibration runs made with other weights, another transform or another precision.
 
-    `reading` is what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the `distribution`
-    they make (`zoo.cards.Reading`); such a model's outputs come back as that logarithm, with a softmax.
+    `temperature_space` is what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the `distribution`
+    they make (`zoo.cards.TemperatureSpace`); such a model's outputs come back as that logarithm, with a softmax.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)
@@ -84,18 +84,18 @@ def calibrate(
     '300 of 600 examples; the other 300 fitted the temperatures'
     """
     runs = _runs(runs)
-    distributed("softmax", reading)  # an error for a reading that is not known
+    distributed("softmax", temperature_space)  # an error for a temperature_space that is not known
     reason = ""
     if split is None:
         split, reason = policy.default_split(runs)
     if split == policy.STORED:
         return _from_records(runs)
     if isinstance(split, (int, float)):
-        return _on_share(runs.aligned(), split, seed, reason, reading)
+        return _on_share(runs.aligned(), split, seed, reason, temperature_space)
     others = (policy.same_models_on(runs, split) if isinstance(split, str) else _runs(split)).aligned()
     for name in runs:
         check_apart(runs[name], others[name])
-    fits = {name: _fit(others[name], reading) for name in runs}
+    fits = {name: _fit(others[name], temperature_space) for name in runs}
     calibrated = [_with(o, fits[o.name], _origin(others[o.name])) for o in runs.values()]
     for outputs in calibrated:
         if outputs.path is not None:
@@ -108,9 +108,9 @@ def calibrate(
     return CalibratedRuns(calibrated, fits, first.ids, population)
 
 
-def _on_share(runs: Runs, share: float, seed: int, reason: str, reading: Reading) -> CalibratedRuns:
+def _on_share(runs: Runs, share: float, seed: int, reason: str, temperature_space: TemperatureSpace) -> CalibratedRuns:
     chosen = stratified_rows(runs.labels, share, seed)
-    fits = {name: _fit(outputs.select(chosen), reading) for name, outputs in runs.items()}
+    fits = {name: _fit(outputs.select(chosen), temperature_space) for name, outputs in runs.items()}
     first = next(iter(runs.values()))
     held = first.select(chosen)
     origin = _origin(held) | {"share": share, "seed": seed}
@@ -169,7 +169,7 @@ def _equal_rows(a: Outputs, b: Outputs, rows: np.ndarray, other_rows: np.ndarray
     same = []
     for start in range(0, len(rows), 4096):
         left, right = (
-            arrays.host(arrays.tensor(o.values[index[start : start + 4096]], o.name).float())
+            arrays.to_numpy(arrays.tensor(o.values[index[start : start + 4096]], o.name).float())
             for o, index in ((a, rows), (b, other_rows))
         )
         same.append((left == right).reshape(len(left), -1).all(1))
@@ -183,11 +183,11 @@ def _runs(value: Any) -> Runs:
     return runs
 
 
-def _fit(outputs: Outputs, reading: Reading) -> TemperatureFit:
+def _fit(outputs: Outputs, temperature_space: TemperatureSpace) -> TemperatureFit:
     name, labels = f"{outputs.name} {outputs.kind}", outputs.require_labels()
     if outputs.kind != "probabilities":
         column = outputs.values if outputs.kind == "logits" else Column([outputs.logits])
-        return fit_temperature(column, labels, outputs.link, name, reading)
+        return fit_temperature(column, labels, outputs.link, name, temperature_space)
     # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
     p = arrays.tensor(outputs.values.array(), name)
     return fit_temperature(-surprise(p if p.dtype == torch.float64 else p.float()), labels, "softmax", name)
@@ -207,8 +207,8 @@ def _with(outputs: Outputs, fit: TemperatureFit, origin: dict[str, Any]) -> Outp
 def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
     """The outputs at a temperature that was fitted, by what it divides."""
     details = outputs.details | {"calibration": record}
-    if outputs.kind == "logits" and distributed(outputs.link, record.get("reading", "logits")):
-        values = Column([arrays.give_back(log_sigmoid(arrays.tensor(z, outputs.name)), z) for z in outputs.values.blocks])
+    if outputs.kind == "logits" and distributed(outputs.link, record.get("temperature_space", "logits")):
+        values = Column([arrays.like_input(log_sigmoid(arrays.tensor(z, outputs.name)), z) for z in outputs.values.blocks])
         outputs = dataclasses.replace(outputs, values=values, link="softmax")
     return dataclasses.replace(outputs, temperature=record["temperature"], details=details)
 
@@ -220,7 +220,7 @@ def _reported(outputs: Outputs) -> dict[str, Any]:
         "model": outputs.name,
         "temperature": outputs.temperature,
         "link": record.get("link", outputs.link),
-        "reading": record.get("reading", "logits"),
+        "temperature_space": record.get("temperature_space", "logits"),
         "at_bound": record.get("at_bound", False),
         "fitted_on": outputs.calibration,
         "rows": len(outputs),

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zoo.calibration.temperature import fit_temperature
 from zoo.core import arrays
 from zoo.core.links import to_probabilities
-from zoo.core.types import Link, Reading
+from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
 
 
@@ -23,7 +23,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     Parameters
     ----------
     link : "softmax" or "sigmoid", how logits become probabilities.
-    reading : "logits" or "distribution", what the temperature divides where the link is a sigmoid.
+    temperature_space : "logits" or "distribution", what the temperature divides where the link is a sigmoid.
     classes : the classes the columns stand for, in their order. By default those seen in `y`, sorted, which must then be as
         many as the columns; name them where a class may be absent from `y`.
 
@@ -40,10 +40,10 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     (array([[0.75, 0.25]]), array(['cat'], dtype='<U3'))
     """
 
-    def __init__(self, link: Link = "softmax", classes: Any = None, reading: Reading = "logits") -> None:
+    def __init__(self, link: Link = "softmax", classes: Any = None, temperature_space: TemperatureSpace = "logits") -> None:
         self.link = link
         self.classes = classes
-        self.reading = reading
+        self.temperature_space = temperature_space
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TemperatureCalibrator":
         """Fit the temperature to logits `X` [N, K] and the true classes `y` [N], each counted as its weight [N] says."""
@@ -62,7 +62,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if unknown is not None:
             raise InputError(f"y has the class {unknown!r}, which is not in `classes`")
         known = np.array([column[label] for label in y.tolist()])
-        self.fit_ = fit_temperature(X, known, self.link, "X", self.reading, weights)
+        self.fit_ = fit_temperature(X, known, self.link, "X", self.temperature_space, weights)
         self.temperature_ = self.fit_.temperature
         return self
 
@@ -70,7 +70,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """[N, K] calibrated probabilities."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
-        return np.asarray(to_probabilities(X, self.temperature_, self.link, reading=self.reading))
+        return np.asarray(to_probabilities(X, self.temperature_, self.link, temperature_space=self.temperature_space))
 
     def predict(self, X: Any) -> np.ndarray:
         """[N] the class of the greatest logit, the same at every temperature."""

@@ -110,7 +110,7 @@ class Likelihood:
         inverses = [math.exp(s) for s in log_inverses]
         sums = torch.zeros(0)
         for span, chunk in self._chunks():
-            z = chunk.to(arrays.wide(chunk.device))
+            z = chunk.to(arrays.accumulation_dtype(chunk.device))
             z = z - z.amax(1, keepdim=True) if self.link == "softmax" else z
             z = z.clamp(min=MASK) if self.masked else z
             label = self.labels[span, None]
@@ -124,7 +124,7 @@ class Likelihood:
                 losses = log_p.exp().sum(2).log() - right
                 parts.append((losses if self.weights is None else losses * self.weights[span].to(losses)).sum(1))
             sums = torch.cat(parts) if span.start == 0 else sums + torch.cat(parts)
-        return arrays.host(sums / self.examples).tolist()
+        return arrays.to_numpy(sums / self.examples).tolist()
 
     def _evaluate(self, wanted: list[tuple[float, bool]]) -> list[Point]:
         moments = self._moments(wanted)
@@ -199,7 +199,7 @@ class Likelihood:
         elements = CACHE_ELEMENTS * torch.get_num_threads() if on_host else ACCELERATOR_ELEMENTS
         for span, chunk in self.logits.chunks(max(1, elements // self.logits.shape[1])):
             z = arrays.tensor(chunk, self.name)
-            wide = arrays.wide(z.device) if self.small else torch.float32
+            wide = arrays.accumulation_dtype(z.device) if self.small else torch.float32
             yield span, z if z.dtype == torch.float64 else z.to(wide)
 
     def _moments(self, wanted: list[tuple[float, bool]]) -> Tensor:

@@ -75,7 +75,7 @@ def bin_counts(confidence: Tensor, hits: Tensor, bins: int = BINS, weights: Tens
         raise InputError(f"bins: expected at least 1, found {bins}")
     index = (confidence * bins).ceil().long().clamp(1, bins) - 1
     values = torch.stack([torch.ones_like(confidence), confidence, hits.to(confidence.dtype)])
-    values = values.to(arrays.wide(confidence.device))
+    values = values.to(arrays.accumulation_dtype(confidence.device))
     values = values if weights is None else values * weights.to(values)
     return values.new_zeros(3, bins).index_add_(1, index, values)
 
@@ -90,7 +90,7 @@ def reliability_frame(counts: Tensor) -> "pandas.DataFrame":
     """`bin_counts` as a table; confidence and accuracy are missing where a bin is empty."""
     import pandas
 
-    examples, confidence, right = arrays.host(counts)
+    examples, confidence, right = arrays.to_numpy(counts)
     bins = len(examples)
     filled = pandas.Series(examples).where(examples > 0)
     return pandas.DataFrame(

@@ -45,7 +45,7 @@ def same_models_on(runs: "Runs", data: str) -> "Runs":
 
 def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
     from zoo.outputs.store import open_runs
-    from zoo.outputs.store.layout import IMPORTED, framing
+    from zoo.outputs.store.layout import IMPORTED, resize_mode
     from zoo.runs.runner import run
 
     made = str(outputs.details.get("weights", IMPORTED))
@@ -59,7 +59,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
             weights=not made.startswith("random:"),
             precision=outputs.details.get("precision", "float32"),
             embeddings=False,
-            transform=framing(str(outputs.details.get("transform", ""))),
+            resize_mode=resize_mode(str(outputs.details.get("transform", ""))),
             home=home,
             progress=sys.stderr.isatty(),  # nobody asked for this run by name: a log is not told of it, a person is
         )

@@ -14,7 +14,7 @@ from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
-from zoo.core.types import Link, Reading
+from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class TemperatureFit:
     at_bound: bool = False  # there is no minimum: T stands where a bound stopped it
     note: str = ""  # why the temperature is at a bound, or was left at 1
     passes: int = 0  # over all the data
-    reading: Reading = "logits"  # what T divides, where the link is a sigmoid
+    temperature_space: TemperatureSpace = "logits"  # what T divides, where the link is a sigmoid
     bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
 
     def reliability(self) -> "pandas.DataFrame":
@@ -59,14 +59,14 @@ def fit_temperature(
     labels: Array,
     link: Link = "softmax",
     name: str = "logits",
-    reading: Reading = "logits",
+    temperature_space: TemperatureSpace = "logits",
     weights: Array | None = None,
 ) -> TemperatureFit:
     """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
 
     Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
     the rest, usually two. Memory-mapped blocks are streamed. A class may be masked with logits of -inf. `name` is what
-    errors call the logits. `reading` says what T divides where the link is a sigmoid: the logits, or the logarithm of the
+    errors call the logits. `temperature_space` says what T divides where the link is a sigmoid: the logits, or the logarithm of the
     distribution that the sigmoids make (p^(1/T), normalised; this one is computed in memory). With `weights` [N], above 0,
     an example counts as often as its weight says, in the fit and in the metrics.
 
@@ -91,8 +91,8 @@ def fit_temperature(
     first = column.blocks[0]
     arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
     y = y.to(first.device) if isinstance(first, Tensor) else y
-    counts = None if weights is None else _weights(weights, len(column)).to(y.device, arrays.wide(y.device))
-    if distributed(link, reading):
+    counts = None if weights is None else _weights(weights, len(column)).to(y.device, arrays.accumulation_dtype(y.device))
+    if distributed(link, temperature_space):
         column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
         likelihood = Likelihood(column, y, "softmax", name, weights=counts)
     else:
@@ -117,7 +117,7 @@ def fit_temperature(
         at_bound=at_bound,
         note=note,
         passes=search.passes,
-        reading=reading if link == "sigmoid" else "logits",
+        temperature_space=temperature_space if link == "sigmoid" else "logits",
         bins=bins,
     )
 

@@ -16,13 +16,9 @@ from zoo.cards.names import check_safe
 from zoo.cards.recipe_names import Framework as Framework
 from zoo.cards.sources import SOURCES
 from zoo.core import typed
-from zoo.core.types import Link, Reading
+from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
 
-# What the temperature of a model with sigmoids divides; with a softmax both are the same. `logits`: z, before the sigmoid.
-# `distribution`: the logarithm of p = sigmoid(z) over its sum, so that p^(1/T) is normalised again. The temperature "of the
-# probability distribution" (Kornblith et al. 2021, Table C.3) can be read either way; `logits`, the default, is what
-# Guo et al. divide.
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 
@@ -125,7 +121,7 @@ class EnsembleMember:
     name: str
     weight: float
     temperature: float = 1.0
-    reading: Reading = "logits"
+    temperature_space: TemperatureSpace = field(default="logits", metadata={"formerly": "reading"})
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def check_safe(name: str, what: str = "name") -> str:
     return name
 
 
-def check_own(name: str, what: str = "name") -> str:
+def check_user_name(name: str, what: str = "name") -> str:
     """`name` if a user may give it to a model of their own: safe, and not of the form that means a recipe."""
     if parse_recipe(check_safe(name, what)) is not None:
         raise InputError(f"{what} {name!r} has the form ARCHITECTURE-OBJECTIVE, which always means a recipe; choose another")

@@ -1,7 +1,7 @@
 """Arrays in, arrays out: every measure takes NumPy arrays or torch tensors and runs where the data are.
 
 A function converts its arguments with `tensor` (no copy when there is a way round it), computes with torch on the device
-of the input, and hands the result back with `give_back`: NumPy for NumPy, a tensor on the same device for a tensor.
+of the input, and hands the result back with `like_input`: NumPy for NumPy, a tensor on the same device for a tensor.
 The kind of an array (logits, probabilities, predictions) is always declared by the caller, never guessed from its range;
 the checks here only confirm the declaration.
 """
@@ -18,7 +18,7 @@ Array: TypeAlias = np.ndarray | torch.Tensor
 
 # How far a row of declared probabilities may stray from one: float16 rows of 1,000 classes stray by about 5e-3.
 SUM_TOLERANCE = 1e-2
-NO_ANSWER = -1  # among predicted classes: an answer that is none of them, never right and never another's
+NO_PREDICTION = -1  # among predicted classes: an answer that is none of them, never right and never another's
 
 
 def tensor(values: Any, name: str) -> torch.Tensor:
@@ -86,24 +86,24 @@ def seed(value: Any, name: str = "seed") -> int:
     return int(value)
 
 
-def give_back(result: torch.Tensor, like: Any) -> Any:
+def like_input(result: torch.Tensor, like: Any) -> Any:
     """`result` in the caller's own kind: unchanged if `like` is a tensor, else NumPy."""
     return result if isinstance(like, torch.Tensor) else result.cpu().numpy()
 
 
-def host(result: torch.Tensor) -> np.ndarray:
+def to_numpy(result: torch.Tensor) -> np.ndarray:
     """The one way to the host's memory: for small results that become a table, a chart or a number to print."""
     return result.detach().cpu().numpy()
 
 
-def wide(device: torch.device) -> torch.dtype:
+def accumulation_dtype(device: torch.device) -> torch.dtype:
     """The type for sums and counts: float64, or float32 on devices that have nothing wider."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def total(values: torch.Tensor, dim: int) -> torch.Tensor:
     """Sum along `dim` in the widest type the device has."""
-    return values.sum(dim, dtype=wide(values.device))
+    return values.sum(dim, dtype=accumulation_dtype(values.device))
 
 
 def matrix(values: Any, name: str) -> torch.Tensor:
@@ -188,10 +188,10 @@ def predictions(values: Any, rows: int | None = None, name: str = "predictions")
     return labels(values, rows=rows, name=name)
 
 
-def answers(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
-    """Predicted classes [N] as int64, `NO_ANSWER` where there is none; otherwise the same checks as labels.
+def optional_predictions(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
+    """Predicted classes [N] as int64, `NO_PREDICTION` where there is none; otherwise the same checks as labels.
 
     >>> answers([2, -1, 0]).tolist()
     [2, -1, 0]
     """
-    return labels(values, num_classes, rows, name, least=NO_ANSWER)
+    return labels(values, num_classes, rows, name, least=NO_PREDICTION)

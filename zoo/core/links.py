@@ -8,7 +8,7 @@ import torch
 
 from zoo.core import arrays
 from zoo.core.arrays import Array
-from zoo.core.types import Link, Reading
+from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
 
 
@@ -17,14 +17,14 @@ def to_probabilities(
     temperature: float = 1.0,
     link: Link = "softmax",
     *,
-    reading: Reading = "logits",
+    temperature_space: TemperatureSpace = "logits",
     name: str = "logits",
     ids: Sequence[Any] | None = None,
 ) -> Array:
     """Probabilities [N, K] of logits [N, K] divided by `temperature`, through the model's link.
 
     `softmax`: exp(z/T) over its sum. `sigmoid`: sigmoid(z/T) over its sum across classes, for models trained with one
-    binary loss per class; or sigmoid(z)^(1/T) over its sum, where `reading` is `distribution`. Half precision comes back as
+    binary loss per class; or sigmoid(z)^(1/T) over its sum, where `temperature_space` is `distribution`. Half precision comes back as
     float32; minus infinity is a masked class and gets probability 0. A row that is not finite is an error, which says `name`
     and, where there are any, the row's id.
 
@@ -33,9 +33,9 @@ def to_probabilities(
     """
     z = arrays.tensor(logits, name)
     check_finite(z, name, ids)
-    if distributed(link, reading):
+    if distributed(link, temperature_space):
         z, link = log_sigmoid(z), "softmax"
-    return arrays.give_back(torch.softmax(_exponents(z, temperature, link), -1), logits)
+    return arrays.like_input(torch.softmax(_exponents(z, temperature, link), -1), logits)
 
 
 def log_probabilities(logits: torch.Tensor, temperature: float = 1.0, link: Link = "softmax") -> torch.Tensor:
@@ -56,11 +56,11 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
     raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
 
 
-def distributed(link: Link, reading: Reading) -> bool:
+def distributed(link: Link, temperature_space: TemperatureSpace) -> bool:
     """Whether a temperature is to act on the sigmoids' distribution: on `log_sigmoid` of the logits, through a softmax."""
-    if reading not in get_args(Reading):
-        raise InputError(f"reading: expected {' or '.join(get_args(Reading))}, found {reading!r}")
-    return link == "sigmoid" and reading == "distribution"
+    if temperature_space not in get_args(TemperatureSpace):
+        raise InputError(f"temperature_space: expected {' or '.join(get_args(TemperatureSpace))}, found {temperature_space!r}")
+    return link == "sigmoid" and temperature_space == "distribution"
 
 
 def log_sigmoid(logits: torch.Tensor) -> torch.Tensor:

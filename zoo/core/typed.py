@@ -3,7 +3,7 @@
 A field that is unknown, missing or of the wrong type is an error that names it by its path, `zoo.training.seed`. The
 annotations understood are the ones data files need: dataclasses, lists, tuples of one type, string-keyed dicts, literals,
 unions with None, numbers, booleans, strings, paths and Any, which stands for what JSON can hold: no date, no NaN. No number
-has more than a hundred digits.
+has more than a hundred digits. A field that older files call by another name says so: `field(metadata={"formerly": "old"})`.
 """
 
 import dataclasses
@@ -93,13 +93,15 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)
     convert = {f.name: _converter(hints[f.name]) for f in fields}
+    renamed = {f.metadata["formerly"]: f.name for f in fields if "formerly" in f.metadata}
     required = [f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
 
     def to_dataclass(values: Any) -> Any:
         if not isinstance(values, Mapping):
             raise _Mismatch(f"must be a mapping, found {_shown(values)}")
         checked = {}
-        for name, value in values.items():
+        for written, value in values.items():
+            name = renamed.get(written, written) if isinstance(written, str) else written
             if name not in convert:
                 raise _Mismatch(
                     f"is unknown; known fields: {', '.join(sorted(convert))}",
@@ -110,7 +112,7 @@ def _to_dataclass(kind: Any) -> Callable[[Any], Any]:
             except _Mismatch as bad:
                 raise bad.inside(f".{name}") from None
         for name in required:
-            if name not in values:
+            if name not in checked:
                 raise _Mismatch("is missing", f".{name}")
         try:
             return kind(**checked)

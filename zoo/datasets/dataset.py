@@ -15,7 +15,7 @@ Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
 # How much of an image a network sees. `evaluation`: as its card says, for ResNet-50 the shortest side at 256 and the middle
 # 224 x 224 of it (Kornblith et al. 2021, A.1). `transfer`: the shortest side at the network's own input, cut only where
 # longer (A.2).
-Framing = Literal["evaluation", "transfer"]
+ResizeMode = Literal["evaluation", "transfer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Dataset:
     labels: np.ndarray | None = field(default=None, repr=False)
     targets: np.ndarray | None = field(default=None, repr=False)
     metric: Metric = "accuracy"
-    framing: Framing = "evaluation"
+    resize_mode: ResizeMode = "evaluation"
     label_set: str | None = None
     class_subset: tuple[int, ...] | None = field(default=None, repr=False)
     rows: np.ndarray | None = field(default=None, repr=False)  # of the source, where some rows were selected

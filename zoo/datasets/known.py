@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zoo.datasets.dataset import Framing, Metric
+from zoo.datasets.dataset import Metric, ResizeMode
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Known:
     label_set: str | None = None
     subset: Literal["imagenet-a", "imagenet-r"] | None = None  # of the label set's classes
     metric: Metric = "accuracy"
-    framing: Framing = "evaluation"
+    resize_mode: ResizeMode = "evaluation"
     source: str = ""  # where to get it when the hub has no copy that can be loaded
     view_of: str | None = None  # the dataset whose images it shows in part or in another way; `views.py` says how
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec, in order
@@ -51,7 +51,7 @@ KNOWN = {
     "in-c": Known(
         {"test": "test"},
         label_set="imagenet-1k",
-        framing="transfer",  # published at 224 x 224: a network of that input sees all of an image, as it is
+        resize_mode="transfer",  # published at 224 x 224: a network of that input sees all of an image, as it is
         source="https://github.com/hendrycks/robustness",
         parts={"corruption": CORRUPTIONS, "severity": ("1", "2", "3", "4", "5")},
     ),

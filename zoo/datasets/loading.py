@@ -27,7 +27,7 @@ from zoo.datasets import (
     user_datasets,
     views,
 )
-from zoo.datasets.dataset import Dataset, Framing, Metric, joined
+from zoo.datasets.dataset import Dataset, Metric, ResizeMode, joined
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 
@@ -102,10 +102,10 @@ def _corrupted(whole: Spec, word: str, spec: str) -> Spec:
     return dataclasses.replace(whole, corruption=corruptions.check(word, spec))
 
 
-def is_own(spec: str) -> bool:
+def is_user_dataset(spec: str) -> bool:
     """Whether a spec is a name of one's own, known or to be made: not of a known dataset, nor a place where images are.
 
-    >>> is_own("cifar10.1-v6"), is_own("cifar10"), is_own("folder:x")
+    >>> is_user_dataset("cifar10.1-v6"), is_user_dataset("cifar10"), is_user_dataset("folder:x")
     (True, False, False)
     """
     try:
@@ -192,14 +192,14 @@ def metric_of(spec: str | None) -> Metric:
     return "accuracy" if known is None else known.metric
 
 
-def framing_of(spec: str | None) -> Framing:
+def resize_mode_of(spec: str | None) -> ResizeMode:
     """How much of its images networks are shown where nobody says otherwise.
 
-    >>> framing_of("in-c/fog/3"), framing_of("in1k")
+    >>> resize_mode_of("in-c/fog/3"), resize_mode_of("in1k")
     ('transfer', 'evaluation')
     """
     known = _known(spec)
-    return "evaluation" if known is None else known.framing
+    return "evaluation" if known is None else known.resize_mode
 
 
 def _known(spec: str | None) -> Known | None:
@@ -252,7 +252,7 @@ def _load(spec: Spec) -> Dataset:
     dataset = _found(spec, known)
     if known.label_set == label_sets.IMAGENET:
         dataset = label_sets.in_imagenet(dataset, known.subset)
-    return dataclasses.replace(dataset, name=spec.kind, metric=known.metric, framing=known.framing)
+    return dataclasses.replace(dataset, name=spec.kind, metric=known.metric, resize_mode=known.resize_mode)
 
 
 def _with_label_set(dataset: Dataset) -> Dataset:

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from zoo.cards.card import Transform
-from zoo.datasets import Framing
+from zoo.datasets import ResizeMode
 from zoo.datasets.images import to_rgb
 
 _FILTERS = {
@@ -49,8 +49,8 @@ class Preprocessing(Protocol):
     def normalise(self, batch: Tensor) -> Tensor:
         """A batch of `pixels` as a batch of inputs, on the batch's device."""
 
-    def framed(self, framing: Framing) -> "Preprocessing":
-        """The same, showing as much of an image as `framing` says."""
+    def with_resize_mode(self, resize_mode: ResizeMode) -> "Preprocessing":
+        """The same, showing as much of an image as `resize_mode` says."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class Pipeline:
         std = torch.tensor(self.spec.std, dtype=torch.float32, device=batch.device)[:, None, None]
         return batch.to(torch.float32).div_(255).sub_(mean).div_(std)
 
-    def framed(self, framing: Framing) -> "Pipeline":
+    def with_resize_mode(self, resize_mode: ResizeMode) -> "Pipeline":
         """`transfer`: the shortest side at the network's input, whatever the card has; an image of that size stays as it is.
 
-        >>> Pipeline(Transform((3, 2, 2), (3,), "bicubic", (0.5,) * 3, (0.5,) * 3)).framed("transfer").spec.resize
+        >>> Pipeline(Transform((3, 2, 2), (3,), "bicubic", (0.5,) * 3, (0.5,) * 3)).with_resize_mode("transfer").spec.resize
         (2,)
         """
-        if framing == "evaluation":
+        if resize_mode == "evaluation":
             return self
         _, height, width = self.spec.size
         whole = ((height,), "squash") if height == width else ((height, width), "cover")
@@ -160,8 +160,8 @@ class Packed:
         pairs = zip(self.parts, self.unpack(batch), strict=True)
         return torch.cat([part.normalise(piece).flatten(1) for part, piece in pairs], 1)[:, None, None]
 
-    def framed(self, framing: Framing) -> "Packed":
-        return Packed(tuple(part.framed(framing) for part in self.parts))
+    def with_resize_mode(self, resize_mode: ResizeMode) -> "Packed":
+        return Packed(tuple(part.with_resize_mode(resize_mode) for part in self.parts))
 
     def unpack(self, batch: Tensor) -> list[Tensor]:
         """[N, 1, 1, L] as one [N, C, H, W] for each transform."""

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from zoo.core import files
-from zoo.datasets import Framing
+from zoo.datasets import ResizeMode
 from zoo.datasets.images import to_rgb
 from zoo.errors import InputError
 
@@ -28,7 +28,7 @@ def noise() -> tuple[Image.Image, ...]:
     return tuple(Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)) for width, height in _SIZES)
 
 
-class OwnTransform:
+class UserTransform:
     """`function` of an RGB image as the transform of a model; its results are the network's inputs as they are."""
 
     def __init__(self, function: Callable[[Image.Image], Any], name: str) -> None:
@@ -64,9 +64,9 @@ class OwnTransform:
     def normalise(self, batch: Tensor) -> Tensor:
         return batch
 
-    def framed(self, framing: Framing) -> "OwnTransform":
-        if framing != "evaluation":
+    def with_resize_mode(self, resize_mode: ResizeMode) -> "UserTransform":
+        if resize_mode != "evaluation":
             raise InputError(
-                f"{self.name}: its transform is a function of its own, which cannot show images as for {framing}"
+                f"{self.name}: its transform is a function of its own, which cannot show images as for {resize_mode}"
             )
         return self

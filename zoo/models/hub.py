@@ -149,5 +149,5 @@ def _missing(name: str, what: str, reason: str, repository: str) -> MissingWeigh
 
     return MissingWeights(
         f"{name}: {what} is not in the cache {constants.HF_HUB_CACHE} and {reason}; run `hf download {repository}` where "
-        "there is a network and copy the cache here, or pass weights=False for random weights"
+        "there is a network and copy the cache here, or pass pretrained=False for random weights"
     )

@@ -14,7 +14,7 @@ from zoo.cards.card import Card
 from zoo.cards.names import near
 from zoo.core.pages import kept_pages
 from zoo.core.types import Link
-from zoo.datasets import Framing
+from zoo.datasets import ResizeMode
 from zoo.datasets.images import Images, decoded
 from zoo.datasets.preprocessing import Preprocessing
 from zoo.errors import InputError, UnknownName
@@ -30,7 +30,7 @@ class Model:
     in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
 
     >>> import zoo
-    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
     >>> model
     <Model resnet8-cosine.digits: 10 classes, 0.1 M parameters, on cpu>
     >>> images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
@@ -135,12 +135,12 @@ class Model:
         self.network.to(device)
         return self
 
-    def framed(self, framing: Framing) -> "Model":
-        """The same network, shown as much of each image as `framing` says."""
-        if framing == "evaluation":
+    def with_resize_mode(self, resize_mode: ResizeMode) -> "Model":
+        """The same network, shown as much of each image as `resize_mode` says."""
+        if resize_mode == "evaluation":
             return self
         other = copy.copy(self)
-        other.transform = self.transform.framed(framing)
+        other.transform = self.transform.with_resize_mode(resize_mode)
         return other
 
     def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -20,7 +20,7 @@ from zoo.cards import card as cards
 from zoo.cards import card_index, names, sources
 from zoo.cards.card import FIELD_NAMES, Card
 from zoo.cards.card_index import shipped_folder as shipped_folder
-from zoo.cards.names import check_own, check_safe, default_dataset, near
+from zoo.cards.names import check_user_name, check_safe, default_dataset, near
 from zoo.core import files, home
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import membership, recipe_cards, trained
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from zoo.models.model import Model
-    from zoo.models.sources.hints import Told
+    from zoo.models.sources.hints import ModelHints
 
 _registered: dict[str, Card] = {}
 _told: set[str] = set()  # what was said once in this process
@@ -114,11 +114,11 @@ def card(name: str) -> Card:
     return own
 
 
-def register(entry: Card | str | Path, name: str | None = None, keep: bool = False, **told: Any) -> Card:
+def register(entry: Card | str | Path, name: str | None = None, keep: bool = False, **hints: Any) -> Card:
     """Add a card, the card in a file, or with a `name` of its own any other model, for this process; with `keep`, for good.
 
     `told` is what a bare file does not say: `register("file:weights.pth", "mine", architecture="resnet18",
-    classes=["cat", "dog"])`; `zoo.models.sources.hints.Told` lists it. A card that is kept is `<home>/cards/NAME.md`, to be
+    classes=["cat", "dog"])`; `zoo.models.sources.hints.ModelHints` lists it. A card that is kept is `<home>/cards/NAME.md`, to be
     edited. A name that is taken, in whatever case, or that means a recipe, is an error.
 
     >>> from dataclasses import replace
@@ -131,12 +131,12 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
     ...
     zoo.errors.InputError: a model named 'clip-vit-b32' is registered already; give 'clip-vit-b32' another name
     """
-    from zoo.models.sources.hints import Told
+    from zoo.models.sources.hints import ModelHints
 
     if name is not None:
-        new = described(entry, name, Told.of(told))
-    elif told:
-        raise InputError(f"register: {', '.join(told)} describe a model to be named; say its name too")
+        new = described(entry, name, ModelHints.of(hints))
+    elif hints:
+        raise InputError(f"register: {', '.join(hints)} describe a model to be named; say its name too")
     else:
         new = entry if isinstance(entry, Card) else cards.read(Path(entry))
     taken = {name.lower(): name for name in [*known_models(), *_sweeps()]}
@@ -145,7 +145,7 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
         if member.name.lower() in taken:
             other = taken[member.name.lower()]
             raise InputError(f"a model named {other!r} is registered already; give {member.name!r} another name")
-        check_own(member.name)
+        check_user_name(member.name)
     if keep:
         new = _kept(new)
     else:
@@ -153,17 +153,17 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
     return new
 
 
-def described(entry: Card | str | Path, name: str, told: "Told") -> Card:
+def described(entry: Card | str | Path, name: str, hints: "ModelHints") -> Card:
     """The card of any model under another name, with what is told of it."""
-    check_own(name)
+    check_user_name(name)
     if isinstance(entry, Card):
         found = entry
     else:
         prefix, colon, id = str(entry).partition(":")
-        library = sources.of_prefix(prefix) if colon and id and told.given else None
-        if library is None and told.given:
-            raise InputError(f"{entry}: {', '.join(told.given)} can be told of file:PATH and onnx:PATH only")
-        found = source_of(library).describe_told(id, str(entry), told) if library else card(str(entry))
+        library = sources.of_prefix(prefix) if colon and id and hints.stated else None
+        if library is None and hints.stated:
+            raise InputError(f"{entry}: {', '.join(hints.stated)} can be told of file:PATH and onnx:PATH only")
+        found = source_of(library).describe_with_hints(id, str(entry), hints) if library else card(str(entry))
     if found.source in ("recipe", "own") or found.sweep:
         raise InputError(f"{found.name}: cannot go by another name; `zoo train RECIPE --as {name}` trains one that does")
     body = found.body or f"# {name}\n\n{found.architecture} from {found.id}."
@@ -182,42 +182,42 @@ def _kept(new: Card) -> Card:
 
 def load(
     name: str,
-    weights: bool = True,
+    pretrained: bool = True,
     device: "str | torch.device | None" = None,
     classes: Sequence[str] | None = None,
 ) -> "Model":
     """The model of a name, ready to embed and predict.
 
-    With `weights=False` its weights are random (the same for the same name) and nothing is downloaded. `device` is the
+    With `pretrained=False` its weights are random (the same for the same name) and nothing is downloaded. `device` is the
     fastest one here unless given. `classes` are the class names of a zero-shot head, where they are not the card's.
 
-    >>> model = load("resnet8-cosine", weights=False, device="cpu")
+    >>> model = load("resnet8-cosine", pretrained=False, device="cpu")
     >>> model.name, model.classes[:3], model.transform.size
     ('resnet8-cosine.digits', ('0', '1', '2'), (3, 16, 16))
-    >>> model.weights_hash == load("resnet8-cosine", weights=False, device="cpu").weights_hash
+    >>> model.weights_hash == load("resnet8-cosine", pretrained=False, device="cpu").weights_hash
     True
     """
     entry = card(name)
     if within := parts(entry.name):
         membership.check(entry.name, within, parts)
-    return _load(entry, weights, device, None if classes is None else tuple(classes))
+    return _load(entry, pretrained, device, None if classes is None else tuple(classes))
 
 
 def _load(
-    entry: Card, weights: bool, device: "str | torch.device | None", classes: tuple[str, ...] | None = None
+    entry: Card, pretrained: bool, device: "str | torch.device | None", classes: tuple[str, ...] | None = None
 ) -> "Model":
     """What can be said without torch, such as that weights are missing, is said before it loads."""
     if entry.sweep:
         members = ", ".join(member.name for member in entry.sweep)
         raise InputError(f"{entry.name} stands for several models; load one of them: {members}")
     source = source_of(entry.source)
-    source.prepare(entry, weights)
+    source.prepare(entry, pretrained)
     from zoo.core.devices import choose
     from zoo.models.sources.assembly import Request
 
     place = choose(device)
-    made_from = tuple(_load(card(part), weights, place) for part in source.parts(entry))
-    return source.load(Request(entry, weights, place, classes, made_from))
+    made_from = tuple(_load(card(part), pretrained, place) for part in source.parts(entry))
+    return source.load(Request(entry, pretrained, place, classes, made_from))
 
 
 def parts(name: str) -> Sequence[str]:

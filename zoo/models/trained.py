@@ -145,7 +145,7 @@ def _digest(note: Mapping[str, Any], tensors: "Mapping[str, np.ndarray]") -> str
 def head_file(card: Card) -> Path:
     """The linear head of a card: the one that comes with the package, else where one fitted here is kept."""
     shipped = shipped_head(card)
-    return shipped if shipped.exists() else own_head(card)
+    return shipped if shipped.exists() else local_head(card)
 
 
 def shipped_head(card: Card) -> Path:
@@ -153,6 +153,6 @@ def shipped_head(card: Card) -> Path:
     return card_index.shipped_folder() / f"{card.name}.head.safetensors"
 
 
-def own_head(card: Card) -> Path:
+def local_head(card: Card) -> Path:
     """Where a head that was fitted here is kept."""
     return home_layout.folder("weights") / card.name / "head.safetensors"

@@ -145,7 +145,7 @@ class Objective:
         if biases.shape != weights.shape[:1]:
             raise InputError(f"objective {self.name}: expected {len(weights)} biases, found shape {list(biases.shape)}")
         t = as_targets(y, len(features), len(weights)).to(features)
-        return arrays.give_back(self.loss(features, weights, biases, t, training), x)
+        return arrays.like_input(self.loss(features, weights, biases, t, training), x)
 
 
 def as_targets(y: Any, rows: int, num_classes: int) -> Tensor:

@@ -91,7 +91,7 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     if other.kind == "embeddings":
         values = other.values
     elif other.kind == "predictions":
-        values = Column([np.append(back, arrays.NO_ANSWER)[np.asarray(other.predictions())]])  # -1 is the last, so it stays
+        values = Column([np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions())]])  # -1 is the last, so it stays
     else:
         whole = other.values.array()
         values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])

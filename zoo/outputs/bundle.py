@@ -65,7 +65,7 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
         values, change = _compact(outputs)
         tensors[f"{outputs.kind}/{outputs.name}"] = values
         if outputs.name in wanted:
-            tensors[f"embeddings/{outputs.name}"] = arrays.host(arrays.tensor(outputs.embeddings, outputs.name)).astype(
+            tensors[f"embeddings/{outputs.name}"] = arrays.to_numpy(arrays.tensor(outputs.embeddings, outputs.name)).astype(
                 "<f2"
             )
         models.append(_about(outputs, change))
@@ -156,7 +156,7 @@ def _about(outputs: Outputs, change: float) -> dict[str, Any]:
 
 def _compact(outputs: Outputs) -> tuple[np.ndarray, float]:
     """The values as they are stored, and the largest change of a probability that comes of it."""
-    exact = arrays.host(arrays.tensor(outputs.values.array(), outputs.name))
+    exact = arrays.to_numpy(arrays.tensor(outputs.values.array(), outputs.name))
     if outputs.kind in ("predictions", "embeddings"):
         return exact.astype("<i4" if outputs.kind == "predictions" else "<f2"), 0.0
     values = exact.astype(np.float32)

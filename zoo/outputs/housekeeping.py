@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zoo.cards.names import near
 from zoo.core import files
-from zoo.datasets import canonical, is_own, user_datasets
+from zoo.datasets import canonical, is_user_dataset, user_datasets
 from zoo.errors import InputError, UnknownName
 from zoo.outputs.store import RunFolder, stored
 
@@ -59,7 +59,7 @@ def remove(names: Sequence[str] = (), data: str | None = None, home: Path | None
                 run.path.parent.rmdir()
     left = {run.identity.dataset for run in stored(home)}
     for spec in {kept.dataset for kept in gone} - left:
-        if spec is not None and is_own(spec):
+        if spec is not None and is_user_dataset(spec):
             user_datasets.forget(spec, home)
     return gone
 

@@ -88,7 +88,7 @@ class Outputs:
         features = None if embeddings is None else _embeddings(embeddings, name)
         kind = present[0] if present else "embeddings"
         if kind == "predictions":
-            checked = arrays.answers(predictions, name=f"{name} predictions")
+            checked = arrays.optional_predictions(predictions, name=f"{name} predictions")
         elif kind == "embeddings":
             checked = arrays.tensor(embeddings, f"{name} embeddings")
         else:
@@ -108,13 +108,13 @@ class Outputs:
         if wide and len(classes) != checked.shape[1]:
             raise InputError(f"{name}: {len(classes)} class names for {checked.shape[1]} columns of {kind}")
         if kind == "predictions":
-            arrays.answers(checked, len(classes), name=f"{name} predictions")
+            arrays.optional_predictions(checked, len(classes), name=f"{name} predictions")
         y = None if labels is None else arrays.labels(labels, len(classes), rows, f"{name} labels").cpu().numpy()
         ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
         if len(ids) != rows:
             raise InputError(f"{name}: {len(ids)} ids for {rows} rows")
         check_unique(ids.tolist(), f"{name} ids")
-        values = features if not present else Column([arrays.give_back(checked, given[kind])])
+        values = features if not present else Column([arrays.like_input(checked, given[kind])])
         assert values is not None  # one of the two was given
         return cls(
             name, kind, values, ids, classes, y, features, link, temperature, card, dataset,
@@ -311,7 +311,7 @@ def _embeddings(values: Any, name: str) -> Column:
     bad = ~torch.isfinite(x).all(1)
     if bad.any():
         raise InputError(f"{name} embeddings: row {int(bad.nonzero()[0])} is not finite ({int(bad.sum())} such rows)")
-    return Column([arrays.give_back(x, values)])
+    return Column([arrays.like_input(x, values)])
 
 
 def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:

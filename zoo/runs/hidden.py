@@ -33,7 +33,7 @@ def layers(
     data: "str | Dataset | None" = None,
     names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     batch_size: int = 64,
-    weights: bool = True,
+    pretrained: bool = True,
     device: str | None = None,
     workers: int | None = None,
 ) -> Iterator[LayerBatch]:
@@ -42,7 +42,7 @@ def layers(
     `names` are the layers wanted, of every model or by model; all by default. An image that does not decode is left out
     for all models alike, and a warning names it at the end.
 
-    >>> batch = next(layers("timm:test_resnet", data="digits:test[:4]", weights=False))
+    >>> batch = next(layers("timm:test_resnet", data="digits:test[:4]", pretrained=False))
     >>> [(name, tuple(values.shape)[:2]) for name, values in batch["timm:test_resnet"].items()][:2]
     [('layer1.0', (4, 32)), ('layer2.0', (4, 48))]
     """
@@ -50,8 +50,8 @@ def layers(
         raise InputError(f"batch_size: expected at least 1, found {batch_size}")
     dataset = load_dataset(data if data is not None else default_dataset())
     place = str(devices.choose(device))
-    loaded = [m if isinstance(m, Model) else registry.load(m, weights=weights, device=place) for m in resolve(models)]
-    loaded = [model.framed(dataset.framing) for model in loaded]
+    loaded = [m if isinstance(m, Model) else registry.load(m, pretrained=pretrained, device=place) for m in resolve(models)]
+    loaded = [model.with_resize_mode(dataset.resize_mode) for model in loaded]
     wanted = {model.name: names.get(model.name) if isinstance(names, Mapping) else names for model in loaded}
     lost: list[str] = []
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]

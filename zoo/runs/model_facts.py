@@ -44,9 +44,9 @@ class Facts:
     embeds: bool = True
 
 
-def of_model(model: "Model", weights: bool = True) -> Facts:
+def of_model(model: "Model", pretrained: bool = True) -> Facts:
     """The facts of a loaded model; random weights are marked as such."""
-    mark = "" if weights else "random:"
+    mark = "" if pretrained else "random:"
     card = card_text(model.card)
     return Facts(
         model.card.name, mark + model.weights_hash, model.transform.fingerprint, model.classes, model.card.link, card,
@@ -54,25 +54,25 @@ def of_model(model: "Model", weights: bool = True) -> Facts:
     )  # fmt: skip
 
 
-def recall(card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:
+def recall(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:
     """What is remembered of the model, if nothing it depends on was touched since."""
     try:
-        record = files.read_json(_path(card, weights, classes, home), SCHEMA)
+        record = files.read_json(_path(card, pretrained, classes, home), SCHEMA)
         facts = record["facts"]
         return Facts(**{**facts, "classes": tuple(facts["classes"])})
     except (ZooError, KeyError, TypeError):  # absent or damaged: the model itself is asked
         return None
 
 
-def remember(facts: Facts, card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> None:
-    path = _path(card, weights, classes, home)
+def remember(facts: Facts, card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> None:
+    path = _path(card, pretrained, classes, home)
     files.make_folder(path.parent)
     files.sweep(path.parent)
     files.write_json(path, {"schema": SCHEMA, "facts": asdict(facts)})
 
 
-def _path(card: Card, weights: bool, classes: Sequence[str] | None, home: Path | None) -> Path:
-    request = json.dumps([card.name, weights, None if classes is None else [*classes], cards.write(card)])
+def _path(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> Path:
+    request = json.dumps([card.name, pretrained, None if classes is None else [*classes], cards.write(card)])
     key = files.digest([request, *_versions(), *_stamps(card)])
     return home_layout.folder("models", home) / f"{key[:32]}.json"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.cards.names import default_dataset
-from zoo.datasets import Framing, canonical, framing_of, load
+from zoo.datasets import ResizeMode, canonical, load, resize_mode_of
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
@@ -181,18 +181,18 @@ def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") ->
 
 
 def without_running(
-    name: str, spec: str | None, home: Path | None, framing: Framing | None = None
+    name: str, spec: str | None, home: Path | None, resize_mode: ResizeMode | None = None
 ) -> tuple[Outputs, str] | None:
     """Outputs of a model that cannot be loaded here, or on images that are not here, and what they are."""
-    wanted = framing or framing_of(spec)
+    wanted = resize_mode or resize_mode_of(spec)
     try:
-        here = [run for run in _stored(name, spec, home) if run.identity.framing == wanted]
+        here = [run for run in _stored(name, spec, home) if run.identity.resize_mode == wanted]
     except UnknownName:
         here = []
     if here:
         (run,) = one_each(here)
         return run.open(), "its stored run is taken"
-    shipped = bundle.shipped(name, spec) if wanted == framing_of(spec) else None
+    shipped = bundle.shipped(name, spec) if wanted == resize_mode_of(spec) else None
     return None if shipped is None else (shipped, "taking the outputs that come with the package")
 
 

@@ -13,7 +13,7 @@ import torch
 
 from zoo.core import devices, files
 from zoo.core.progress import counted
-from zoo.datasets import Dataset, Framing, canonical, is_own
+from zoo.datasets import Dataset, ResizeMode, canonical, is_user_dataset
 from zoo.datasets import load as load_dataset
 from zoo.datasets.class_matching import Match, match
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
@@ -37,12 +37,12 @@ Engine = Literal["local", "ray"]
 def run(
     names: "str | Model | Sequence[str | Model]",
     data: "str | Dataset | None" = None,
-    weights: bool = True,
+    pretrained: bool = True,
     home: str | Path | None = None,
     batch_size: int = 64,
     precision: Precision = "float32",
     embeddings: bool = True,
-    transform: Framing | None = None,
+    resize_mode: ResizeMode | None = None,
     engine: Engine = "local",
     device: str | Sequence[str] | None = None,
     workers: int | None = None,
@@ -53,14 +53,14 @@ def run(
 
     Outputs that were imported under a name are taken for it; `resolver.py` has the order, and `NAME@run` means the model.
     What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
-    loaded. `transform` says how much of an image a model sees: `evaluation`, what its card says, or `transfer`, the
+    loaded. `resize_mode` says how much of an image a model sees: `evaluation`, what its card says, or `transfer`, the
     shortest side at the network's input (Kornblith et al. 2021, A.2); by default as the dataset asks. `device` defaults to
     every accelerator here, `workers` (processes that decode images) to what the machine and the work call for. `shard_rows`
     outputs at a time are written; a killed run loses at most the shards under way.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
-    >>> runs = run("timm:test_resnet", data="digits:test[:8]", weights=False, home=home, progress=False)
+    >>> runs = run("timm:test_resnet", data="digits:test[:8]", pretrained=False, home=home, progress=False)
     >>> runs["timm:test_resnet"].logits.shape
     (8, 1000)
     """
@@ -68,16 +68,16 @@ def run(
         raise InputError(f"batch_size {batch_size}, shard_rows {shard_rows}, workers {workers}: expected positive numbers")
     if engine not in ("local", "ray"):
         raise InputError(f"engine {engine!r}: expected local or ray")
-    if transform not in (None, *get_args(Framing)):
-        raise InputError(f"transform {transform!r}: expected {' or '.join(get_args(Framing))}")
+    if resize_mode not in (None, *get_args(ResizeMode)):
+        raise InputError(f"resize_mode {resize_mode!r}: expected {' or '.join(get_args(ResizeMode))}")
     place = None if home is None else Path(home)
     if isinstance(data, Dataset):
         spec: str | None = data.spec
     else:
         spec = resolver.dataset_of(names, place) if data is None else canonical(data)
-    choices = resolver.choose(names, spec, place, random=not weights)
+    choices = resolver.choose(names, spec, place, random=not pretrained)
     options = _Options(
-        place, batch_size, precision, embeddings, transform, engine, _devices(device), workers, progress, shard_rows
+        place, batch_size, precision, embeddings, resize_mode, engine, _devices(device), workers, progress, shard_rows
     )  # fmt: skip
     for choice in choices:
         if choice.open is None and isinstance(choice.model, str):
@@ -86,7 +86,7 @@ def run(
     found, left_out = [], dict[str, ZooError]()
     for choice in choices:
         try:
-            found.append(_outputs(choice, spec, images, weights, options))
+            found.append(_outputs(choice, spec, images, pretrained, options))
         except CorruptFile as error:  # one damaged import must not block the others that match a pattern
             if choice.open is None or not choice.optional:
                 raise
@@ -125,20 +125,20 @@ class _Images:
         raise self.missing
 
 
-def _outputs(choice: Choice, spec: str | None, images: _Images, weights: bool, options: "_Options") -> Outputs:
+def _outputs(choice: Choice, spec: str | None, images: _Images, pretrained: bool, options: "_Options") -> Outputs:
     """What a choice stands for. Images or weights that are not here are not missed where the run is stored."""
     if choice.open is not None:
         return choice.open()
     try:
         dataset = images()
-        if is_own(dataset.spec):
+        if is_user_dataset(dataset.spec):
             dataset[0]  # has none, and says so before a model is trained or downloaded
-        subject = _subject(choice.model, weights, dataset, options)
+        subject = _subject(choice.model, pretrained, dataset, options)
     except (InputError, CorruptFile):
         raise
     except ZooError as error:
-        named = choice.model if isinstance(choice.model, str) and weights else None
-        found = named and resolver.without_running(named, spec, options.home, options.transform)
+        named = choice.model if isinstance(choice.model, str) and pretrained else None
+        found = named and resolver.without_running(named, spec, options.home, options.resize_mode)
         if not found:
             raise
         outputs, which = found
@@ -154,7 +154,7 @@ class _Options:
     batch_size: int
     precision: Precision
     embeddings: bool
-    transform: Framing | None
+    resize_mode: ResizeMode | None
     engine: Engine
     devices: list[str]
     workers: int | None
@@ -170,29 +170,29 @@ class _Subject:
     load: Callable[[str], Model]
 
 
-def _subject(model: "str | Model", weights: bool, dataset: Dataset, options: _Options) -> _Subject:
+def _subject(model: "str | Model", pretrained: bool, dataset: Dataset, options: _Options) -> _Subject:
     if isinstance(model, Model):
         return _Subject(model_facts.of_model(model), functools.partial(_replica, model))
     card = registry.card(model)
     # a zero-shot head is made for the classes at hand
     classes = dataset.classes if card.head == "zero-shot" and dataset.classes else None
-    load = functools.partial(_load, model, weights, classes)
-    facts = model_facts.recall(card, weights, classes, options.home)
+    load = functools.partial(_load, model, pretrained, classes)
+    facts = model_facts.recall(card, pretrained, classes, options.home)
     if facts is None:
         loaded = load("cpu")
-        facts = model_facts.of_model(loaded, weights)
-        model_facts.remember(facts, card, weights, classes, options.home)
+        facts = model_facts.of_model(loaded, pretrained)
+        model_facts.remember(facts, card, pretrained, classes, options.home)
         if options.engine == "local":
             load = functools.partial(_replica, loaded)
     return _Subject(facts, load)
 
 
-def _load(name: str, weights: bool, classes: Sequence[str] | None, device: str) -> Model:
-    return registry.load(name, weights=weights, device=device, classes=classes)
+def _load(name: str, pretrained: bool, classes: Sequence[str] | None, device: str) -> Model:
+    return registry.load(name, pretrained=pretrained, device=device, classes=classes)
 
 
-def _framed(load: Callable[[str], Model], framing: Framing, device: str) -> Model:
-    return load(device).framed(framing)
+def _with_resize_mode(load: Callable[[str], Model], resize_mode: ResizeMode, device: str) -> Model:
+    return load(device).with_resize_mode(resize_mode)
 
 
 def _replica(model: Model, device: str) -> Model:
@@ -210,7 +210,7 @@ def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
         run = fuller if fuller.finished else run
     outputs = _open(run)
     if outputs is None:
-        load = functools.partial(_framed, subject.load, options.transform or dataset.framing)
+        load = functools.partial(_with_resize_mode, subject.load, options.resize_mode or dataset.resize_mode)
         _complete(run, Job(run, dataset, matched, load, options.batch_size, options.workers), options)
         outputs = run.open()
     lost = outputs.details["undecodable"]
@@ -259,7 +259,7 @@ def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options,
         link=facts.link,
         classes=matched.classes,
         weights=facts.weights,
-        transform=layout.framed(facts.transform, options.transform or dataset.framing),
+        transform=layout.with_resize_mode(facts.transform, options.resize_mode or dataset.resize_mode),
         precision=options.precision,
         embeddings=kind == "embeddings" or (facts.embeds and (options.embeddings if embeddings is None else embeddings)),
         fingerprint=dataset.fingerprint,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.cards.recipes import Recipe
 from zoo.datasets import Dataset
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 from zoo.runs.engines.loader import from_workers
 from zoo.training.augmentation import ImageAugmentation
 from zoo.training.randomness import For, generator
@@ -35,9 +35,10 @@ class ImageBatches:
         epoch, number = key
         try:
             return self.prepare(self.dataset[number], epoch, number)
-        except (InputError, OSError) as error:  # handed over whole: a loader would wrap it in its worker's traceback
-            error.args = (f"{self.dataset.spec}: image {self.dataset.ids[number]}: {error}",)
-            return error
+        except InputError as error:  # returned, not raised: a loader would wrap it in its worker's traceback
+            return error.inside(f"{self.dataset.spec}: image {self.dataset.ids[number]}")
+        except OSError as error:
+            return ZooError(str(error), where=f"{self.dataset.spec}: image {self.dataset.ids[number]}")
 
     def batches(self, epoch: int, batches: Sequence[np.ndarray]) -> Iterator[Tensor]:
         """The images of each batch of numbers, uint8 [N, C, H, W]."""

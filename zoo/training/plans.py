@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo import objectives
 from zoo.cards import card_index
-from zoo.cards.names import RecipeName, check_own, check_safe, dataset_name, default_dataset, near, parse_recipe
+from zoo.cards.names import RecipeName, check_user_name, check_safe, dataset_name, default_dataset, near, parse_recipe
 from zoo.cards.published import recipe as published_recipe
 from zoo.cards.recipe_names import FRAMEWORKS, SMALL_ARCHITECTURES
 from zoo.cards.recipes import Recipe, setting_names
@@ -105,7 +105,7 @@ def plan(
         changed=changes,
     )
     if save_as is not None and save_as != made.name:
-        return _named(_under_own_name(dataclasses.replace(made, name=check_own(save_as))))
+        return _named(_under_own_name(dataclasses.replace(made, name=check_user_name(save_as))))
     if recipe != own or objective.hyperparameters != hyperparameters:
         said = ", ".join(f"{key}={value}" for key, value in changes.items())
         raise InputError(f"{made.name}: is one recipe, and {said} is another; give the model a name of its own (--as NAME)")

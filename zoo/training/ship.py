@@ -18,7 +18,7 @@ from zoo.errors import InputError, ZooError
 from zoo.models import registry, trained
 from zoo.models.model import Model
 from zoo.models.sources.assembly import fit
-from zoo.models.trained import own_head
+from zoo.models.trained import local_head
 from zoo.outputs.outputs import Outputs
 from zoo.runs.runner import run
 
@@ -37,7 +37,7 @@ def ship(name: str, folder: Path, data: str | None = None) -> Card:
 
 def made_here(card: Card) -> bool:
     """Whether `zoo train` or `zoo head` made the model on this machine, and it is not shipped."""
-    return (trained.path(card.name).exists() or own_head(card).exists()) and registry.available(card) != "shipped"
+    return (trained.path(card.name).exists() or local_head(card).exists()) and registry.available(card) != "shipped"
 
 
 def _network(model: Model, folder: Path, data: str | None) -> Card:
@@ -66,7 +66,7 @@ The weights are those of epoch {record.epoch}, kept in float16, in which {agreem
 
 
 def _head(model: Model, folder: Path, data: str | None) -> Card:
-    about, file = model.card.details, own_head(model.card)
+    about, file = model.card.details, local_head(model.card)
     if not file.exists() or "data" not in about:
         raise InputError(f"{model.name}: its head was not fitted here by `zoo head`, which makes one that can be shipped")
     spec = data or _test_of(about["data"])

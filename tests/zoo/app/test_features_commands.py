@@ -32,7 +32,7 @@ def test_similarity_as_json_is_the_function(tmp_path: Path) -> None:
     chart = tmp_path / "cka.svg"
     found = result("similarity", RESNET, VIT, "--data", DATA, "--random", "--json", "--chart", str(chart))
     value = json.loads(found.stdout)
-    expected = cka(RESNET, VIT, DATA, weights=False)
+    expected = cka(RESNET, VIT, DATA, pretrained=False)
     assert value["first_layers"] == list(expected.index)
     assert value["second_layers"] == list(expected.columns)
     assert value["cka"] == [pytest.approx(row) for row in expected.to_numpy().tolist()]
@@ -56,7 +56,7 @@ def test_separation_of_embeddings(tmp_path: Path) -> None:
     found = result("separation", RESNET, VIT, "--data", DATA, "--random", "--json", "--chart", str(chart))
     rows = json.loads(found.stdout)
     assert [row["model"] for row in rows] == [RESNET, VIT]
-    runs = run([RESNET, VIT], data=DATA, weights=False, progress=False)
+    runs = run([RESNET, VIT], data=DATA, pretrained=False, progress=False)
     for row in rows:
         outputs = runs[row["model"]]
         for metric in ("cosine", "centered-cosine", "euclidean"):

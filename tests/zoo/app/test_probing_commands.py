@@ -42,7 +42,7 @@ def result(*arguments: str) -> Result:
 
 
 def both() -> tuple:
-    return tuple(run([RESNET, VIT], data=spec, weights=False, progress=False) for spec in (TRAIN, TEST))
+    return tuple(run([RESNET, VIT], data=spec, pretrained=False, progress=False) for spec in (TRAIN, TEST))
 
 
 @pytest.mark.parametrize("kind", ["linear", "knn"])
@@ -121,7 +121,7 @@ def test_stacking_of_voc_ignores_what_is_difficult(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     value = json.loads(result(RESNET, VIT, "--data", "voc2007", "--random", "--kind", "stack", "--json").stdout)
     assert value["metric"] == "map"
-    sides = [run([RESNET, VIT], data=f"voc2007:{split}", weights=False, progress=False) for split in ("train", "test")]
+    sides = [run([RESNET, VIT], data=f"voc2007:{split}", pretrained=False, progress=False) for split in ("train", "test")]
     x, test_x = ({name: outputs.embeddings for name, outputs in side.items()} for side in sides)
     seen = [np.stack([marks[split, name] for name in ("cat", "dog")], 1) for split in ("trainval", "test")]
     y, test_y = (np.select([part == 1, part == -1], [1, 0], -1) for part in seen)

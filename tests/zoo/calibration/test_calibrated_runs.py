@@ -251,16 +251,16 @@ def test_sigmoids_calibrated_as_a_distribution(tmp_path):
     made = dataclasses.replace(outputs("s", scale=3.0), link="sigmoid")
     held_out = dataclasses.replace(outputs("s", seed=1, first_id=1000, scale=3.0), link="sigmoid")
     stored = store.save(made, home=tmp_path)
-    calibrated = calibrate(stored, split=held_out, reading="distribution")
+    calibrated = calibrate(stored, split=held_out, temperature_space="distribution")
     found = calibrated["s"]
     p = expit(np.asarray(made.logits, float)) ** (1 / found.temperature)
     np.testing.assert_allclose(found.probabilities(), p / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
     assert found.predictions().tolist() == made.predictions().tolist()
-    assert calibrated.to_frame()["reading"].tolist() == ["distribution"]
+    assert calibrated.to_frame()["temperature_space"].tolist() == ["distribution"]
     assert calibrated.to_frame()["link"].tolist() == ["sigmoid"]
     again = calibrate(store.open_runs("s", home=tmp_path), split="stored")["s"]
     np.testing.assert_array_equal(again.probabilities(), found.probabilities())
     other = calibrate(made, split=held_out)["s"]
     assert other.temperature != pytest.approx(found.temperature, rel=0.05)
-    with pytest.raises(InputError, match="reading: expected logits or distribution"):
-        calibrate(made, split=held_out, reading="odds")
+    with pytest.raises(InputError, match="temperature_space: expected logits or distribution"):
+        calibrate(made, split=held_out, temperature_space="odds")

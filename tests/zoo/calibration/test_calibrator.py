@@ -81,7 +81,7 @@ def test_read_only_memory_pickling_and_cloning(data):
     calibrator = TemperatureCalibrator(link="sigmoid").fit(z, y)
     again = pickle.loads(pickle.dumps(calibrator))
     np.testing.assert_array_equal(again.predict_proba(z), calibrator.predict_proba(z))
-    assert clone(calibrator).get_params() == {"link": "sigmoid", "classes": None, "reading": "logits"}
+    assert clone(calibrator).get_params() == {"link": "sigmoid", "classes": None, "temperature_space": "logits"}
     with pytest.raises(NotFittedError):
         clone(calibrator).predict(z)
 
@@ -96,7 +96,7 @@ def test_faults(data):
         TemperatureCalibrator().fit(z, y).predict_proba(z[:, :2])
 
 
-@pytest.mark.parametrize("options", [{}, {"link": "sigmoid"}, {"link": "sigmoid", "reading": "distribution"}])
+@pytest.mark.parametrize("options", [{}, {"link": "sigmoid"}, {"link": "sigmoid", "temperature_space": "distribution"}])
 def test_weights_stand_for_repeated_rows(data, options):
     """As many rows as the weight says, none for a weight of 0; in the fit as in the metrics it gives."""
     z, y = data

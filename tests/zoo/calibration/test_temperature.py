@@ -415,32 +415,32 @@ def test_large_float32_and_float64_give_the_same_temperature():
         assert narrow == pytest.approx(wide, rel=1e-3)
 
 
-@pytest.mark.parametrize("reading", ["logits", "distribution"])
-def test_both_readings_of_a_sigmoids_temperature_are_what_scipy_finds(reading):
+@pytest.mark.parametrize("temperature_space", ["logits", "distribution"])
+def test_both_readings_of_a_sigmoids_temperature_are_what_scipy_finds(temperature_space):
     z, y = drawn(3000, 6, seed=3, scale=2.5)
 
     def p_at(temperature):
-        if reading == "logits":
+        if temperature_space == "logits":
             p = expit(z / temperature)
         else:
             p = (expit(z) / expit(z).sum(1, keepdims=True)) ** (1 / temperature)
         return p / p.sum(1, keepdims=True)
 
     best = minimize_scalar(lambda s: -np.log(p_at(np.exp(s))[np.arange(len(y)), y]).mean(), bounds=(-4, 4), method="bounded")
-    fit = fit_temperature(z, y, "sigmoid", reading=reading)
-    assert (fit.link, fit.reading) == ("sigmoid", reading)
+    fit = fit_temperature(z, y, "sigmoid", temperature_space=temperature_space)
+    assert (fit.link, fit.temperature_space) == ("sigmoid", temperature_space)
     assert fit.nll_after == pytest.approx(best.fun, abs=1e-9)
     assert fit.temperature == pytest.approx(np.exp(best.x), rel=1e-3)
     np.testing.assert_allclose(
-        to_probabilities(z, fit.temperature, "sigmoid", reading=reading), p_at(fit.temperature), rtol=1e-9
+        to_probabilities(z, fit.temperature, "sigmoid", temperature_space=temperature_space), p_at(fit.temperature), rtol=1e-9
     )
-    other = fit_temperature(z, y, "sigmoid", reading="distribution" if reading == "logits" else "logits")
+    other = fit_temperature(z, y, "sigmoid", temperature_space="distribution" if temperature_space == "logits" else "logits")
     assert other.temperature != pytest.approx(fit.temperature, rel=0.05)
     assert other.nll_before == pytest.approx(fit.nll_before)
 
 
 def test_a_softmax_has_one_reading():
     z, y = drawn(500, 4)
-    assert fit_temperature(z, y, reading="distribution") == fit_temperature(z, y)
-    with pytest.raises(InputError, match="reading: expected logits or distribution, found 'odds'"):
-        fit_temperature(z, y, reading="odds")
+    assert fit_temperature(z, y, temperature_space="distribution") == fit_temperature(z, y)
+    with pytest.raises(InputError, match="temperature_space: expected logits or distribution, found 'odds'"):
+        fit_temperature(z, y, temperature_space="odds")

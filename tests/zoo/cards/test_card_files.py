@@ -38,8 +38,8 @@ def rows(paper: str, table: str | None = None) -> list[Reference]:
 def test_the_folder_holds_cards_what_goes_with_them_and_plans() -> None:
     others = {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES}
     ending = {"recipe": "safetensors", "fitted": "head.safetensors"}
-    with_weights = {f"{one.name}.{ending[one.source]}" for one in MODELS if one.source in ending and one.sha256}
-    assert {name for name in others if not name.endswith((".plan.yaml", ".outputs.safetensors"))} == with_weights
+    pretrained = {f"{one.name}.{ending[one.source]}" for one in MODELS if one.source in ending and one.sha256}
+    assert {name for name in others if not name.endswith((".plan.yaml", ".outputs.safetensors"))} == pretrained
 
 
 def test_names_differ_by_more_than_case() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.cards.names import RecipeName, bare, check_own, check_safe, dataset_name, full, near, parse_recipe
+from zoo.cards.names import RecipeName, bare, check_user_name, check_safe, dataset_name, full, near, parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError
 
@@ -95,7 +95,7 @@ def test_one_resolver_gives_the_full_name(typed: str, default: str, meant: str) 
 @pytest.mark.parametrize("name", ["resnet50-cosine", "my-own-dropout", "mine-softmax-s3.lamps"])
 def test_a_recipes_name_is_nobodys_own(name: str) -> None:
     with pytest.raises(InputError, match="always means a recipe"):
-        check_own(name)
+        check_user_name(name)
 
 
 @pytest.mark.parametrize(

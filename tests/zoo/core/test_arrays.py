@@ -33,9 +33,9 @@ def test_memory_is_shared_and_read_only_memory_is_no_trouble():
 
 
 def test_results_come_back_in_the_callers_kind():
-    assert isinstance(arrays.give_back(torch.ones(2), np.ones(2)), np.ndarray)
-    assert isinstance(arrays.give_back(torch.ones(2), [1.0]), np.ndarray)
-    assert isinstance(arrays.give_back(torch.ones(2), torch.ones(2)), torch.Tensor)
+    assert isinstance(arrays.like_input(torch.ones(2), np.ones(2)), np.ndarray)
+    assert isinstance(arrays.like_input(torch.ones(2), [1.0]), np.ndarray)
+    assert isinstance(arrays.like_input(torch.ones(2), torch.ones(2)), torch.Tensor)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ class TestStandIn:
             y = torch.arange(2, device=x.device) + torch.ones(2).to(x.device) * float(x.sum())
             z = x @ x.new_ones(2, 1) + 1
             x[0] = 7
-            assert arrays.host(z).tolist() == [[4], [8]]
+            assert arrays.to_numpy(z).tolist() == [[4], [8]]
         assert download(y).tolist() == [10, 11]
         assert download(x).tolist() == [[7, 7], [3, 4]]
 

@@ -59,7 +59,7 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in CARDS if name not in RECIPES or name not in REPRESENTATIVES])
 def test_shapes(name: str) -> None:
-    model = zoo.load(name, weights=False, device="meta")
+    model = zoo.load(name, pretrained=False, device="meta")
     check_surroundings(model, name)
     batch = torch.empty(2, *model.transform.size, device="meta")
     if name in RECIPES:  # their heads turn autocast off, of which the meta device has none
@@ -73,7 +73,7 @@ def test_shapes(name: str) -> None:
 
 
 def check_promises(name: str) -> None:
-    model = zoo.load(name, weights=False, device="cpu")
+    model = zoo.load(name, pretrained=False, device="cpu")
     check_surroundings(model, name)
     images = some_images()
 
@@ -110,7 +110,7 @@ def test_promises(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CARDS if name not in REPRESENTATIVES])
 def test_promises_of_the_others(name: str) -> None:
-    size = zoo.load(name, weights=False, device="meta").num_parameters
+    size = zoo.load(name, pretrained=False, device="meta").num_parameters
     if size > LARGEST:
         pytest.skip(f"{size / 1e6:.0f} million parameters take minutes and gigabytes")
     check_promises(name)
@@ -119,7 +119,7 @@ def test_promises_of_the_others(name: str) -> None:
 def test_the_cards_that_cannot_be_built_say_so() -> None:
     for name in zoo.list(source="reference"):
         with pytest.raises(MissingWeights, match="never published"):
-            zoo.load(name, weights=False)
+            zoo.load(name, pretrained=False)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_librarys_own_answer(name: str) -> None:
     card = zoo.card(name)
     torch.manual_seed(0)
     whole = timm.create_model(card.id).eval()
-    model = zoo.load(name, weights=False, device="cpu")
+    model = zoo.load(name, pretrained=False, device="cpu")
     final = whole.pretrained_cfg["classifier"]
     paths = (final,) if isinstance(final, str) else final
     body = {key: value for key, value in whole.state_dict().items() if not any(key.startswith(f"{path}.") for path in paths)}

@@ -199,7 +199,7 @@ def test_any_model_by_a_name_of_ones_own(folder: Path) -> None:
     card = zoo.card("my-resnet")
     assert (card.source, card.id) == ("timm", zoo.card("timm:resnet18").id)
     assert card.path.read_text().count("# my-resnet") == 1
-    assert zoo.load("my-resnet", weights=False, device="meta").name == "my-resnet"
+    assert zoo.load("my-resnet", pretrained=False, device="meta").name == "my-resnet"
     with pytest.raises(InputError, match="a model named 'my-resnet' is registered already"):
         zoo.register("timm:resnet34", "my-resnet", keep=True)
 

@@ -19,7 +19,7 @@ from zoo.models.heads import class_mapping, linear
 
 @pytest.fixture(scope="module")
 def encoder() -> zoo.Model:
-    return zoo.load("timm:test_vit", weights=False)
+    return zoo.load("timm:test_vit", pretrained=False)
 
 
 @pytest.fixture
@@ -89,13 +89,13 @@ class TestLinear:
         fitted = heads.fit_linear(body, x, np.arange(40) % 4, ["a", "b", "c", "d"], name="mine")
         heads.save_linear(fitted)
         assert torch.equal(zoo.load("mine").predict(images), fitted.predict(images))
-        assert zoo.load("mine", weights=False).predict(images).shape == (4, 4)
+        assert zoo.load("mine", pretrained=False).predict(images).shape == (4, 4)
 
     def test_a_random_head_depends_on_the_name_alone(self, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         card = dataclasses.replace(zoo.card("timm:test_vit"), name="random-head", head="linear", labels="digits")
         zoo.register(card)
-        first, again = (zoo.load("random-head", weights=False) for _ in range(2))
+        first, again = (zoo.load("random-head", pretrained=False) for _ in range(2))
         assert torch.equal(first.predict(images), again.predict(images))
 
     def test_a_head_nobody_fitted(self, zoo_home: Path) -> None:
@@ -157,7 +157,7 @@ class TestClassMapping:
 
     def test_a_bare_encoder_has_nothing_to_map(self) -> None:
         with pytest.raises(InputError, match="bare encoder"):
-            heads.map_classes(zoo.load("dino-vit-s16", weights=False, device="meta"), {"a": ["b"]})
+            heads.map_classes(zoo.load("dino-vit-s16", pretrained=False, device="meta"), {"a": ["b"]})
 
     def card(self, **details: object) -> Card:
         base = zoo.card("timm:test_vit")
@@ -169,7 +169,7 @@ class TestClassMapping:
         mapping = {name: [source[3 * k], source[3 * k + 1]] for k, name in enumerate(zoo.labels.classes("cifar10"))}
         backwards = dict(reversed(mapping.items()))  # the order of the label set decides, not the card's
         zoo.register(self.card(source_labels="imagenet-1k", classes=backwards))
-        model = zoo.load("mapped", weights=False)
+        model = zoo.load("mapped", pretrained=False)
         assert model.classes == zoo.labels.classes("cifar10")
         inner = model.head.head(model.embed(images))
         assert torch.allclose(model.predict(images)[:, 1], inner[:, [3, 4]].logsumexp(1), atol=1e-5)

@@ -53,14 +53,14 @@ def test_a_card_is_a_function_of_the_name_alone(zoo_home: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in RECIPES if not name.startswith(LARGE)])
 def test_a_loaded_model_has_the_card_of_its_name(name: str) -> None:
     for variant in variants(name):
-        model = zoo.load(variant, weights=False, device="cpu")
+        model = zoo.load(variant, pretrained=False, device="cpu")
         assert (model.name, model.card) == (variant, zoo.card(variant))
 
 
 @pytest.mark.parametrize("name", OWN_SETTINGS)
 def test_a_model_of_its_own_settings_has_the_card_of_its_name(name: str) -> None:
     for weights in (True, False):
-        model = zoo.load(name, weights=weights, device="cpu")
+        model = zoo.load(name, pretrained=pretrained, device="cpu")
         assert (model.name, model.card) == (name, zoo.card(name))
 
 
@@ -68,7 +68,7 @@ def test_a_model_of_its_own_settings_has_the_card_of_its_name(name: str) -> None
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith(LARGE)])
 def test_a_loaded_large_model_has_the_card_of_its_name(name: str) -> None:
     for variant in variants(name):
-        assert zoo.load(variant, weights=False, device="meta").card == zoo.card(variant)
+        assert zoo.load(variant, pretrained=False, device="meta").card == zoo.card(variant)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -128,7 +128,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cards"
     folder.mkdir()
     card = zoo.card("resnet8-cosine.cifar10")
-    network = zoo.load(card.name, weights=False, device="cpu").network
+    network = zoo.load(card.name, pretrained=False, device="cpu").network
     state = {name: value.half() if value.is_floating_point() else value for name, value in network.state_dict().items()}
     from safetensors.torch import save_file
 
@@ -142,7 +142,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_weights_in_the_box_are_loaded_first_as_float32(box: Path) -> None:
     name = "resnet8-cosine.cifar10"
     assert (zoo.availability(name), zoo.availability("resnet8-cosine-s1.cifar10")) == ("shipped", "to train")
-    model, random = zoo.load(name, device="cpu"), zoo.load(name, weights=False, device="cpu")
+    model, random = zoo.load(name, device="cpu"), zoo.load(name, pretrained=False, device="cpu")
     assert model.card == random.card == zoo.card(name)
     for key, value in model.network.state_dict().items():
         expected = random.network.state_dict()[key]
@@ -174,7 +174,7 @@ def test_every_model_says_where_its_weights_are(zoo_home: Path, monkeypatch: pyt
     }  # fmt: skip
     assert {name: zoo.availability(name) for name in expected} == expected
     with pytest.raises(InputError, match="loop: a model cannot be its own member"):
-        zoo.load("loop", weights=False)
+        zoo.load("loop", pretrained=False)
 
 
 def test_no_library_is_loaded_to_find_out(zoo_home: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
     )
     monkeypatch.setattr(lookup, "__path__", [*lookup.__path__, str(tmp_path)])
     monkeypatch.setitem(sources.SOURCES, "constant", sources.About("constant"))
-    model = zoo.load("constant:seven", weights=False)
+    model = zoo.load("constant:seven", pretrained=False)
     assert model.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8)).shape == (2, 10)
     assert model.card == zoo.card("constant:seven")
     written = cards.write(dataclasses.replace(model.card, name="mine"))
@@ -241,7 +241,7 @@ def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
     from zoo.runs import model_facts
 
     card = zoo.card("resnet8-cosine.digits")
-    facts = model_facts.of_model(zoo.load(card.name, weights=False), weights=False)
+    facts = model_facts.of_model(zoo.load(card.name, pretrained=False), pretrained=False)
     model_facts.remember(facts, card, False, None, None)
     zoo.train("resnet8-softmax", data="digits[:64]", epochs=1, progress=False, save_as="another")
     (zoo_home / "hashes.json").write_text(json.dumps({"schema": 1, "hashes": {"timm:other@latest/w": "0"}}))

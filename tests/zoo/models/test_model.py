@@ -141,7 +141,7 @@ class TestDevices:
         with pytest.raises(InputError, match=r"this machine has .*cpu"):
             devices.choose(wish)
         with pytest.raises(InputError, match=r"this machine has .*cpu"):
-            zoo.load("timm:test_resnet", weights=False, device=wish)
+            zoo.load("timm:test_resnet", pretrained=False, device=wish)
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
     def test_cuda_without_any(self) -> None:

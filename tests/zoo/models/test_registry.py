@@ -100,7 +100,7 @@ def test_names_that_are_no_names(name: str) -> None:
     with pytest.raises(InputError):
         zoo.card(name)
     with pytest.raises(InputError):
-        zoo.load(name, weights=False)
+        zoo.load(name, pretrained=False)
 
 
 def test_the_users_card_is_read_again_when_it_changes(zoo_home: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_default_dataset_is_what_shorthand_leaves_out(monkeypatch: pytest.Mo
     monkeypatch.setenv("ZOO_DATASET", "imagenet-1k")
     assert zoo.card("resnet50-cosine") == zoo.card("resnet50-cosine.in1k")
     monkeypatch.setenv("ZOO_DATASET", "cifar100")
-    assert zoo.load("resnet8-cosine", weights=False).name == "resnet8-cosine.cifar100"
+    assert zoo.load("resnet8-cosine", pretrained=False).name == "resnet8-cosine.cifar100"
 
 
 def test_register_a_card_or_a_file(tmp_path: Path) -> None:
@@ -226,13 +226,13 @@ def test_loading_what_was_never_published() -> None:
     ):
         zoo.load("simclr-resnet50")
     with pytest.raises(MissingWeights, match="never published"):
-        zoo.load("simclr-resnet50", weights=False)
+        zoo.load("simclr-resnet50", pretrained=False)
 
 
 def test_a_sweep_is_shown_and_its_members_are_loaded() -> None:
     assert len(zoo.card("resnet8").sweep) == 9
     with pytest.raises(InputError, match=r"resnet8 stands for several models; load one of them: resnet8-softmax\.digits"):
-        zoo.load("resnet8", weights=False)
+        zoo.load("resnet8", pretrained=False)
 
 
 def test_missing_trained_weights_name_the_command(monkeypatch: pytest.MonkeyPatch, zoo_home: Path) -> None:
@@ -253,7 +253,7 @@ def test_missing_trained_weights_name_the_command(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(params=["offline", "silent"])
 def network(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """Told to be offline; or a hub that takes every call and never says a word."""
+    """ModelHints to be offline; or a hub that takes every call and never says a word."""
     if request.param == "offline":
         yield {"HF_HUB_OFFLINE": "1"}
         return

@@ -237,7 +237,7 @@ def test_views_have_the_classes_that_models_of_them_are_loaded_with(tmp_path, mo
     for view in VIEWS:
         assert KNOWN[view].view_of == labels.whole(view) == "cifar10"
         assert datasets.load(f"{view}:train").classes == labels.classes(view)
-        assert zoo.load(f"resnet7-softmax.{view}", weights=False).classes == labels.classes(view)
+        assert zoo.load(f"resnet7-softmax.{view}", pretrained=False).classes == labels.classes(view)
 
 
 def test_half_of_the_classes_and_grey_images(tmp_path, monkeypatch):

@@ -21,12 +21,12 @@ from zoo.models import registry
 from zoo.runs import runner
 
 datasets.load("digits:test")
-registry.load("timm:test_vit", weights=False, device="cpu")  # whatever these import is imported now
+registry.load("timm:test_vit", pretrained=False, device="cpu")  # whatever these import is imported now
 root, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 SHARDS = 24
 
 def run(home, workers):
-    options = dict(data=f"digits:test[:{4 * SHARDS}]", weights=False, shard_rows=4, batch_size=3, progress=False)
+    options = dict(data=f"digits:test[:{4 * SHARDS}]", pretrained=False, shard_rows=4, batch_size=3, progress=False)
     runner.run("timm:test_vit", home=home, workers=workers, **options)
 
 def start(home, workers=0):

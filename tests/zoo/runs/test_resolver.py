@@ -27,14 +27,14 @@ def test_an_import_under_the_name_of_a_model_is_taken_and_said(zoo_home):
     np.testing.assert_array_equal(runs["timm:test_resnet"].logits, mine.logits)
     asked = run("timm:test_resnet@import", data=DATA)  # asked for by its kind: nothing to say
     np.testing.assert_array_equal(asked["timm:test_resnet"].logits, mine.logits)
-    model = run("timm:test_resnet@run", data=DATA, weights=False, progress=False)
+    model = run("timm:test_resnet@run", data=DATA, pretrained=False, progress=False)
     assert model["timm:test_resnet"].logits.shape == (20, 1000)
-    assert run("timm:test_resnet", data=DATA, weights=False)["timm:test_resnet"].path == model["timm:test_resnet"].path
+    assert run("timm:test_resnet", data=DATA, pretrained=False)["timm:test_resnet"].path == model["timm:test_resnet"].path
 
 
 def test_an_import_on_another_dataset_is_not_taken(zoo_home):
     imported("timm:test_resnet", data="digits:calibration")
-    found = run("timm:test_resnet", data=DATA, weights=False, progress=False)
+    found = run("timm:test_resnet", data=DATA, pretrained=False, progress=False)
     assert found["timm:test_resnet"].dataset == DATA
 
 
@@ -99,7 +99,7 @@ def test_outputs_that_come_with_the_package_where_the_images_are_not_here(zoo_ho
 
 
 def test_a_pattern_leaves_out_what_was_never_trained(zoo_home, tmp_path):
-    save_images(tmp_path / "photos", 1, zoo.load("resnet7-softmax.cifar10", weights=False).classes)
+    save_images(tmp_path / "photos", 1, zoo.load("resnet7-softmax.cifar10", pretrained=False).classes)
     spec, pattern = f"folder:{tmp_path / 'photos'}", "[ar]*7-softmax.cifar10"
     with pytest.warns(ZooWarning, match=r"2 of 3 models .* are left out \(all-cnn-c-cosine\.cifar10, "):
         found = run([pattern, "all-cnn-c-[cs]o*.cifar10"], data=spec, progress=False)

@@ -69,7 +69,7 @@ def test_a_stopped_run_leaves_the_same_snapshots(zoo_home, tmp_path, monkeypatch
 def test_a_snapshot_is_a_name_like_any_other(zoo_home):
     name = "resnet8-cosine.digits@epoch12"
     assert zoo.card("resnet8-cosine@epoch12").name == name
-    assert zoo.load(name, weights=False).card == zoo.card(name)
+    assert zoo.load(name, pretrained=False).card == zoo.card(name)
     assert zoo.card(name).training == zoo.card("resnet8-cosine.digits").training
     with pytest.raises(MissingWeights, match=r"zoo train resnet8-cosine\.digits --snapshots-every 12"):
         zoo.load(name)

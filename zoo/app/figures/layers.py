@@ -56,7 +56,7 @@ def layers_against_layers(study: Study, *, epochs: int = 1, control: int = 512) 
 
 def _untrained(name: str, study: Study, count: int) -> Model:
     """The model with the weights it began with, and the moments that its activations then have."""
-    model, images = registry.load(name, weights=False), datasets.load(study.training_split)
+    model, images = registry.load(name, pretrained=False), datasets.load(study.training_split)
     for module in model.network.modules():
         if isinstance(module, _BatchNorm):
             module.momentum = None  # moments of all that is seen, not of what was seen last

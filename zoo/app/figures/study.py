@@ -67,7 +67,7 @@ class Study:
             learn = datasets.training_split(spec)
             if learn is None or learn == spec:
                 raise InputError(f"--transfer {spec}: expected the test split of a dataset that also has a training split")
-            train, test = (self.outputs(list(self.names), data=part, transform="transfer") for part in (learn, spec))
+            train, test = (self.outputs(list(self.names), data=part, resize_mode="transfer") for part in (learn, spec))
             self._tasks[spec] = train, test
         return self._tasks[spec]
 

@@ -33,7 +33,7 @@ def answers(runs: Runs, has_probabilities: bool) -> tuple[dict[str, Any], dict[s
     outputs = list(runs.values())
     classes = len(outputs[0].classes)
     said = np.stack([one.predictions() for one in outputs])
-    blocks = {"predicted": packed(np.where(said == arrays.NO_ANSWER, classes, said), planes_for(classes))}
+    blocks = {"predicted": packed(np.where(said == arrays.NO_PREDICTION, classes, said), planes_for(classes))}
     if not has_probabilities:
         return {"kind": "votes", "planes": 0, "top": 0}, blocks
     kept, way = next((kept, way) for kept, way in _ways(classes) if kept["top"] == LEAST_TOP or _fits(way, outputs, classes))
@@ -57,7 +57,7 @@ def exact_pairs(runs: Runs) -> str:
         top = [torch.from_numpy(one.predictions()[rows]) for one in outputs]
         y = torch.from_numpy(runs.labels[rows])
         for place, (i, j) in enumerate(pairs):
-            counts[place] += arrays.host(split_cells(top[i], top[j], ensemble(p[i], p[j]).cpu(), y))[:5]
+            counts[place] += arrays.to_numpy(split_cells(top[i], top[j], ensemble(p[i], p[j]).cpu(), y))[:5]
     return packed(counts, 3)
 
 
@@ -119,4 +119,4 @@ def _probabilities(outputs: Outputs) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows and their probabilities as float64 arrays that may be changed."""
     for start in range(0, len(outputs), CHUNK):
         rows = slice(start, min(start + CHUNK, len(outputs)))
-        yield rows, arrays.host(arrays.tensor(outputs.probabilities(rows), outputs.name).double()).copy()
+        yield rows, arrays.to_numpy(arrays.tensor(outputs.probabilities(rows), outputs.name).double()).copy()

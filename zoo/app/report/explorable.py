@@ -156,7 +156,7 @@ def _parameters(outputs: Outputs) -> float | None:
     if outputs.card is None:
         return None
     try:
-        return float(zoo.load(outputs.name, weights=False).num_parameters)
+        return float(zoo.load(outputs.name, pretrained=False).num_parameters)
     except (ZooError, ImportError):  # an ensemble, a model that is not here, or whose library is not
         return None
 

@@ -5,7 +5,7 @@ from typing import Any
 from zoo import calibration
 from zoo.app.report.document import Finding, Part, Section, Table
 from zoo.app.report.evidence import Evidence
-from zoo.core.arrays import NO_ANSWER
+from zoo.core.arrays import NO_PREDICTION
 from zoo.outputs.outputs import Outputs
 
 PERCENT = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
@@ -55,7 +55,7 @@ def _row(outputs: Outputs) -> dict[str, Any]:
         **dict.fromkeys(("temperature", "NLL", "ECE before", "ECE after")),
     }
     if outputs.kind == "predictions":
-        return row | {"no answer": int((outputs.predictions() == NO_ANSWER).sum()) or None}
+        return row | {"no answer": int((outputs.predictions() == NO_PREDICTION).sum()) or None}
     labels, p = outputs.require_labels(), outputs.probabilities()
     row["NLL"] = calibration.negative_log_likelihood(p, labels)
     row["ECE before"] = calibration.expected_calibration_error(uncalibrated(outputs), labels)

@@ -12,7 +12,7 @@ import diversity
 from diversity.charts import inline
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.evidence import ALL_PAIRS, Evidence
-from zoo.core.arrays import NO_ANSWER
+from zoo.core.arrays import NO_PREDICTION
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -128,7 +128,7 @@ def _pairs(known: Evidence, runs: Runs, examples: tuple[int, int]) -> pd.DataFra
     some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or centre in (a, b)]
 
     def agreements(own: dict[str, np.ndarray], count: int) -> Any:
-        shares = [float(((own[a] == own[b]) & (own[a] != NO_ANSWER)).mean()) for a, b in some]
+        shares = [float(((own[a] == own[b]) & (own[a] != NO_PREDICTION)).mean()) for a, b in some]
         return _probit(np.array(shares), count)
 
     x, y = (agreements(own, count) for own, count in zip(said, examples, strict=True))

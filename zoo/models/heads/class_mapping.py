@@ -57,7 +57,7 @@ def map_classes(
     `name` is the new model's, by default the model's own with `+mapped`.
 
     >>> import zoo
-    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
     >>> parity = map_classes(model, {"even": list("02468"), "odd": list("13579")})
     >>> image = torch.zeros(3, 8, 8, dtype=torch.uint8)
     >>> sums = model.predict(image).softmax(1).reshape(5, 2).sum(0)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from zoo.cards import card as cards
 from zoo.cards import card_index
 from zoo.cards.card import Card
-from zoo.cards.names import check_own
+from zoo.cards.names import check_user_name
 from zoo.core import arrays, files, home, tensorfile
 from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import CorruptFile, InputError, MissingWeights
 from zoo.models.model import Model
-from zoo.models.trained import head_file, own_head, shipped_head
+from zoo.models.trained import head_file, local_head, shipped_head
 from zoo.networks.network import Network
 
 
@@ -32,7 +32,7 @@ def fit_linear(
     own with `+linear`.
 
     >>> import zoo
-    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
     >>> images = np.zeros((4, 8, 8, 3), np.uint8)
     >>> images[2:] = 255
     >>> fitted = fit_linear(model, model.embed(images), [0, 0, 1, 1], ["black", "white"])
@@ -75,21 +75,21 @@ def save_linear(model: Model) -> Path:
 
     >>> import os, tempfile, zoo
     >>> from unittest.mock import patch
-    >>> model = zoo.load("resnet8-cosine", weights=False, device="cpu")
+    >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
     >>> fitted = fit_linear(model, np.eye(2, model.num_features), [0, 1], ["cat", "dog"], name="pets")
     >>> with patch.dict(os.environ, ZOO_HOME=tempfile.mkdtemp()):
     ...     save_linear(fitted).name
-    ...     zoo.load("pets", weights=False, device="cpu").classes
+    ...     zoo.load("pets", pretrained=False, device="cpu").classes
     'pets.md'
     ('cat', 'dog')
     """
     if not isinstance(model.head, nn.Linear) or model.card.head != "linear":
         raise InputError(f"{model.name}: has no fitted linear head to save; make one with zoo.heads.fit_linear")
-    check_own(model.name)
+    check_user_name(model.name)
     if shipped_head(model.card).exists():
         raise InputError(f"{model.name}: a head of this name comes with the package; choose another name")
     tensors = {"weight": model.head.weight.cpu().numpy(), "bias": model.head.bias.cpu().numpy()}
-    path = own_head(model.card)
+    path = local_head(model.card)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode(tensors, {"classes": list(model.classes)}))
     published = card_index.shipped().get(model.name)
@@ -103,19 +103,19 @@ def save_linear(model: Model) -> Path:
     return card_path
 
 
-def on_base(card: Card, base: Model, weights: bool) -> Model:
+def on_base(card: Card, base: Model, pretrained: bool) -> Model:
     """The model of a card that `save_linear` wrote: the head kept for it on the body of the model it was fitted on."""
     classes = card.details["classes"]
-    head, digest = stored(card, base.num_features, classes, weights)
+    head, digest = stored(card, base.num_features, classes, pretrained)
     network = Network(base.body, head, base.network.blocks).eval().requires_grad_(False).to(base.device)
     joined = None if digest is None else files.digest([base.weights_hash, digest])
     own = card.transform if card.transform != base.card.transform else None  # fitted on images of another size
     return Model(card, network, base.transform if own is None else Pipeline(own), classes, joined)
 
 
-def stored(card: Card, width: int, classes: Sequence[str], weights: bool) -> tuple[nn.Module, str | None]:
+def stored(card: Card, width: int, classes: Sequence[str], pretrained: bool) -> tuple[nn.Module, str | None]:
     """The head kept for a card, and its hash; with `weights` false a random one."""
-    if not weights:
+    if not pretrained:
         return nn.Linear(width, len(classes)), None
     path = head_file(card)
     if not path.exists():

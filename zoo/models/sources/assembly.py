@@ -22,7 +22,7 @@ class Request:
     """What `zoo.load` was asked for."""
 
     card: Card
-    weights: bool
+    pretrained: bool
     device: torch.device
     classes: tuple[str, ...] | None = None  # other class names for a zero-shot head
     parts: tuple[Model, ...] = ()  # the models that the card's source named as its parts
@@ -69,7 +69,7 @@ def assemble(
     elif card.head == "linear":
         width = _width(network, request)
         with request.beginning():
-            head, digest = linear.stored(card, width, classes, request.weights)
+            head, digest = linear.stored(card, width, classes, request.pretrained)
         network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     elif card.head == "zero-shot":
         classes = request.classes or classes

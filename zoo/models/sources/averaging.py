@@ -42,7 +42,7 @@ class EnsembleHead(nn.Module):
         self.heads = nn.ModuleList(model.head for model in models if model.head is not None)
         self.links = [model.card.link for model in models]
         self.orders = [None if model.classes == classes else labels.indices(classes, model.classes) for model in models]
-        self.temperatures = [(member.temperature, member.reading) for member in members]
+        self.temperatures = [(member.temperature, member.temperature_space) for member in members]
         total = sum(member.weight for member in members)
         self.shares = [member.weight / total for member in members]
         self.widths = list(widths)
@@ -59,8 +59,8 @@ class EnsembleHead(nn.Module):
         logits: Tensor = self.heads[number](embeddings)
         order = self.orders[number]
         aligned = logits if order is None else logits[:, order]
-        temperature, reading = self.temperatures[number]
-        return torch.as_tensor(to_probabilities(aligned, temperature, self.links[number], reading=reading))
+        temperature, temperature_space = self.temperatures[number]
+        return torch.as_tensor(to_probabilities(aligned, temperature, self.links[number], temperature_space=temperature_space))
 
 
 def average(card: Card, models: Sequence[Model]) -> Model:
@@ -81,11 +81,11 @@ def average(card: Card, models: Sequence[Model]) -> Model:
     digest = files.digest(
         part
         for model, member in zip(models, card.members, strict=True)
-        for part in (model.weights_hash, repr(member.weight), repr(member.temperature), *_other(member.reading))
+        for part in (model.weights_hash, repr(member.weight), repr(member.temperature), *_other(member.temperature_space))
     )
     return Model(card, network, transform, models[0].classes, digest)
 
 
-def _other(reading: str) -> list[str]:
-    """What the hash says of a reading: nothing of the default, so that ensembles saved before keep their hash."""
-    return [] if reading == "logits" else [reading]
+def _other(temperature_space: str) -> list[str]:
+    """What the hash says of a temperature_space: nothing of the default, so that ensembles saved before keep their hash."""
+    return [] if temperature_space == "logits" else [temperature_space]

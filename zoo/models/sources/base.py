@@ -15,7 +15,7 @@ from zoo.models import hub
 if TYPE_CHECKING:
     from zoo.models.model import Model
     from zoo.models.sources.assembly import Request
-    from zoo.models.sources.hints import Told
+    from zoo.models.sources.hints import ModelHints
 
 Availability = Literal["shipped", "here", "to download", "to train", "never published"]
 _ORDER: tuple[Availability, ...] = get_args(Availability)
@@ -28,10 +28,10 @@ class Source:
         """The card of the ad-hoc name `PREFIX:id`."""
         raise UnknownName(f"unknown model {name!r}: this source has no names of its own")
 
-    def describe_told(self, id: str, name: str, told: "Told") -> Card:
+    def describe_with_hints(self, id: str, name: str, hints: "ModelHints") -> Card:
         """The same with what the user says about it, for sources whose files do not say all."""
-        if told.given:
-            raise InputError(f"{name}: its source says by itself what it is; leave out {', '.join(told.given)}")
+        if hints.stated:
+            raise InputError(f"{name}: its source says by itself what it is; leave out {', '.join(hints.stated)}")
         return self.describe(id, name)
 
     def parts(self, card: Card) -> Sequence[str]:
@@ -46,7 +46,7 @@ class Source:
         """Where the weights are, parts and fitted heads left aside; asks no library."""
         return "here" if all(path.exists() for path in self.files(card)) else "to download"
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         """An error, before torch is loaded, if the model surely cannot be loaded now; what can be made is made."""
 
     def load(self, request: "Request") -> "Model":
@@ -68,9 +68,9 @@ class FromHub(Source):
     def present(self, card: Card) -> Availability:
         return "here" if self.files(card) else "to download"
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         repository = self.repository(card)
-        if with_weights and repository is not None:
+        if pretrained and repository is not None:
             hub.require(card.name, repository)
 
 

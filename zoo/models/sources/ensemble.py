@@ -18,7 +18,7 @@ class Ensemble(Source):
     def parts(self, card: Card) -> Sequence[str]:
         return [member.name for member in card.members]
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         name = card.name
         if not card.members:
             raise InputError(f"{name}: an ensemble needs at least one member, its card has none")

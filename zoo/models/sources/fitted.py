@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zoo.cards.card import Card
 from zoo.models.sources.base import Availability, Source
-from zoo.models.trained import head_file, own_head, shipped_head
+from zoo.models.trained import head_file, local_head, shipped_head
 
 if TYPE_CHECKING:
     from zoo.models.model import Model
@@ -23,13 +23,13 @@ class Fitted(Source):
     def present(self, card: Card) -> Availability:
         if shipped_head(card).exists():
             return "shipped"
-        return "here" if own_head(card).exists() else "to train"
+        return "here" if local_head(card).exists() else "to train"
 
     def load(self, request: "Request") -> "Model":
         from zoo.models.heads.linear import on_base
 
         (base,) = request.parts
-        return on_base(request.card, base, request.weights)
+        return on_base(request.card, base, request.pretrained)
 
 
 SOURCE = Fitted()

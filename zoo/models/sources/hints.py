@@ -11,7 +11,7 @@ from zoo.errors import InputError
 
 
 @dataclass(frozen=True)
-class Told:
+class ModelHints:
     """What a user says about a file that does not say it itself. The options of `zoo card new` have the same meaning."""
 
     architecture: str | None = None
@@ -31,21 +31,21 @@ class Told:
             raise InputError("classes: expected at least one name, found none")
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Told":
+    def of(cls, hints: Mapping[str, Any]) -> "ModelHints":
         """What keyword arguments say."""
         known = [one.name for one in fields(cls)]
-        for key in told:
+        for key in hints:
             if key not in known:
                 raise InputError(f"{key!r} cannot be told of a model{near(key, known)}; expected {', '.join(known)}")
-        return cls(**told)
+        return cls(**hints)
 
     @property
-    def given(self) -> list[str]:
+    def stated(self) -> list[str]:
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
     def require(self, name: str, *needed: str) -> None:
         """An error that names all that is needed and was not said."""
-        lacking = [f"{one} ({_OPTIONS[one]})" for one in needed if one not in self.given]
+        lacking = [f"{one} ({_OPTIONS[one]})" for one in needed if one not in self.stated]
         if lacking:
             raise InputError(f"{name}: the file does not say its {', '.join(lacking)}; say so, or write a card beside it")
 

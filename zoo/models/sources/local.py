@@ -24,7 +24,7 @@ from zoo.errors import InputError, UnknownName
 from zoo.models import weights
 from zoo.models.sources import tags, timm, torchvision, transformers
 from zoo.models.sources.base import Source
-from zoo.models.sources.hints import Told
+from zoo.models.sources.hints import ModelHints
 
 if TYPE_CHECKING:
     from zoo.models.model import Model
@@ -51,15 +51,15 @@ class Local(Source):
         card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=beside)
         return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
 
-    def describe_told(self, id: str, name: str, told: Told) -> Card:
+    def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
         """The card of a bare state dictionary of an architecture that timm or torchvision has: whichever one it fits."""
-        if not told.given:
+        if not hints.stated:
             return self.describe(id, name)
         file = _weights_file(_existing(id, name), name)
-        told.require(name, "architecture", "classes")
-        labels, details = told.labels(name)
-        library, usual = _library_of(file, told, labels, details, name)
-        architecture = told.architecture or ""
+        hints.require(name, "architecture", "classes")
+        labels, details = hints.labels(name)
+        library, usual = _library_of(file, hints, labels, details, name)
+        architecture = hints.architecture or ""
         return Card(
             name=name,
             source="local",
@@ -70,7 +70,7 @@ class Local(Source):
             link="softmax",
             head="trained",
             training=Training("unknown", "unknown", "unknown"),
-            transform=told.over(usual),
+            transform=hints.over(usual),
             details={"library": library} | details,
         )
 
@@ -96,7 +96,7 @@ class Local(Source):
                 library = _LIBRARIES[named]
                 network = library.untrained(card.architecture, len(classes), card.name)
         digest = None
-        if request.weights:
+        if request.pretrained:
             path = Path(card.id or "")
             digest = weights.verify(card, path)
             state = state_dicts.without_prefix(state_dicts.read(path, card.name), network.state_dict())
@@ -115,7 +115,7 @@ def _existing(id: str, name: str) -> Path:
     return path
 
 
-def _library_of(file: Path, told: Told, labels: str, details: dict[str, Any], name: str) -> tuple[str, cards.Transform]:
+def _library_of(file: Path, hints: ModelHints, labels: str, details: dict[str, Any], name: str) -> tuple[str, cards.Transform]:
     """The library whose network of that architecture the file fits, and the architecture's usual transform there.
 
     Both have a `resnet18` with the same keys, but an `efficientnet_b0` with others.
@@ -123,7 +123,7 @@ def _library_of(file: Path, told: Told, labels: str, details: dict[str, Any], na
     from zoo.cards.labels import classes as classes_of
     from zoo.core import state_dicts
 
-    architecture, count = told.architecture or "", len(details.get("classes") or classes_of(labels))
+    architecture, count = hints.architecture or "", len(details.get("classes") or classes_of(labels))
     known = [library for library in _LIBRARIES if architecture in _LIBRARIES[library].architectures()]
     if not known:
         every = sorted({one for library in _LIBRARIES.values() for one in library.architectures()})

@@ -15,7 +15,7 @@ from zoo.core import files
 from zoo.errors import InputError
 from zoo.models import weights
 from zoo.models.sources.base import Source
-from zoo.models.sources.hints import Told
+from zoo.models.sources.hints import ModelHints
 
 if TYPE_CHECKING:
     from zoo.models.model import Model
@@ -36,18 +36,18 @@ class Onnx(Source):
         card = cards.parse(cards.read_text(beside), str(beside))
         return dataclasses.replace(card, name=name, source="onnx", id=str(path.absolute()), path=beside)
 
-    def describe_told(self, id: str, name: str, told: Told) -> Card:
+    def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
         """The card of a bare graph: what it says itself, its input and whether it ends in a softmax, and what is told."""
         from zoo.models.sources import onnx_graph
 
         path = _existing(id, name)
         model = onnx_graph.read(path, name, data=False)
         _, (_, channels, *sides), _ = onnx_graph.image_input(model, name)
-        told.require(name, "classes", "mean", "std", *([] if None not in sides else ["size"]))
-        height, width = (side or told.size or 0 for side in sides)
-        labels, details = told.labels(name)
+        hints.require(name, "classes", "mean", "std", *([] if None not in sides else ["size"]))
+        height, width = (side or hints.size or 0 for side in sides)
+        labels, details = hints.labels(name)
         last = onnx_graph.final_operation(model)
-        kind = told.kind or ("probabilities" if last in ("Softmax", "Sigmoid") else "logits")
+        kind = hints.kind or ("probabilities" if last in ("Softmax", "Sigmoid") else "logits")
         return Card(
             name=name,
             source="onnx",
@@ -62,10 +62,10 @@ class Onnx(Source):
                 (channels or 3, height, width),
                 (height,) if height == width else (height, width),
                 "bilinear",
-                tuple(told.mean or ()),
-                tuple(told.std or ()),
+                tuple(hints.mean or ()),
+                tuple(hints.std or ()),
             ),
-            details={"kind": kind} | ({"embedding": told.embedding} if told.embedding else {}) | details,
+            details={"kind": kind} | ({"embedding": hints.embedding} if hints.embedding else {}) | details,
         )
 
     def files(self, card: Card) -> Sequence[Path]:
@@ -78,7 +78,7 @@ class Onnx(Source):
         from zoo.models.sources.assembly import assemble, card_classes
 
         card, path = request.card, Path(request.card.id or "")
-        if not request.weights:
+        if not request.pretrained:
             raise InputError(f"{card.name}: the weights of an ONNX file are part of it; it cannot have random ones")
         if not path.is_file():
             raise InputError(f"{card.name}: there is no file {path}; its card says that it is there")

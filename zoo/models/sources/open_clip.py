@@ -70,7 +70,7 @@ class OpenClip(FromHub):
         config = open_clip.get_model_config(architecture)
         if config is None:
             raise InputError(f"{card.name}: open_clip {open_clip.__version__} has no architecture {architecture!r}")
-        if not request.weights:
+        if not request.pretrained:
             with request.beginning():
                 quick = config.get("quick_gelu", False)
                 tower = _build_vision_tower(config["embed_dim"], config["vision_cfg"], quick)

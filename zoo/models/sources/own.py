@@ -9,7 +9,7 @@ class Own(Source):
     def present(self, card: Card) -> Availability:
         return "never published"
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         raise MissingWeights(f"{card.name}: was made by a program with zoo.Model.of; make it there again and pass the model")
 
 

@@ -41,7 +41,7 @@ class Packaged(Source):
         from zoo.models.sources.timm import network
 
         card = request.card
-        path = _file(card.name, card.id or "") if request.weights else None
+        path = _file(card.name, card.id or "") if request.pretrained else None
         with request.beginning():
             model = timm.create_model(card.architecture)
         if path is None:

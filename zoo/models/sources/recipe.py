@@ -28,9 +28,9 @@ class Recipe(Source):
             return "shipped"
         return "here" if trained.path(card.name).exists() else "to train"
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
-        if not with_weights or self.present(card) != "to train":
+        if not pretrained or self.present(card) != "to train":
             return
         parts = parse_recipe(card.name)
         if parts is not None and parts.dataset == recipe_cards.EMBEDDED_DATASET and settings.autotrain():
@@ -41,7 +41,7 @@ class Recipe(Source):
         command = f"zoo train {told}" + (f" --snapshots-every {epoch}" if epoch else "")
         raise MissingWeights(
             f"{card.name}: there are no trained weights at {trained.path(card.name)}; make them with `{command}`, "
-            "or pass weights=False for random ones"
+            "or pass pretrained=False for random ones"
         )
 
     def load(self, request: "Request") -> "Model":
@@ -52,7 +52,7 @@ class Recipe(Source):
         size = card.input_size or (3, 224, 224)
         with request.beginning():
             network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
-        if not request.weights:
+        if not request.pretrained:
             return assemble(request, network, None, classes)
         path = _shipped(card)
         state, digest = _in_the_box(card, path) if path.exists() else _trained_here(card)

@@ -9,7 +9,7 @@ class Reference(Source):
     def present(self, card: Card) -> Availability:
         return "never published"
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
+    def prepare(self, card: Card, pretrained: bool) -> None:
         figures = "; ".join(f"{row.paper}, {row.place}: {row.row}" for row in card.reference)
         raise MissingWeights(
             f"{card.name}: this model was never published, so there is nothing to load; its card keeps the figures of "

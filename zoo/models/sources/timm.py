@@ -61,7 +61,7 @@ class Timm(FromHub):
 
         card = request.card
         name = card.id or card.architecture
-        if not request.weights:
+        if not request.pretrained:
             with request.beginning():
                 model = timm.create_model(name)
             return assemble(request, network(request, model), None)
@@ -182,7 +182,7 @@ def _file(card: Card) -> Path:
         return hub.fetch(card.name, config.hf_hub_id, candidates, card.revision)
     if config is not None and config.url:
         return hub.url_file(card.name, config.url)
-    raise MissingWeights(f"{card.name}: timm knows {card.id} but no weights of it were published; pass weights=False")
+    raise MissingWeights(f"{card.name}: timm knows {card.id} but no weights of it were published; pass pretrained=False")
 
 
 def _with_weights(card: Card, name: str, path: Path) -> Any:

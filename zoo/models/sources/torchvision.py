@@ -69,8 +69,8 @@ class Torchvision(Source):
     def files(self, card: Card) -> Sequence[Path]:
         return (hub.url_cache() / Path(urlparse(_url(card)).path).name,)
 
-    def prepare(self, card: Card, with_weights: bool) -> None:
-        if with_weights:
+    def prepare(self, card: Card, pretrained: bool) -> None:
+        if pretrained:
             hub.url_file(card.name, _url(card))
 
     def load(self, request: "Request") -> "Model":
@@ -80,7 +80,7 @@ class Torchvision(Source):
         card, classes = request.card, card_classes(request.card)
         with request.beginning():
             model = untrained(card.architecture, len(classes), card.name, card.transform)
-        if not request.weights:
+        if not request.pretrained:
             return assemble(request, network(request, model), None, classes)
         path = hub.url_file(card.name, _url(card))
         digest = weights.verify(card, path)

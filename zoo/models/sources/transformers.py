@@ -48,7 +48,7 @@ class Transformers(FromHub):
 
         card = request.card
         kind = _class(card)
-        if request.weights:
+        if request.pretrained:
             digest, folder = _verified(card)
             model, first_token = _with_weights(kind, folder, card)
         else:
@@ -260,7 +260,7 @@ def _text(model: Any, request: "Request") -> "TextTower":
     from zoo.models.heads.zero_shot import TextTower
     from zoo.models.sources.pooling import Pooled
 
-    if not request.weights:
+    if not request.pretrained:
         with torch.inference_mode():
             width = Pooled(model)(request.example()).shape[1]
         return TextTower(width, 1 / 0.07, 0.0, None)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from zoo.cards import labels
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import check_own
+from zoo.cards.names import check_user_name
 from zoo.core import files
 from zoo.core.text import check_unique
 from zoo.core.types import Link
 from zoo.datasets.preprocessing import Pipeline, Preprocessing
-from zoo.datasets.user_transform import OwnTransform, noise
+from zoo.datasets.user_transform import UserTransform, noise
 from zoo.errors import InputError
 from zoo.models.sources.head_split import agree, split, split_last
 from zoo.networks import blocks
@@ -72,7 +72,7 @@ def adopt(
     link: Link,
 ) -> tuple[Card, Network, Preprocessing, tuple[str, ...], str]:
     """Card, network, transform, classes and hash of a model of one's own. What was passed in is copied, not changed."""
-    check_own(name)
+    check_user_name(name)
     if not callable(classifier):
         raise InputError(f"{name}: expected a torch.nn.Module or a function, found {type(classifier).__name__}")
     if kind not in ("logits", "probabilities") or link not in ("softmax", "sigmoid"):
@@ -133,7 +133,7 @@ def _prepared(transform: AnyTransform, name: str) -> Preprocessing:
         raise InputError(
             f"{name}: transform: expected a zoo.cards.Transform or a function of an image, found {type(transform).__name__}"
         )
-    return OwnTransform(transform, name)
+    return UserTransform(transform, name)
 
 
 def _inputs(transform: Preprocessing) -> Tensor:

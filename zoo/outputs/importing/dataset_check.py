@@ -16,7 +16,7 @@ from zoo.outputs.outputs import Outputs
 def find(data: str) -> tuple[str, Dataset | None]:
     """The dataset's spec, and the dataset where it is here."""
     spec = datasets.canonical(data, new=True)
-    if datasets.is_own(spec):
+    if datasets.is_user_dataset(spec):
         return spec, user_datasets.find(spec)
     try:
         return spec, datasets.load(spec)

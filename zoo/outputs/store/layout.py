@@ -18,7 +18,7 @@ from zoo.cards.card import Card
 from zoo.core import files, typed
 from zoo.core import home as home_layout
 from zoo.core.types import Link
-from zoo.datasets import Framing
+from zoo.datasets import ResizeMode
 from zoo.errors import CorruptFile, InputError
 from zoo.outputs.outputs import Kind
 
@@ -71,9 +71,9 @@ class Identity:
         return outputs_folder(home) / dataset / f"{slug(self.name)}-{self.digest()[:8]}"
 
     @property
-    def framing(self) -> Framing:
+    def resize_mode(self) -> ResizeMode:
         """How much of the images the model saw."""
-        return framing(self.transform)
+        return resize_mode(self.transform)
 
     @property
     def shards(self) -> int:
@@ -84,14 +84,14 @@ class Identity:
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.examples))
 
 
-def framed(transform: str, framing: Framing) -> str:
-    """The fingerprint of a model's transform that shows as much of an image as `framing` says."""
-    return transform if framing == "evaluation" else f"{transform}-{framing}"
+def with_resize_mode(transform: str, resize_mode: ResizeMode) -> str:
+    """The fingerprint of a model's transform that shows as much of an image as `resize_mode` says."""
+    return transform if resize_mode == "evaluation" else f"{transform}-{resize_mode}"
 
 
-def framing(transform: str) -> Framing:
+def resize_mode(transform: str) -> ResizeMode:
     """The reverse of `framed`."""
-    return "transfer" if transform.endswith(framed("", "transfer")) else "evaluation"
+    return "transfer" if transform.endswith(with_resize_mode("", "transfer")) else "evaluation"
 
 
 def outputs_folder(home: Path | None) -> Path:

@@ -114,7 +114,7 @@ def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
 def one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """One run a name, else the caller must say: real weights before random ones, embeddings before none, and the images
     framed as their dataset asks before otherwise."""
-    from zoo.datasets import framing_of
+    from zoo.datasets import resize_mode_of
 
     by_name: dict[str, list[RunFolder]] = {}
     for run in runs:
@@ -124,7 +124,7 @@ def one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
         for better in (
             lambda run: not run.identity.weights.startswith("random:"),
             lambda run: run.identity.embeddings,
-            lambda run: run.identity.framing == framing_of(run.identity.dataset),
+            lambda run: run.identity.resize_mode == resize_mode_of(run.identity.dataset),
         ):
             candidates = [run for run in candidates if better(run)] or candidates
         if len(candidates) > 1:

@@ -132,6 +132,8 @@ def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
                 f"{path}: field 'temperature' of {split!r} is {temperature!r}, expected a positive number; put it aside "
                 "with `zoo verify --set-aside` and calibrate again"
             )
+        if "reading" in record:  # the name of the field before 0.2
+            record["temperature_space"] = record.pop("reading")
     return fits
 
 

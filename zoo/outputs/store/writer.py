@@ -36,7 +36,7 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
     for number in missing:
         rows = run.identity.rows(number)
         run.write(number, _shard(outputs, slice(rows.start, rows.stop)))
-    if outputs.dataset is not None and datasets.is_own(outputs.dataset):
+    if outputs.dataset is not None and datasets.is_user_dataset(outputs.dataset):
         user_datasets.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     run.finish()
     for old in others:

@@ -36,8 +36,8 @@ def ensemble(*members: EnsembleMember, name: str = "together") -> Card:
 
 def test_the_softmax_is_the_weighted_mean(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0, 2.0), EnsembleMember(NAMES[1], 2.0, 0.5), EnsembleMember(NAMES[2], 1.0, 1.5))
-    model = zoo.load("together", weights=False)
-    members = [zoo.load(name, weights=False) for name in NAMES]
+    model = zoo.load("together", pretrained=False)
+    members = [zoo.load(name, pretrained=False) for name in NAMES]
     logits = [member.predict(images).double() for member in members]
     first, second = (logits[0] / 2.0).softmax(1), (logits[1] / 0.5).softmax(1)
     third = (logits[2] / 1.5).sigmoid()
@@ -50,7 +50,7 @@ def test_the_softmax_is_the_weighted_mean(images: torch.Tensor) -> None:
 
 def test_one_member_is_that_member(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0))
-    alone, member = zoo.load("together", weights=False), zoo.load(NAMES[0], weights=False)
+    alone, member = zoo.load("together", pretrained=False), zoo.load(NAMES[0], pretrained=False)
     assert torch.allclose(alone.predict(images).softmax(1), member.predict(images).softmax(1), atol=1e-6)
     assert alone.transform.fingerprint == member.transform.fingerprint
 
@@ -58,14 +58,14 @@ def test_one_member_is_that_member(images: torch.Tensor) -> None:
 def test_an_ensemble_of_ensembles(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[2], 1.0), name="inner")
     ensemble(EnsembleMember("inner", 1.0), EnsembleMember(NAMES[1], 1.0), name="outer")
-    inner, other, outer = (zoo.load(name, weights=False) for name in ("inner", NAMES[1], "outer"))
+    inner, other, outer = (zoo.load(name, pretrained=False) for name in ("inner", NAMES[1], "outer"))
     expected = (inner.predict(images).softmax(1) + other.predict(images).softmax(1)) / 2
     assert torch.allclose(outer.predict(images).softmax(1), expected, atol=1e-6)
 
 
 def test_an_already_transformed_batch(images: torch.Tensor) -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[2], 1.0))
-    model = zoo.load("together", weights=False)
+    model = zoo.load("together", pretrained=False)
     from zoo.datasets.images import decoded as as_images
 
     batch = torch.stack([model.transform(image) for image in as_images(images)])
@@ -83,7 +83,7 @@ def test_the_hash_knows_members_weights_and_temperatures() -> None:
     hashes = set()
     for number, members in enumerate(variants):
         ensemble(*members, name=f"variant{number}")
-        hashes.add(zoo.load(f"variant{number}", weights=False).weights_hash)
+        hashes.add(zoo.load(f"variant{number}", pretrained=False).weights_hash)
     assert len(hashes) == len(variants)
 
 
@@ -103,4 +103,4 @@ def test_the_hash_knows_members_weights_and_temperatures() -> None:
 def test_what_cannot_be_averaged(members: tuple[EnsembleMember, ...], message: str) -> None:
     ensemble(*members)
     with pytest.raises(InputError, match=message):
-        zoo.load("together", weights=False)
+        zoo.load("together", pretrained=False)

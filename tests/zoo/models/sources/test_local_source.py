@@ -60,7 +60,7 @@ def test_a_folder_with_a_card_and_classes_of_its_own(tmp_path: Path, images: tor
 
 
 def test_one_of_our_own_architectures(tmp_path: Path, images: torch.Tensor) -> None:
-    recipe = zoo.load("resnet8-cosine", weights=False)
+    recipe = zoo.load("resnet8-cosine", pretrained=False)
     save_file(recipe.network.state_dict(), tmp_path / "model.safetensors")
     described = dataclasses.replace(recipe.card, source="local", reference=[], path=None)
     (tmp_path / "card.md").write_text(cards.write(described))

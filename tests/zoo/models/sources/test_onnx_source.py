@@ -167,7 +167,7 @@ def test_what_cannot_be_used() -> None:
     with pytest.raises(InputError, match="gives 3 numbers for an image, its card 4 classes"):
         zoo.load("four")
     with pytest.raises(InputError, match="cannot have random ones"):
-        zoo.load("four", weights=False)
+        zoo.load("four", pretrained=False)
 
 
 def test_data_beside_the_file_is_part_of_the_weights(with_data_beside: Path) -> None:

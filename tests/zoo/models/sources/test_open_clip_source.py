@@ -121,7 +121,7 @@ def test_a_pickle_is_refused(small: torch.nn.Module, hub: FakeHub) -> None:
 
 
 def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
-    model = zoo.load("siglip-vit-b16", weights=False, device="meta")
+    model = zoo.load("siglip-vit-b16", pretrained=False, device="meta")
     config = open_clip.get_model_config("ViT-B-16-SigLIP")
     assert model.card.link == "sigmoid"
     head = zero_shot.build(zero_shot.TextTower(4, 10.0, config["init_logit_bias"], None), ["a", "b"], None)[0]
@@ -132,4 +132,4 @@ def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
 
 def test_classes_are_for_zero_shot_heads_only() -> None:
     with pytest.raises(InputError, match="only a zero-shot head takes other classes"):
-        zoo.load("timm:test_resnet", weights=False, classes=["a", "b"])
+        zoo.load("timm:test_resnet", pretrained=False, classes=["a", "b"])

@@ -63,4 +63,4 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_random_weights_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged, "find_spec", lambda name: None)
-    assert zoo.load("efficientnet-lite0", weights=False, device="meta").num_parameters == 4_652_008
+    assert zoo.load("efficientnet-lite0", pretrained=False, device="meta").num_parameters == 4_652_008

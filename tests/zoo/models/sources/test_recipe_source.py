@@ -77,7 +77,7 @@ def test_weights_of_another_origin_are_refused(zoo_home: Path) -> None:
 
     path = trained.path("resnet8-cosine.digits")
     path.parent.mkdir(parents=True)
-    save_file(zoo.load("resnet8-cosine", weights=False).network.state_dict(), path)
+    save_file(zoo.load("resnet8-cosine", pretrained=False).network.state_dict(), path)
     with pytest.raises(CorruptFile, match=r"carries no description of itself, .*; train the model again"):
         zoo.load("resnet8-cosine.digits")
 
@@ -100,7 +100,7 @@ def test_weights_that_are_gone_name_the_command(zoo_home: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("objective", ["softmax", "cosine", "sigmoid+dropout", "squared-error"])
 def test_random_weights_of_any_recipe(objective: str, images: torch.Tensor) -> None:
-    model = zoo.load(f"resnet8-{objective}.cifar100", weights=False)
+    model = zoo.load(f"resnet8-{objective}.cifar100", pretrained=False)
     assert model.predict(images).shape == (3, 100)
     assert torch.allclose(model.head(model.embed(images)), model.predict(images))
     assert model.transform.size == (3, 32, 32)
@@ -108,7 +108,7 @@ def test_random_weights_of_any_recipe(objective: str, images: torch.Tensor) -> N
 
 def test_a_dataset_of_the_users_own() -> None:
     with pytest.raises(InputError, match=r"flowers-of-mine.*--data SPEC --as NAME"):
-        zoo.load("resnet8-softmax.flowers-of-mine", weights=False)
+        zoo.load("resnet8-softmax.flowers-of-mine", pretrained=False)
 
 
 def test_an_objective_of_the_users_own_is_a_recipe_at_once(zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,4 +133,4 @@ def test_an_objective_of_the_users_own_is_a_recipe_at_once(zoo_home: Path, monke
     assert (card.name, card.objective, card.hyperparameters["sharpness"]) == ("resnet8-mine.digits", "mine", 2.0)
     made = zoo.train("resnet8-mine-s1", progress=False)
     assert made.card == zoo.card("resnet8-mine-s1.digits") == zoo.load("resnet8-mine-s1").card
-    assert zoo.load("resnet8-mine+dropout", weights=False).head.objective.name == "mine+dropout"
+    assert zoo.load("resnet8-mine+dropout", pretrained=False).head.objective.name == "mine+dropout"

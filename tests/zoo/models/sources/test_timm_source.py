@@ -23,7 +23,7 @@ def tiny_id() -> str:
 
 
 def trained(id: str, seed: int = 0) -> torch.nn.Module:
-    """A stand-in for published weights: random, and not those that `weights=False` gives."""
+    """A stand-in for published weights: random, and not those that `pretrained=False` gives."""
     torch.manual_seed(seed)
     model = timm.create_model(id).eval()
     for parameter in model.parameters():
@@ -115,8 +115,8 @@ def test_heads_combined_in_an_unknown_way_are_refused() -> None:
 def test_random_weights_depend_on_the_name_alone(images: torch.Tensor) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first, again = (zoo.load(TINY, weights=False) for _ in range(2))
-    other = zoo.load("timm:test_resnet.r160_in1k", weights=False)
+    first, again = (zoo.load(TINY, pretrained=False) for _ in range(2))
+    other = zoo.load("timm:test_resnet.r160_in1k", pretrained=False)
     assert torch.equal(torch.random.get_rng_state(), before)  # the caller's random numbers go on undisturbed
     assert torch.equal(first.predict(images), again.predict(images))
     assert first.weights_hash == again.weights_hash
@@ -178,7 +178,7 @@ def test_a_card_of_another_label_set_is_refused(hub: FakeHub, monkeypatch: pytes
     monkeypatch.setattr(registry, "_registered", {})
     zoo.register(dataclasses.replace(zoo.card(TINY), name="wrong", labels="cifar100"))
     with pytest.raises(InputError, match="wrong: its head has 1000 outputs, the label set of its card 100 classes"):
-        zoo.load("wrong", weights=False)
+        zoo.load("wrong", pretrained=False)
 
 
 def test_nothing_cached(hub: FakeHub) -> None:
@@ -193,10 +193,10 @@ def test_a_pickle_from_the_hub_is_refused(hub: FakeHub) -> None:
 
 
 def test_layers_are_the_blocks(images: torch.Tensor) -> None:
-    model = zoo.load("timm:resnet18", weights=False)
+    model = zoo.load("timm:resnet18", pretrained=False)
     assert model.layer_names == [f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1)]
     layers = model.layers(images, ["layer4.1", "layer2.0"])
     assert list(layers) == ["layer4.1", "layer2.0"]
     # The embedding of a ResNet is the mean over the image of its last block.
     assert torch.allclose(layers["layer4.1"].mean((2, 3)), model.embed(images), atol=1e-5)
-    assert zoo.load("timm:test_vit", weights=False).layer_names[0] == "blocks.0"
+    assert zoo.load("timm:test_vit", pretrained=False).layer_names[0] == "blocks.0"

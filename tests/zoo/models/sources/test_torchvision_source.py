@@ -51,7 +51,7 @@ SOME = ["alexnet", "googlenet", "inception_v3", "regnet_y_400mf", "shufflenet_v2
 )
 def test_every_classifier_is_taken_apart(architecture: str) -> None:
     device = "cpu" if "regnet" in architecture else "meta"  # RegNets compute their widths with tensors
-    model = zoo.load(f"torchvision:{architecture}", weights=False, device=device)
+    model = zoo.load(f"torchvision:{architecture}", pretrained=False, device=device)
     embeddings, logits = model.forward(torch.empty(2, *model.transform.size, device=device))
     assert logits.shape == (2, 1000)
     assert embeddings.ndim == 2
@@ -124,7 +124,7 @@ def test_no_network(hub: FakeHub) -> None:
 
 
 def test_random_weights_in_a_run() -> None:
-    runs = zoo.run("torchvision:squeezenet1_1", data="digits:test[:4]", weights=False, progress=False)
+    runs = zoo.run("torchvision:squeezenet1_1", data="digits:test[:4]", pretrained=False, progress=False)
     outputs = runs["torchvision:squeezenet1_1"]
     assert outputs.logits.shape == (4, 1000)
     assert outputs.features is None

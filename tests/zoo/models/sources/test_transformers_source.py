@@ -145,7 +145,7 @@ def test_a_dual_encoder(tmp_path: Path, images: list[Image.Image]) -> None:
 
 
 def test_align_is_built_from_its_default_configuration() -> None:
-    model = zoo.load("align-zero-shot", weights=False, device="meta")
+    model = zoo.load("align-zero-shot", pretrained=False, device="meta")
     embeddings, logits = model.forward(torch.empty(2, *model.transform.size, device="meta"))
     assert embeddings.shape == (2, 640)
     assert logits is not None

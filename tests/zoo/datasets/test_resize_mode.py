@@ -42,26 +42,26 @@ def test_transfer_is_the_shortest_side_and_the_middle(name: str, size: tuple[int
     spec, image = OFFERS[name], noise(*size)
     side, way = spec.size[1], v2.InterpolationMode(spec.interpolation)
     theirs = v2.Compose([v2.Resize(side, way), v2.CenterCrop(side), v2.PILToTensor()])(image)
-    assert torch.equal(Pipeline(spec).framed("transfer").pixels(image), theirs)
+    assert torch.equal(Pipeline(spec).with_resize_mode("transfer").pixels(image), theirs)
 
 
 def test_an_image_of_the_networks_size_stays_as_it_is() -> None:
     image = noise(224, 224)
     for name in ("resnet50", "squashed", "inside"):
-        seen = Pipeline(OFFERS[name]).framed("transfer").pixels(image)
+        seen = Pipeline(OFFERS[name]).with_resize_mode("transfer").pixels(image)
         assert np.array_equal(seen.permute(1, 2, 0).numpy(), np.asarray(image))
-    assert Pipeline(OFFERS["resnet50"]).framed("evaluation").fingerprint == Pipeline(OFFERS["resnet50"]).fingerprint
-    wide = Pipeline(Transform((3, 20, 40), (64,), "bicubic", HALF, HALF)).framed("transfer")
+    assert Pipeline(OFFERS["resnet50"]).with_resize_mode("evaluation").fingerprint == Pipeline(OFFERS["resnet50"]).fingerprint
+    wide = Pipeline(Transform((3, 20, 40), (64,), "bicubic", HALF, HALF)).with_resize_mode("transfer")
     assert wide.pixels(noise(40, 20)).permute(1, 2, 0).numpy().tolist() == np.asarray(noise(40, 20)).tolist()
-    assert Packed((Pipeline(OFFERS["resnet50"]),)).framed("transfer").parts == (
-        Pipeline(OFFERS["resnet50"]).framed("transfer"),
+    assert Packed((Pipeline(OFFERS["resnet50"]),)).with_resize_mode("transfer").parts == (
+        Pipeline(OFFERS["resnet50"]).with_resize_mode("transfer"),
     )
 
 
 @pytest.fixture
 def model():
     """A network whose card resizes to 12 and takes the middle 8 x 8; its embedding is of every pixel."""
-    model = small_model("framed")
+    model = small_model("model")
     spec = dataclasses.replace(model.transform.spec, resize=(12,))
     model.card, model.transform = dataclasses.replace(model.card, transform=spec), Pipeline(spec)
     return model
@@ -76,30 +76,30 @@ def test_imagenet_c_is_shown_whole(model, tmp_path, monkeypatch, layout) -> None
     model.classes = labels.classes("imagenet-1k")
     model.network.head = torch.nn.Linear(6, 1000).eval()
     expected = model.forward((raw.float() / 255 - 0.5) / 0.25)[0]
-    outputs = run(model, data="in-c/fog/2", progress=False)["framed"]
+    outputs = run(model, data="in-c/fog/2", progress=False)["model"]
     np.testing.assert_allclose(outputs.embeddings, expected.numpy(), atol=1e-6)
     (batch,) = layers(model, data="in-c/fog/2")
-    np.testing.assert_allclose(torch.tanh(batch["framed"]["mix"]).numpy(), expected.numpy(), atol=1e-6)
+    np.testing.assert_allclose(torch.tanh(batch["model"]["mix"]).numpy(), expected.numpy(), atol=1e-6)
     # asked for by name, the card's own transform is kept, apart from it
-    other = run(model, data="in-c/fog/2", transform="evaluation", progress=False)["framed"]
+    other = run(model, data="in-c/fog/2", resize_mode="evaluation", progress=False)["model"]
     assert not np.allclose(other.embeddings, expected.numpy(), atol=1e-3)
 
 
 def test_the_framing_is_part_of_the_outputs_key(model) -> None:
     spec = "digits:test[:20]"
-    plain = run(model, data=spec, progress=False)["framed"]
-    whole = run(model, data=spec, transform="transfer", progress=False)["framed"]
+    plain = run(model, data=spec, progress=False)["model"]
+    whole = run(model, data=spec, resize_mode="transfer", progress=False)["model"]
     assert plain.path != whole.path
     images = [image.resize((8, 8)) for image in datasets.load(spec)]
     raw = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images])
     np.testing.assert_allclose(whole.logits, model.forward((raw.float() / 255 - 0.5) / 0.25)[1].numpy(), atol=1e-5)
     model.body.calls.clear()
-    assert run(model, data=spec, transform="transfer", progress=False)["framed"].path == whole.path
+    assert run(model, data=spec, resize_mode="transfer", progress=False)["model"].path == whole.path
     assert model.body.calls == []
-    # a second framing beside the first changes nothing for those who do not ask for it
-    assert store.open_runs("framed", spec)["framed"].path == plain.path
-    assert resolver.without_running("framed", spec, None)[0].path == plain.path
-    assert resolver.without_running("framed", spec, None, "transfer")[0].path == whole.path
+    # a second resize_mode beside the first changes nothing for those who do not ask for it
+    assert store.open_runs("model", spec)["model"].path == plain.path
+    assert resolver.without_running("model", spec, None)[0].path == plain.path
+    assert resolver.without_running("model", spec, None, "transfer")[0].path == whole.path
     with pytest.raises(InputError, match="transform 'crop': expected evaluation or transfer"):
         run(model, data=spec, transform="crop")
 
@@ -111,18 +111,18 @@ def test_commands_take_it() -> None:
         return json.loads(result.stdout)
 
     data = ("--data", "digits:test[:40]")
-    paths = {ask("run", *data)[0]["path"], ask("run", *data, "--transform", "transfer")[0]["path"]}
+    paths = {ask("run", *data)[0]["path"], ask("run", *data, "--resize-mode", "transfer")[0]["path"]}
     assert len(paths) == 2
     sides = ("--data", "digits:train[:60]", "--test", "digits:test[:40]")
-    ask("probe", *sides, "--transform", "transfer", "--kind", "knn")
-    assert {run.identity.framing for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {"transfer"}
+    ask("probe", *sides, "--resize-mode", "transfer", "--kind", "knn")
+    assert {run.identity.resize_mode for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {"transfer"}
 
 
 def test_a_temperature_is_fitted_on_images_framed_alike() -> None:
-    runs = run("timm:test_vit", data="digits:test[:60]", weights=False, transform="transfer", progress=False)
+    runs = run("timm:test_vit", data="digits:test[:60]", pretrained=False, resize_mode="transfer", progress=False)
     other = policy.same_models_on(runs, "digits:calibration[:60]")["timm:test_vit"]
     assert other.details["transform"] == runs["timm:test_vit"].details["transform"]
-    assert store.layout.framing(other.details["transform"]) == "transfer"
+    assert store.layout.resize_mode(other.details["transform"]) == "transfer"
 
 
 def test_flowers_train_on_training_and_validation_images(tmp_path, monkeypatch) -> None:
