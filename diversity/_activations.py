@@ -93,7 +93,9 @@ def column_means(x: torch.Tensor, name: str = "x", first_row: int = 0) -> torch.
     """
     ones = torch.ones(256, dtype=x.dtype, device=x.device)
     whole = len(x) - len(x) % len(ones)
-    total = (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.accumulation_dtype(x.device)) if whole else 0.0
+    total = (
+        (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.accumulation_dtype(x.device)) if whole else 0.0
+    )
     total = total + (ones[: len(x) - whole] @ x[whole:]).to(arrays.accumulation_dtype(x.device))
     if not total.isfinite().all():
         row_norms(x, name, first_row)

@@ -32,7 +32,7 @@ class PairRows:
 
 def probabilities(outputs: Outputs, rows: slice) -> Tensor:
     """The model's probabilities of some rows, or an error that names the example where they are not finite."""
-    p = arrays.tensor(outputs.probabilities(rows), outputs.name)
+    p = arrays.tensor(outputs.probabilities_at(rows), outputs.name)
     finite = p.amax(1).isfinite()
     if not bool(finite.all()):
         row = rows.start + int((~finite).nonzero()[0, 0])
@@ -44,7 +44,7 @@ def probabilities(outputs: Outputs, rows: slice) -> Tensor:
 
 def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     """The ten counts of `split_cells`, with the first model standing in for the ensemble, and the rows."""
-    rows = PairRows(a.ids, a.require_labels(), a.predictions(), b.predictions())
+    rows = PairRows(a.ids, a.require_labels(), a.predictions, b.predictions)
     first, second, y = (torch.from_numpy(x) for x in (rows.first, rows.second, rows.labels))
     return arrays.to_numpy(split_cells(first, second, first, y)), rows
 
@@ -62,7 +62,7 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
         shared = torch.linalg.vecdot(one, two)
         parts.append((ensemble(p, q), p.amax(1), q.amax(1), torch.stack([shared, missed_one, missed_two], 1)))
     joint, c1, c2, missed = (torch.cat(column) for column in zip(*parts, strict=True))
-    first, second = a.predictions(), b.predictions()
+    first, second = a.predictions, b.predictions
     truth, one, two = (torch.from_numpy(x) for x in (labels, first, second))
     joint = torch.from_numpy(arrays.to_numpy(joint))
     return arrays.to_numpy(split_cells(one, two, joint, truth)), PairRows(

@@ -237,7 +237,7 @@ def compare(
 ) -> Comparison:
     """Compare two models' outputs on the same examples, matched by id and class name.
 
-    Probabilities are those of `.probabilities()`: calibrate first, or angles and ensemble follow the more boastful model.
+    Probabilities are those of `.probabilities`: calibrate first, or angles and ensemble follow the more boastful model.
     Of outputs that hold predictions only, what needs probabilities is None.
 
     >>> a = Outputs.from_arrays("a", logits=[[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]], labels=[0, 1, 1])
@@ -261,7 +261,7 @@ def compare(
         dataset=a.dataset,
         category=None if a.card is None or b.card is None else category(a.card, b.card),
         temperatures=(a.temperature, b.temperature),
-        embeddings=None if a.features is None or b.features is None else (a.features, b.features),
+        embeddings=None if a.embeddings is None or b.embeddings is None else (a.embeddings, b.embeddings),
         resamples=resamples,
         level=level,
         seed=seed,

@@ -200,7 +200,7 @@ def _read(members: list[Outputs], rows: Any, powers: Sequence[float]) -> Tensor:
     found = []
     for outputs, power in zip(members, powers, strict=True):
         whole = isinstance(rows, slice)
-        p = probabilities(outputs, rows) if whole else arrays.tensor(outputs.probabilities(rows), outputs.name)
+        p = probabilities(outputs, rows) if whole else arrays.tensor(outputs.probabilities_at(rows), outputs.name)
         p = p.double().cpu()
         found.append(p if power == 1 else torch.softmax(power * p.clamp(min=FLOOR).log(), 1))
     return torch.stack(found)

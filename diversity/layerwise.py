@@ -200,9 +200,9 @@ def layer_sparsity(
 def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Outputs, Outputs] | None:
     """What both names stand for, where that is outputs made elsewhere and not a model."""
     from zoo.datasets import canonical
-    from zoo.runs.resolver import choose, dataset_of
+    from zoo.runs.resolver import choose, infer_dataset
 
-    spec = dataset_of([first, second], None) if data is None else canonical(data) if isinstance(data, str) else data.spec
+    spec = infer_dataset([first, second], None) if data is None else canonical(data) if isinstance(data, str) else data.spec
     choices = [choose(name, spec)[0] for name in (first, second)]
     opened = [choice.open() for choice in choices if choice.open is not None]
     return (opened[0], opened[1]) if len(opened) == 2 else None

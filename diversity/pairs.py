@@ -95,7 +95,7 @@ def pairwise(
         runs = Runs(preds).aligned()
         names = names or runs.names
         labels = runs.labels if labels is None else labels
-        preds = [run.predictions() for run in runs.values()]
+        preds = [run.predictions for run in runs.values()]
     if labels is None:
         raise InputError("labels: expected the true classes [N], found none")
     p = _stacked(preds)

@@ -78,7 +78,7 @@ def pair_frame(runs: Runs | Mapping[str, Outputs], base: str | None = None) -> "
     """One row per pair: its category, both accuracies, every measure of its errors and of its ensemble.
 
     The pairs are `base` with every other model, as in the paper, or all pairs. Probabilities are those of
-    `.probabilities()`, so calibrate first; each model's are computed once, in chunks of rows. Where a model has predictions
+    `.probabilities`, so calibrate first; each model's are computed once, in chunks of rows. Where a model has predictions
     only, the columns about ensembles are left out.
 
     >>> z = np.random.default_rng(0).normal(size=(3, 50, 4))
@@ -163,7 +163,7 @@ def by_category(frame: "pandas.DataFrame") -> "pandas.DataFrame":
 
 def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
     """[pairs, 5] of predictions alone."""
-    said = [torch.from_numpy(outputs.predictions()) for outputs in runs]
+    said = [torch.from_numpy(outputs.predictions) for outputs in runs]
     counts = torch.stack([torch.bincount(cell_of(said[i], said[j], labels), minlength=5) for i, j in pairs])
     return ErrorTable(arrays.to_numpy(counts).astype(np.float64))
 
@@ -173,7 +173,7 @@ def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: 
     counts: Tensor | None = None
     used = sorted({i for pair in pairs for i in pair})
     # A model's answers come from its own numbers: sigmoids at a low temperature round to 1 for several classes at once.
-    said = {i: torch.from_numpy(runs[i].predictions()) for i in used}
+    said = {i: torch.from_numpy(runs[i].predictions) for i in used}
     for start in range(0, len(labels), CHUNK):
         rows = slice(start, min(start + CHUNK, len(labels)))
         probs = {i: probabilities(runs[i], rows) for i in used}

@@ -261,7 +261,7 @@ def _columns(
     runs: Runs, first: np.ndarray, second: np.ndarray, labels: np.ndarray | None
 ) -> tuple[list[Tensor], list[Tensor]]:
     """[N] of each model whether it is right, and of each pair whether they agree; where one is silent, they do not."""
-    said = [torch.from_numpy(outputs.predictions()) for outputs in runs.values()]
+    said = [torch.from_numpy(outputs.predictions) for outputs in runs.values()]
     answered = [row != arrays.NO_PREDICTION for row in said]
     y = None if labels is None else torch.from_numpy(labels)
     correct = [] if y is None else [row == y for row in said]
@@ -289,7 +289,7 @@ def _baselines(source: Runs, shifted: Runs, labels: np.ndarray) -> tuple[np.ndar
             continue
         heat = known.temperature or _temperature(known, labels)
         (_, before), (confidence, after) = (_scores(dataclasses.replace(o, temperature=heat)) for o in (known, new))
-        wrong = int((known.predictions() != labels).sum())
+        wrong = int((known.predictions != labels).sum())
         above = after >= np.sort(before)[wrong] if wrong < len(before) else np.zeros(1)
         found[:, place] = confidence.mean(), above.mean()
     return found[0], found[1]
@@ -298,7 +298,7 @@ def _baselines(source: Runs, shifted: Runs, labels: np.ndarray) -> tuple[np.ndar
 def _temperature(outputs: Outputs, labels: np.ndarray) -> float:
     from zoo.calibration.temperature import fit_temperature
 
-    column = outputs.values if outputs.kind == "logits" else Column([np.log(np.maximum(outputs.probabilities(), TINY))])
+    column = outputs.values if outputs.kind == "logits" else Column([np.log(np.maximum(outputs.probabilities, TINY))])
     return fit_temperature(column, labels, outputs.link, outputs.name).temperature
 
 

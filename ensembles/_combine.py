@@ -114,9 +114,9 @@ class Members:
                 return answers(value, None, where)
             return arrays.probabilities(value, where) if self.kind == "probabilities" else arrays.logits(value, where)
         if self.kind == "predictions":
-            return arrays.tensor(value.predictions(), where)
+            return arrays.tensor(value.predictions, where)
         if self.kind == "probabilities":
-            return arrays.probabilities(value.probabilities(), where)
+            return arrays.probabilities(value.probabilities, where)
         from zoo.core.links import log_probabilities
 
         link = value.link if value.kind == "logits" else "softmax"
@@ -321,7 +321,7 @@ def _grouped(groups: Any) -> tuple[dict[str, np.ndarray], Any]:
         for one in aligned.values():
             if one.card is None:
                 raise InputError(f"{one.name}: no card says what it was trained with; pass predictions by objective")
-            by_objective.setdefault(one.card.objective, []).append(one.predictions())
+            by_objective.setdefault(one.card.objective, []).append(one.predictions)
         return {name: np.stack(parts) for name, parts in by_objective.items()}, aligned.labels
     if not isinstance(groups, Mapping) or not groups:
         raise InputError("groups: expected predictions [seeds, N] by objective, or Runs")

@@ -216,7 +216,7 @@ def _from_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
         one.kind == "probabilities" and one.temperature is None and len(one.values.blocks) == 1 and block.device == device
         for one, block in zip(outputs, blocks, strict=True)
     )
-    kept = {arrays.tensor(one.probabilities(slice(0, 1)), one.name).dtype for one in outputs}
+    kept = {arrays.tensor(one.probabilities_at(slice(0, 1)), one.name).dtype for one in outputs}
     return Library(
         source=_Arrays(blocks) if plain else _Stored(outputs, device),
         names=tuple(runs.names),
@@ -230,7 +230,7 @@ def _from_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
 def _votes_of_runs(runs: Runs, labels: Any, device: torch.device | None) -> Library:
     parts: dict[Name, torch.Tensor] = {}
     for name, one in runs.items():
-        parts[name] = arrays.tensor(one.predictions(), name).to(device or "cpu")
+        parts[name] = arrays.tensor(one.predictions, name).to(device or "cpu")
     num_classes = len(next(iter(runs.values())).classes)
     return dataclasses.replace(_votes(parts, labels, num_classes), runs=runs)
 
@@ -287,7 +287,7 @@ class _Stored:
 
     def rows(self, model: int, rows: Rows) -> torch.Tensor:
         one = self.outputs[model]
-        return arrays.tensor(one.probabilities(rows), one.name).to(self.device)
+        return arrays.tensor(one.probabilities_at(rows), one.name).to(self.device)
 
     def at_least(self, model: int, rows: torch.Tensor, classes: torch.Tensor) -> float:
         return 0.0  # one probability of calibrated logits needs its whole row

@@ -377,7 +377,7 @@ def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
 def _of_examples(ground: _Ground, group: Sequence[Outputs], rows: np.ndarray) -> list[dict[str, Any]]:
     """Rows of the table of candidates that are known on these examples."""
     members, labels = len(ground.base), arrays.to_numpy(ground.library.labels)[rows]
-    candidates = np.stack([arrays.to_numpy(arrays.tensor(one.probabilities(), one.name)) for one in group]).astype(np.float64)
+    candidates = np.stack([arrays.to_numpy(arrays.tensor(one.probabilities, one.name)) for one in group]).astype(np.float64)
     models = np.concatenate([ground.read(ground.known, rows), candidates]) if ground.known else candidates
     seen = sample(ground.read(ground.base, rows).mean(0), models, labels, members)
     found = []

@@ -1,6 +1,5 @@
 """What a search is set up with: examples divided in two, every model read once, and who may be picked."""
 
-import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -12,6 +11,7 @@ from ensembles._library import Kind, Library, Name, library
 from ensembles._scores import ObjectiveName, ScoreFunction, curve
 from ensembles._scores import objective as find_objective
 from zoo.cards import card as cards
+from zoo.cards.selection import is_filter, is_pattern, select
 from zoo.core import arrays
 from zoo.core.progress import Bar
 from zoo.core.splits import stratified_rows
@@ -198,8 +198,10 @@ def _listed(candidates: Any, models: Library) -> list[Any]:
 
 
 def _named(models: Library, one: Any) -> list[int]:
-    if isinstance(one, str) and any(sign in one for sign in "*?["):
-        return [m for m, name in enumerate(models.names) if fnmatch.fnmatchcase(str(name), one)]
+    if isinstance(one, str) and (is_pattern(one) or is_filter(one)):
+        known = models.runs.cards if models.runs is not None else dict.fromkeys(map(str, models.names))
+        chosen = set(select(one, known))
+        return [m for m, name in enumerate(models.names) if str(name) in chosen]
     return [models.position(one, "candidate")]
 
 

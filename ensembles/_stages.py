@@ -74,7 +74,9 @@ def stages(library: Library, order: Sequence[int], check: bool = False) -> Stage
 
     def fill(span: slice) -> None:
         labels = library.labels[span]
-        total = torch.zeros((len(labels), library.num_classes), dtype=arrays.accumulation_dtype(library.device), device=library.device)
+        total = torch.zeros(
+            (len(labels), library.num_classes), dtype=arrays.accumulation_dtype(library.device), device=library.device
+        )
         first = torch.empty((len(order), len(labels)), dtype=torch.long, device=library.device)
         stage = 0
         for asked, model in enumerate(order, 1):

@@ -91,7 +91,7 @@ def class_overlap(outputs: Outputs, limit: int | None = None) -> pd.DataFrame:
     """
     if outputs.labels is None:
         raise InputError(f"{outputs.name}: no labels are stored; class overlap needs one class per example")
-    predicted, y = outputs.predictions(), outputs.labels
+    predicted, y = outputs.predictions, outputs.labels
     found = assign_classes(predicted, y, limit)
     names = outputs.label_classes or outputs.classes
     rows = []

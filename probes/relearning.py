@@ -42,8 +42,8 @@ def relearn(
     score = metric_of(metric)
     rows = []
     for model in runs:
-        x = model.embeddings
-        original = score(model.predictions()[held], labels[held])
+        x = model.require_embeddings()
+        original = score(model.predictions[held], labels[held])
         for size in sizes:
             few = kept if size is None else _few(labels, kept, size, seed)
             relearned = LinearProbe(metric=metric, seed=seed).fit(x[few], labels[few]).score(x[held], labels[held])

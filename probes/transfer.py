@@ -40,7 +40,7 @@ def probe(
     train, test = (part if isinstance(part, Runs) else Runs([part]) for part in (train, test))
     rows = []
     for name, fitted in train.items():
-        x, test_x = fitted.embedding_column, test[name].embedding_column
+        x, test_x = fitted.require_embeddings(), test[name].require_embeddings()
         y, test_y = labels_of(fitted, test[name])
         wanted = metric or _asked_for(test[name].dataset, y.ndim == 2)
         estimator = _estimator(kind, wanted, y.ndim == 2, options).fit(x, y)
@@ -71,7 +71,7 @@ def features_of(runs: Mapping[str, Outputs]) -> tuple[dict[str, Rows], np.ndarra
         place = {row_id: row for row, row_id in enumerate(outputs.ids.tolist())}
         if set(place) != set(first.ids.tolist()):
             raise InputError(f"{first.name} and {name}: different examples; run both on the same dataset")
-        rows, order = rows_of(outputs.embedding_column), np.array([place[row_id] for row_id in first.ids.tolist()])
+        rows, order = rows_of(outputs.require_embeddings()), np.array([place[row_id] for row_id in first.ids.tolist()])
         features[name] = rows if (order == np.arange(len(order))).all() else rows.rows(order)
     return features, _labels(first)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from zoo.models.model import Model as Model
     from zoo.models.registry import availability as availability
     from zoo.models.registry import card as card
-    from zoo.models.registry import list as list
     from zoo.models.registry import load as load
     from zoo.models.registry import register as register
     from zoo.outputs.bundle import export_outputs as export_outputs
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from zoo.outputs.outputs import Runs as Runs
     from zoo.outputs.store import verify as verify
     from zoo.runs.hidden import layers as layers
+    from zoo.runs.model_list import list as list
     from zoo.runs.runner import run as run
     from zoo.training import train as train
 
@@ -58,7 +58,7 @@ _MODULES = {
     "import_outputs": "zoo.outputs.importing.importer",
     "labels": "zoo.cards.labels.*",
     "layers": "zoo.runs.hidden",
-    "list": "zoo.models.registry",
+    "list": "zoo.runs.model_list",
     "load": "zoo.models.registry",
     "objectives": "zoo.objectives.*",
     "register": "zoo.models.registry",
@@ -85,4 +85,10 @@ def _train_missing(name: str) -> None:
     build(name)
 
 
-hooks.train_missing = _train_missing
+def _save_outputs(outputs: "Outputs", **options: Any) -> "Outputs":
+    from zoo.outputs.store import save
+
+    return save(outputs, **options)
+
+
+hooks.train_missing, hooks.save_outputs = _train_missing, _save_outputs

@@ -36,7 +36,7 @@ def given_runs(options: argparse.Namespace) -> Runs:
     found = zoo.calibrate(zoo.run(options.names, data=options.data), options.split).aligned()
     return Runs(
         Outputs.from_arrays(
-            one.name, probabilities=np.asarray(one.probabilities()), labels=found.labels, ids=one.ids, classes=one.classes,
+            one.name, probabilities=np.asarray(one.probabilities), labels=found.labels, ids=one.ids, classes=one.classes,
             card=one.card, dataset=one.dataset,
         )
         for one in found.values()
@@ -53,7 +53,7 @@ def judge(runs: Runs, base: list[str], examples: int, seed: int) -> dict[str, fl
     """One base: every other model left out once."""
     labels, rng = runs.labels, np.random.default_rng(seed)
     rows = np.sort(rng.choice(len(labels), min(examples, len(labels)), replace=False))
-    p = {name: np.asarray(one.probabilities(), np.float64) for name, one in runs.items()}
+    p = {name: np.asarray(one.probabilities, np.float64) for name, one in runs.items()}
     together = sum(p[name] for name in base)
     answers, alone = together.argmax(1), together.argmax(1) == labels
     candidates = [name for name in runs if name not in base]

@@ -104,7 +104,7 @@ def best(values: dict[str, list[tuple[float, float]]]) -> tuple[str, list[tuple[
 
 def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
     labels = runs.labels
-    probs = np.stack([np.asarray(outputs.probabilities(), np.float64) for outputs in runs.values()])
+    probs = np.stack([np.asarray(outputs.probabilities, np.float64) for outputs in runs.values()])
     mean = probs.mean(0)
     single = int(np.argmax([outputs.accuracy for outputs in runs.values()]))
     found: dict[str, dict[str, list[tuple[float, float]]]] = {"mean": {}, "calibrated mean": {}, "single": {}}

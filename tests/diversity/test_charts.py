@@ -161,7 +161,7 @@ def test_class_chart_needs_probabilities():
 
 def test_several_pairs_on_one_population(outputs):
     pairs = [diversity.compare(outputs["a"], outputs[name]) for name in ("f", "d.e")]
-    right = {name: o.predictions() == o.labels for name, o in outputs.items()}
+    right = {name: o.predictions == o.labels for name, o in outputs.items()}
     population = int(((right["a"] != right["f"]) | (right["a"] != right["d.e"])).sum())
     chart = charts.joint_theta_chart(diversity.joint_histogram(pairs))
     bars = marks(chart)

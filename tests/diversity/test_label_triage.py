@@ -40,7 +40,7 @@ def scores(runs: Runs, given: np.ndarray) -> np.ndarray:
 def test_wrong_labels_come_first_and_before_those_of_the_mean(step: int | None, least: float) -> None:
     runs, y = simulated()
     given = flip(y, 0.06, 1, step)
-    mean = np.mean([o.probabilities() for o in runs.values()], 0)
+    mean = np.mean([o.probabilities for o in runs.values()], 0)
     ours, plain = (precision(s, given != y) for s in (scores(runs, given), -mean[np.arange(len(y)), given]))
     assert ours >= plain + least
     assert ours > 0.7
@@ -76,7 +76,7 @@ def test_the_odds_are_bayes_rule() -> None:
 
 def test_the_confusion_of_labels_is_found() -> None:
     runs, y = simulated(4000, skill=4.0)
-    x = np.log(np.stack([o.probabilities() for o in runs.values()]))
+    x = np.log(np.stack([o.probabilities for o in runs.values()]))
     system, random = (fit_label_noise(x, flip(y, 0.1, 3, step)).confusion for step in (1, None))
     for k in range(CLASSES):
         assert system[k, (k + 1) % CLASSES] == pytest.approx(0.1, abs=0.05)  # of 400 typical examples: 3 standard errors
@@ -122,7 +122,7 @@ def test_kinds_of_examples_that_are_what_they_say() -> None:
 def test_evidence_by_a_loop() -> None:
     runs, y = simulated(200)
     found = triage(runs, y).frame.set_index("id")
-    said = np.stack([o.predictions() for o in runs.values()])
+    said = np.stack([o.predictions for o in runs.values()])
     for i in (0, 17, 150):
         row = found.loc[str(i)]
         assert row["against"] == np.mean([said[m, i] != y[i] for m in range(4)])

@@ -83,7 +83,7 @@ def test_pairs_without_cards_have_no_category(runs):
 
 
 def test_predictions_only(runs):
-    hard = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels, card=o.card) for n, o in runs.items())
+    hard = Runs(Outputs.from_arrays(n, predictions=o.predictions, labels=o.labels, card=o.card) for n, o in runs.items())
     frame, full = diversity.pair_frame(hard), diversity.pair_frame(runs)
     pd.testing.assert_frame_equal(frame, full[list(frame)])
     assert set(full) - set(frame) == set(names("ensemble"))
@@ -156,7 +156,7 @@ def test_answers_do_not_change_where_sigmoids_saturate() -> None:
         outputs = Outputs.from_arrays(name, logits=logits.astype(np.float32), labels=labels, link="sigmoid")
         runs.append(dataclasses.replace(outputs, temperature=1e-3))
     frame = diversity.pair_frame(Runs(runs)).iloc[0]
-    right = [outputs.predictions() == labels for outputs in runs]
-    assert (np.asarray(runs[0].probabilities()).argmax(1) != runs[0].predictions()).any()  # several round to 1
+    right = [outputs.predictions == labels for outputs in runs]
+    assert (np.asarray(runs[0].probabilities).argmax(1) != runs[0].predictions).any()  # several round to 1
     assert frame["inconsistency"] == pytest.approx((right[0] != right[1]).mean())
     assert frame["inconsistency"] == pytest.approx(diversity.compare(*runs).inconsistency)

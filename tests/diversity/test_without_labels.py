@@ -28,7 +28,7 @@ def naive(shifted: Runs, source: Runs) -> tuple[float, np.ndarray, np.ndarray]:
     pairs = list(itertools.combinations(range(len(names)), 2))
 
     def agree(runs: Runs, i: int, j: int) -> float:
-        return norm.ppf(np.mean(runs[names[i]].predictions() == runs[names[j]].predictions()))
+        return norm.ppf(np.mean(runs[names[i]].predictions == runs[names[j]].predictions))
 
     here, there = ([agree(runs, i, j) for i, j in pairs] for runs in (source, shifted))
     x = [norm.ppf(source[name].accuracy) for name in names]
@@ -73,7 +73,7 @@ def test_how_well_a_line_fits_does_not_depend_on_how_many_examples_there_are() -
         first, second = np.triu_indices(8, 1)
         x, y = (
             norm.ppf([np.mean(a == b) for a, b in zip(said[first], said[second], strict=True)])
-            for said in (np.stack([o.predictions() for o in runs.values()]) for runs in (source, shifted))
+            for said in (np.stack([o.predictions for o in runs.values()]) for runs in (source, shifted))
         )
         raw.append(np.corrcoef(x, y)[0, 1] ** 2)
     fits = [accuracy_without_labels(shifted, source, least_r2=0).r2 for source, shifted in (few, many)]
@@ -123,7 +123,7 @@ def test_atc_and_average_confidence_by_hand() -> None:
 def test_predictions_alone_are_enough_for_agreement() -> None:
     source, shifted = simulated(5, 300, 0, 11), simulated(5, 300, 0.5, 12)
     plain = [
-        Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in runs.items())
+        Runs(Outputs.from_arrays(n, predictions=o.predictions, labels=o.labels) for n, o in runs.items())
         for runs in (shifted, source)
     ]
     found, full = accuracy_without_labels(*plain, least_r2=0), accuracy_without_labels(shifted, source, least_r2=0)

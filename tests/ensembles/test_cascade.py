@@ -179,7 +179,7 @@ class TestModel:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_it_asks_a_network_only_about_what_is_open(self, rule, zoo_home):
-        p = self.probabilities()
+        p = self.probabilities
         first = [certainty_of(p[:1, row], rule)[0] for row in range(24)]
         second = [certainty_of(p[:2, row], rule)[0] for row in range(24)]
         thresholds = [float(np.sort(first)[11:13].mean()), float(np.sort(second)[9:11].mean())]
@@ -202,7 +202,7 @@ class TestModel:
         assert 0 < used[2] < used[1] < 24
 
     def test_everything_or_nothing_may_stop(self, zoo_home):
-        p = self.probabilities()
+        p = self.probabilities
         self.saved("confidence", [NEVER, NEVER])
         found = torch.softmax(zoo.load("my-cascade", pretrained=False).predict(IMAGES), 1)
         assert_allclose(found, p.mean(0), atol=1e-5)

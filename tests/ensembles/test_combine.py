@@ -28,7 +28,7 @@ class TestAverage:
         probs, _ = instance
         weights = np.random.default_rng(seed).random(len(probs)) + 0.01
         assert_allclose(ensembles.average(probs), probs.mean(0), atol=1e-6)
-        assert_allclose(ensembles.average(probs, weights), np.average(probs, axis=0, pretrained=pretrained), atol=1e-6)
+        assert_allclose(ensembles.average(probs, weights), np.average(probs, axis=0, weights=weights), atol=1e-6)
 
     def test_half_precision_gives_single_and_tensors_stay_tensors(self):
         probs = softmax(logits_of()[0]).astype(np.float16)

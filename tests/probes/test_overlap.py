@@ -85,7 +85,7 @@ def test_overlap_of_a_model_that_predicts_other_classes():
     assert frame.loc["cat", "sources"] == ["tabby", "lynx"]
     assert frame.loc["dog", "sources"] == ["pug"]
     assert np.average(frame.accuracy, weights=frame.examples) == overlap.assignment_accuracy(
-        outputs.predictions(), outputs.labels
+        outputs.predictions, outputs.labels
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.outputs.stored_names import Stored
 
 PANEL = "Find models"
-HERE = ("shipped", "here")  # weights that are on this machine
+HERE = ("shipped", "local")  # weights that are on this machine
 OUTPUTS_ONLY = "outputs only"
 _NARROWEST = 5
 
@@ -45,7 +45,7 @@ def list_models(
     from zoo.models import registry
 
     fields = dict(_condition(text) for text in field or ())
-    rows = [_row(card, registry.available(card)) for card in registry.matching(pattern, **fields).values()]
+    rows = [_row(card, registry.available(card)) for card in registry.matching(pattern or "*", **fields).values()]
     rows += _outputs_only(registry.known_models(), pattern, fields)
     if json:
         print_json(rows)
@@ -105,13 +105,13 @@ def show_model(
 
 def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of names that there are outputs of and no model: imported, or made by a program of one's own."""
-    from zoo.models import registry
+    from zoo.cards.selection import matches
     from zoo.outputs.stored_names import stored_names
 
     rows = []
     for name, outputs in stored_names().items():
         card = next((one.card for one in outputs if one.card is not None), None)
-        wanted = pattern is None or registry.matches(name, pattern)
+        wanted = pattern is None or matches(name, pattern)
         if ":" in name or name in known or not wanted or (fields and (card is None or not card.matches(**fields))):
             continue
         unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")

@@ -132,7 +132,9 @@ def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, p
             raise InputError(f"{outputs.name}: {outputs.dataset} has no labels, which class separation needs")
         scored = outputs.kind != "embeddings" and outputs.label_classes is None
         row = {"model": outputs.name, "accuracy": outputs.accuracy if scored else None}
-        rows.append(row | {metric: class_separation(outputs.embedding_column, outputs.labels, metric) for metric in METRICS})
+        rows.append(
+            row | {metric: class_separation(outputs.require_embeddings(), outputs.labels, metric) for metric in METRICS}
+        )
     return pd.DataFrame(rows)
 
 

@@ -85,11 +85,11 @@ def _study(
 ) -> "Study":
     from zoo import datasets
     from zoo.app.figures import Study, at_hand
-    from zoo.runs.resolver import answering
+    from zoo.runs.resolver import runnable
 
     spec = datasets.canonical(data or default_dataset())
     asked = [*(names or at_hand(spec)), *([base] if base else [])]
-    models = answering(asked, spec) if asked else []
+    models = runnable(asked, spec) if asked else []
     share: Any = split
     if split is not None and split.replace(".", "", 1).isdigit():
         share = float(split)

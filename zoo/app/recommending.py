@@ -100,7 +100,7 @@ def _shown(
     from zoo.models import registry
     from zoo.runs.runner import run
 
-    at_hand = {"shipped", "here", *(["to download"] if download else [])}
+    at_hand = {"shipped", "local", *(["to download"] if download else [])}
     ready = [card for card in chosen if examples and registry.available(card) in at_hand]
     if examples and len(ready) < len(chosen):
         note(f"{len(chosen) - len(ready)} candidates are judged by their cards alone: their weights are not here")

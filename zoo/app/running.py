@@ -141,7 +141,7 @@ def export(
     if output.suffix != ".safetensors":
         raise InputError(f"--output {output}: expected a file that ends in .safetensors")
     runs = run_models(names, data=data, embeddings=bool(embeddings))
-    kept = runs.matching(*embeddings or []).names
+    kept = runs.subset(embeddings).names if embeddings else []
     about = export_outputs(runs, output, kept)
     if json:
         print_json(about)
@@ -211,7 +211,7 @@ def _row(outputs: "Outputs") -> dict[str, Any]:
         "kind": outputs.kind,
         "examples": len(outputs),
         "classes": len(outputs.classes),
-        "dimensions": None if outputs.features is None else outputs.features.shape[1],
+        "dimensions": None if outputs.embeddings is None else outputs.embeddings.shape[1],
         "accuracy": outputs.accuracy if scored else None,
         "top-5": outputs.top5 if scored else None,
         "undecodable": outputs.details.get("undecodable", []),

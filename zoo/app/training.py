@@ -157,19 +157,18 @@ def ship(
         print_table([{short.get(key, key): value for key, value in row.items()} for row in rows])
 
 
-def _chosen(patterns: list[str]) -> list[str]:
-    """Names as they are; patterns as every model they match that was made here and is not shipped."""
+def _chosen(models: list[str]) -> list[str]:
+    """The selected models; of those that a pattern selects, only the ones that were trained here and are not shipped."""
+    from zoo.cards.selection import is_pattern, select
     from zoo.models import registry
     from zoo.training.ship import made_here
 
-    found: list[str] = []
-    for pattern in patterns:
-        many = any(mark in pattern for mark in "*?[")
-        matches = [name for name, card in registry.matching(pattern).items() if made_here(card)] if many else [pattern]
-        if not matches:
-            raise InputError(f"{pattern!r} matches no model that was made here and is not shipped yet")
-        found += matches
-    return list(dict.fromkeys(found))
+    local = {name: card for name, card in registry.matching("*").items() if made_here(card)}
+    return [
+        name
+        for entry in models
+        for name in (select(entry, local, what="model trained here") if is_pattern(entry) else [entry])
+    ]
 
 
 def _follow(file: Path, jobs: int, status: bool, json: bool) -> None:

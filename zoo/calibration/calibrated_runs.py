@@ -227,7 +227,7 @@ def _reported(outputs: Outputs) -> dict[str, Any]:
     }
     labels = None if outputs.labels is None else outputs.require_labels()
     for when, shown in (("before", dataclasses.replace(outputs, temperature=None)), ("after", outputs)):
-        p = None if labels is None else shown.probabilities()
+        p = None if labels is None else shown.probabilities
         for name, metric in _METRICS.items():
             row[f"{name}_{when}"] = None if p is None else metric(p, labels)
     return row

@@ -56,7 +56,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
         found = run(
             f"{outputs.name}@run",
             data=data,
-            weights=not made.startswith("random:"),
+            pretrained=not made.startswith("random:"),
             precision=outputs.details.get("precision", "float32"),
             embeddings=False,
             resize_mode=resize_mode(str(outputs.details.get("transform", ""))),

@@ -24,17 +24,29 @@ _ROWS = re.compile(r"\[\d*:\d*\]\Z")
 _ENDING = re.compile(r"\.[a-zA-Z][^.]*\Z")
 
 
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names that are similar to a mistyped one, ignoring case; the closest first.
+
+    >>> similar("resnet50-cosin", ["resnet50-cosine", "resnet20-cosine", "vgg19"])
+    ['resnet50-cosine']
+    >>> similar("r7x2", ["r7x2.cifar10", "r7-mixup.cifar10"])
+    ['r7x2.cifar10']
+    """
+    folded = {candidate.lower(): candidate for candidate in known}
+    beginnings = [candidate for candidate in folded if candidate.startswith(f"{name.lower()}.")]
+    close = beginnings[:3] or difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    ratios = [difflib.SequenceMatcher(None, candidate, name.lower()).ratio() for candidate in close]
+    return [folded[candidate] for candidate, ratio in zip(close, ratios, strict=True) if ratio >= ratios[0] - 0.05]
+
+
 def near(name: str, known: Iterable[str]) -> str:
-    """A clause for an error message: the known names nearest to `name`, or nothing.
+    """Return a clause for an error message with the names that are similar to `name`, or an empty text.
 
     >>> near("resnet50-cosin", ["resnet50-cosine", "resnet20-cosine", "vgg19"])
     '; did you mean resnet50-cosine?'
     """
-    folded = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
-    likeness = [difflib.SequenceMatcher(None, candidate, name.lower()).ratio() for candidate in close]
-    close = [candidate for candidate, ratio in zip(close, likeness, strict=True) if ratio >= likeness[0] - 0.05]
-    return f"; did you mean {' or '.join(folded[c] for c in close)}?" if close else ""
+    close = similar(name, known)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def check_safe(name: str, what: str = "name") -> str:

@@ -188,7 +188,9 @@ def predictions(values: Any, rows: int | None = None, name: str = "predictions")
     return labels(values, rows=rows, name=name)
 
 
-def optional_predictions(values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions") -> torch.Tensor:
+def optional_predictions(
+    values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions"
+) -> torch.Tensor:
     """Predicted classes [N] as int64, `NO_PREDICTION` where there is none; otherwise the same checks as labels.
 
     >>> answers([2, -1, 0]).tolist()

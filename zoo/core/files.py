@@ -119,6 +119,21 @@ def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
     return value
 
 
+def read_text(path: Path, limit: int) -> str:
+    """Return the text of a UTF-8 file of at most `limit` bytes."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(limit + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise ZooError(f"cannot be read: {error.strerror or error}", where=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8 text", where=path) from error
+    if len(data) > limit:
+        raise InputError("is too large", where=path, expected=f"at most {limit:,} bytes")
+    return text
+
+
 def sha256(path: Path) -> str:
     """The checksum of a file's contents, in hexadecimal."""
     try:

@@ -8,6 +8,7 @@ models/           what is known of a model without loading it
 datasets/         ids and labels of datasets that only outputs are known of
 fingerprints/     checksums of large datasets
 search/           scores of hyper-parameter trials
+sets/             named sets of models, NAME.set
 cache/            parsed cards
 hashes.json       checksums of downloaded weights
 """
@@ -17,7 +18,7 @@ from typing import Literal
 
 from zoo.core import settings
 
-Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "fingerprints", "search", "cache"]
+Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "fingerprints", "search", "sets", "cache"]
 
 
 def folder(name: Folder, home: Path | str | None = None) -> Path:

@@ -59,7 +59,9 @@ def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Te
 def distributed(link: Link, temperature_space: TemperatureSpace) -> bool:
     """Whether a temperature is to act on the sigmoids' distribution: on `log_sigmoid` of the logits, through a softmax."""
     if temperature_space not in get_args(TemperatureSpace):
-        raise InputError(f"temperature_space: expected {' or '.join(get_args(TemperatureSpace))}, found {temperature_space!r}")
+        raise InputError(
+            f"temperature_space: expected {' or '.join(get_args(TemperatureSpace))}, found {temperature_space!r}"
+        )
     return link == "sigmoid" and temperature_space == "distribution"
 
 

@@ -94,6 +94,17 @@ def parse(spec: str, new: bool = False) -> Spec:
     raise _unknown(spec)
 
 
+def split_rows(spec: str) -> tuple[str, slice | None]:
+    """Return the spec of the whole dataset, and the rows of it that a spec stands for; None for all of them.
+
+    >>> split_rows("cifar10:test[:100]"), split_rows("digits")
+    (('cifar10:test', slice(None, 100, None)), ('digits:test', None))
+    """
+    parsed = parse(spec)
+    whole = str(dataclasses.replace(parsed, rows=None))
+    return whole, None if parsed.rows is None else slice(*parsed.rows)
+
+
 def _corrupted(whole: Spec, word: str, spec: str) -> Spec:
     if whole.corruption:
         raise InputError(f"dataset {spec!r}: expected one corruption, found {whole.corruption} and {word}")

@@ -6,21 +6,20 @@ own: registered here, in `<home>/cards`, or trained under a name of its own. Not
 others means. Names that differ only by case would be one file on some systems, so they cannot both be had.
 """
 
-import builtins
 import dataclasses
-import fnmatch
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card as cards
 from zoo.cards import card_index, names, sources
-from zoo.cards.card import FIELD_NAMES, Card
+from zoo.cards.card import Card
 from zoo.cards.card_index import shipped_folder as shipped_folder
-from zoo.cards.names import check_user_name, check_safe, default_dataset, near
+from zoo.cards.names import check_safe, check_user_name, default_dataset, near
+from zoo.cards.selection import check_field, is_pattern, select, suggest
 from zoo.core import files, home
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import membership, recipe_cards, trained
@@ -38,43 +37,36 @@ _registered: dict[str, Card] = {}
 _told: set[str] = set()  # what was said once in this process
 
 
-def list(pattern: str | None = None, **fields: Any) -> builtins.list[str]:
-    """The names of the models that match a pattern such as `resnet50-*` and whose cards have these values.
+def matching(models: str | Sequence[str] = "*", **fields: Any) -> dict[str, Card]:
+    """Return the cards of the models that selectors stand for and whose fields have these values, by name.
 
-    A pattern without a dataset also matches the recipes of that name on any dataset, and one with an `@` the snapshots kept
-    of a training (`resnet8-*@epoch*`). A field is one of the card or its training (`objective="cosine"`), or a
-    hyper-parameter (`tau=0.05`). For a number a pair means a range (`accuracy=(74, 78)`; None leaves a side open), and a
-    list any of its values.
-
-    >>> list("resnet50-cosine"), list("resnet8-*", tau=0.15)
-    (['resnet50-cosine.in1k'], ['resnet8-cosine.digits'])
+    A value is compared as in `zoo.list`. Nothing matching is no error.
     """
-    return builtins.list(matching(pattern, **fields))
+    selectors = [models] if isinstance(models, str) else [*models]
+    every = dict(sorted(known_models().items()))
+    for field, value in fields.items():
+        check_field(field, value, every)
+    if any(is_pattern(selector) and "@" in selector[1:] for selector in selectors):
+        every |= {kept: card(kept) for name in trained.names() if name in every for kept in trained.snapshots(name)}
+    try:
+        chosen = select(selectors, every, unlisted=is_name)
+    except UnknownName as error:
+        if error.kind != "model":
+            raise
+        return {}
+    found = {name: every[name] if name in every else card(name) for name in chosen}
+    return {name: entry for name, entry in found.items() if entry.matches(**fields)}
 
 
-def matching(pattern: str | None = None, **fields: Any) -> dict[str, Card]:
-    """The same with their cards."""
-    every = known_models()
-    for field, wanted in fields.items():
-        _check_field(field, wanted, every)
-    if pattern is not None and "@" in pattern:
-        every = {kept: card(kept) for name in trained.names() if name in every for kept in trained.snapshots(name)}
-    return {
-        name: every[name]
-        for name in sorted(every)
-        if (pattern is None or matches(name, pattern)) and every[name].matches(**fields)
-    }
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a full name, or what it is without its dataset, matches a pattern.
-
-    >>> matches("resnet50-cosine.in1k", "*-cosine.imagenet-1k"), matches("resnet50-cosine.in1k", "*-cosine")
-    (True, True)
-    """
-    parts = names.parse_recipe(pattern)
-    pattern = str(parts) if parts else pattern  # its dataset may go by another name
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(names.bare(name), pattern)
+def is_name(name: str) -> bool:
+    """Return whether a full name means a model, listed or not: a recipe by its grammar, or a library's such as `timm:x`."""
+    try:
+        card(name)
+    except UnknownName:
+        return False
+    except ZooError:  # the model is known, and something is wrong with it
+        return True
+    return True
 
 
 def resolve(name: str) -> str:
@@ -109,8 +101,9 @@ def card(name: str) -> Card:
     every, sweeps = known_models(), _sweeps()
     own = every.get(full) or sweeps.get(full)
     if own is None:
-        close = near(name, dict.fromkeys([*map(names.bare, every), *every, *sweeps]))
-        raise UnknownName(f"unknown model {name!r}; `zoo list` shows what there is{close}")
+        raise UnknownName(
+            kind="model", name=name, suggestions=suggest(name, [*every, *sweeps]), hint="`zoo list` shows the known models"
+        )
     return own
 
 
@@ -249,7 +242,7 @@ def available(entry: Card) -> Availability:
     return furthest(found)
 
 
-def made_of(entry: Card) -> builtins.list[Card]:
+def made_of(entry: Card) -> list[Card]:
     """The card, then those of all models it is made of."""
     within = source_of(entry.source).parts(entry)
     if within:
@@ -330,14 +323,3 @@ def _of_library(name: str) -> Card:
     if not id:
         raise InputError(f"name {name!r}: expected a model after {prefix}:")
     return source_of(source).describe(id, name)
-
-
-def _check_field(field: str, wanted: Any, every: Mapping[str, Card]) -> None:
-    ends = [end for end in wanted if isinstance(end, (int, float))] if isinstance(wanted, tuple) else []
-    if field == "accuracy" and any(0 < end <= 1 for end in ends):
-        raise InputError(f"accuracy: cards have percent, e.g. 74 to 78, found {wanted}")
-    if field in FIELD_NAMES:
-        return
-    known = FIELD_NAMES | {key for card in every.values() for key in card.hyperparameters}
-    if field not in known:
-        raise InputError(f"unknown field {field!r}{near(field, known) or '; fields: ' + ', '.join(sorted(FIELD_NAMES))}")

@@ -57,6 +57,18 @@ def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
     ]
 
 
+def common_rows(outputs: "Sequence[Outputs]") -> list[np.ndarray]:
+    """Return, for each of the outputs, the rows of the examples that all of them have, in the first one's order."""
+    if not outputs:
+        raise InputError(argument="runs", expected="outputs of at least one model", found=0)
+    shared = set.intersection(*(set(one.ids.tolist()) for one in outputs))
+    if not shared:
+        raise InputError("have no example in common", where=", ".join(one.name for one in outputs))
+    order = [row_id for row_id in outputs[0].ids.tolist() if row_id in shared]
+    positions = [{row_id: row for row, row_id in enumerate(one.ids.tolist())} for one in outputs]
+    return [np.array([place[row_id] for row_id in order]) for place in positions]
+
+
 def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Outputs]":
     """The outputs without `optional` ones of other examples or classes than the rest, which are named in a warning.
 
@@ -91,7 +103,9 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     if other.kind == "embeddings":
         values = other.values
     elif other.kind == "predictions":
-        values = Column([np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions())]])  # -1 is the last, so it stays
+        values = Column(
+            [np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions)]]
+        )  # -1 is the last, so it stays
     else:
         whole = other.values.array()
         values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])

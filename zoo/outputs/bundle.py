@@ -54,7 +54,7 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
     if not len(runs):
         raise InputError("export: expected at least one model's outputs, found none")
     for name in sorted(wanted):
-        if runs[name].features is None:
+        if runs[name].embeddings is None:
             raise InputError(f"export: {name} has no embeddings; run it with embeddings=True")
     first = next(iter(runs.values()))
     tensors = {"ids": np.frombuffer(json.dumps(first.ids.tolist()).encode(), np.uint8)}
@@ -86,13 +86,23 @@ def shipped(name: str, spec: str | None) -> Outputs | None:
     return next((runs[name] for runs in _shipped() if name in runs.names and runs[name].dataset == spec), None)
 
 
+def shipped_names(spec: str) -> set[str]:
+    """Return the models whose outputs on a dataset are shipped; reads the files' headers only."""
+    notes = [tensorfile.read_note(path, check=False) for path in _shipped_files()]
+    return {model["name"] for note in notes if note.get("dataset") == spec for model in note["models"]}
+
+
 def study(spec: str) -> Runs:
     """All outputs on a dataset that come with the package; none where there are none."""
     return Runs(outputs for runs in _shipped() for outputs in runs.values() if outputs.dataset == spec)
 
 
 def _shipped() -> list[Runs]:
-    return [_opened(path) for path in sorted(card_index.shipped_folder().glob("*.outputs.safetensors"))]
+    return [_opened(path) for path in _shipped_files()]
+
+
+def _shipped_files() -> list[Path]:
+    return sorted(card_index.shipped_folder().glob("*.outputs.safetensors"))
 
 
 def is_bundle(path: Path) -> bool:
@@ -126,7 +136,7 @@ def read(path: str | Path) -> Runs:
             ids=ids,
             classes=classes,
             labels=labels,
-            features=None if features is None else Column([features]),
+            embeddings=None if features is None else Column([features]),
             link=about["link"],
             card=None if about["card"] is None else cards.parse(about["card"], f"{path}: {name}"),
             dataset=note["dataset"],
@@ -172,6 +182,6 @@ def _compact(outputs: Outputs) -> tuple[np.ndarray, float]:
     turned = np.flatnonzero(small.argmax(1) != top)  # two that rounding made equal: the winner is lifted by one step
     small[turned, top[turned]] = np.nextafter(small[turned].max(1), np.float16(np.inf))
     before, after = (
-        dataclasses.replace(outputs, temperature=None, values=Column([part])).probabilities() for part in (exact, small)
+        dataclasses.replace(outputs, temperature=None, values=Column([part])).probabilities for part in (exact, small)
     )
     return small, float(np.abs(np.asarray(before, np.float64) - np.asarray(after, np.float64)).max())

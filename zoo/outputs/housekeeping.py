@@ -1,7 +1,6 @@
 """What is stored, how large it is and since when; and how it is removed, without touching what is not ours."""
 
 import datetime
-import fnmatch
 import itertools
 import re
 import shutil
@@ -9,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.cards.names import near
 from zoo.core import files
 from zoo.datasets import canonical, is_user_dataset, user_datasets
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 from zoo.outputs.store import RunFolder, stored
+from zoo.outputs.store.lookup import select_runs
 
 # All that a folder of outputs may hold; anything else was put there by somebody, and stays.
 _OURS = re.compile(r"(manifest|calibration)\.json|\d{5,}\.safetensors|.*\.corrupt-\d+|\..*\.(part|lock)|\.lock")
@@ -32,17 +31,17 @@ class Kept:
     path: Path
 
 
-def outputs(names: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
+def outputs(models: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
     """Stored outputs of the models named (or matching a pattern; all by default), on one dataset or on all."""
-    return [_kept(run) for run in _matching(names, data, home)]
+    return [_kept(run) for run in _selected(models, data, home)]
 
 
-def remove(names: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
+def remove(models: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
     """Remove those outputs, and a dataset of one's own with the last of them; what was removed.
 
     Nothing is removed where any of the folders holds a file that is not one of ours.
     """
-    runs = _matching(names, data, home)
+    runs = _selected(models, data, home)
     for run in runs:
         _check_ours(run.path)
     gone = [_kept(run) for run in runs]
@@ -64,19 +63,10 @@ def remove(names: Sequence[str] = (), data: str | None = None, home: Path | None
     return gone
 
 
-def _matching(names: Sequence[str], data: str | None, home: Path | None) -> list[RunFolder]:
+def _selected(models: Sequence[str], data: str | None, home: Path | None) -> list[RunFolder]:
     spec = None if data is None else canonical(data)
     runs = [run for run in stored(home) if spec is None or run.identity.dataset == spec]
-    for name in names:
-        if not any(_answers(run, name) for run in runs):
-            on = f" on {spec}" if spec else ""
-            hint = near(name, {run.identity.name for run in runs}) or "; `zoo outputs` lists what there is"
-            raise UnknownName(f"no stored outputs of {name!r}{on}{hint}")
-    return [run for run in runs if not names or any(_answers(run, name) for name in names)]
-
-
-def _answers(run: RunFolder, pattern: str) -> bool:
-    return run.identity.name == pattern or fnmatch.fnmatchcase(run.identity.name, pattern)
+    return select_runs(list(models), runs) if models else runs
 
 
 def _kept(run: RunFolder) -> Kept:

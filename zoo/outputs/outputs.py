@@ -1,123 +1,142 @@
-"""What a model said about a dataset: one `Outputs` a model, and `Runs`, several of them on the same examples."""
+"""`Outputs` of one model on a dataset, and `Runs`: outputs of several models on the same examples."""
 
 import dataclasses
-import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
 from zoo.cards import names
 from zoo.cards.card import Card
-from zoo.core import arrays, limits
+from zoo.cards.selection import select, suggest
+from zoo.core import arrays, hooks, limits
 from zoo.core.arrays import Array
 from zoo.core.columns import Column
 from zoo.core.text import check_unique as check_unique
 from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName
 from zoo.outputs.alignment import align as align
+from zoo.outputs.alignment import common_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
 
 Kind = Literal["logits", "probabilities", "predictions", "embeddings"]
+_CHUNK = 8192  # rows read at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Predictions, and where they were kept embeddings, of one model on N examples.
+    """Outputs of one model on N examples: logits, probabilities or predictions, and maybe embeddings.
 
-    `values` holds what `kind` declares: logits or probabilities [N, K], predicted classes [N], or, for a model that has no
-    head, just the embeddings [N, D]. `ids` name the rows; two outputs are compared only row by same id and class by same
-    name. A model may be run on a dataset of other classes than its own, to judge its features: then `labels` speak of the
-    dataset's classes, and `require_labels` refuses to score predictions with them. Made by `from_arrays`, by importing a
-    file, or by `zoo.run`, where columns are memory-mapped.
+    Data are attributes: `logits`, `probabilities`, `predictions`, `labels`, `embeddings`, `ids`. Stored outputs are
+    memory-mapped. Two models are compared by example id and class name, never by position. A model may be run on a dataset
+    with other classes than its own, to judge its embeddings; then `labels` are indices into `label_classes`, and
+    `require_labels` refuses to score predictions with them.
 
     >>> outputs = Outputs.from_arrays("a", logits=[[2.0, 0.5], [0.1, 3.0]], labels=[0, 1], classes=["cat", "dog"])
-    >>> outputs.predictions().tolist(), outputs.accuracy
+    >>> outputs.predictions.tolist(), outputs.accuracy
     ([0, 1], 1.0)
     """
 
     name: str
-    kind: Kind
-    values: Column
-    ids: np.ndarray
+    kind: Kind  # what `values` holds
+    values: Column  # logits or probabilities [N, K], predictions [N], or embeddings [N, D] of a model without a head
+    ids: np.ndarray  # [N] texts
     classes: tuple[str, ...]
-    labels: np.ndarray | None = None  # [N] int64, the dataset's, as indices into `label_classes`, or `classes` without it
-    features: Column | None = None
+    labels: np.ndarray | None = None  # [N] int64, indices into `label_classes` if that is given, else into `classes`
+    embeddings: Column | None = None  # [N, D], readable some rows at a time; `np.asarray` loads all of them
     link: Link = "softmax"
-    temperature: float | None = None  # None until calibrated, also for outputs from disk; `calibration` says by what
+    temperature: float | None = None  # None if not calibrated
     card: Card | None = None
     dataset: str | None = None
     path: Path | None = None
-    details: dict[str, Any] = field(default_factory=dict)  # manifest: key, dataset, undecodable images
-    targets: np.ndarray | None = None  # [N, K] of 0, 1, and -1 to ignore: the classes of each example of a multi-label set
-    label_classes: tuple[str, ...] | None = None  # the dataset's classes, where the model predicts others
+    details: dict[str, Any] = field(default_factory=dict)  # from the manifest: key, dataset, undecodable images
+    targets: np.ndarray | None = None  # [N, K] of 0, 1 and -1 (ignored): classes of each example of a multi-label dataset
+    label_classes: tuple[str, ...] | None = None  # the dataset's classes, if the model predicts others
 
     @classmethod
     def from_arrays(
         cls,
         name: str,
-        logits: Any = None,
-        probabilities: Any = None,
-        predictions: Any = None,
-        labels: Any = None,
-        embeddings: Any = None,
-        ids: Any = None,
+        logits: "ArrayLike | Array | None" = None,
+        probabilities: "ArrayLike | Array | None" = None,
+        predictions: "ArrayLike | Array | None" = None,
+        labels: "ArrayLike | Array | None" = None,
+        embeddings: "ArrayLike | Array | None" = None,
+        ids: Iterable[object] | None = None,
         classes: Sequence[str] | None = None,
         link: Link = "softmax",
         temperature: float | None = None,
         card: Card | None = None,
         dataset: str | None = None,
-        targets: Any = None,
+        targets: "ArrayLike | Array | None" = None,
     ) -> "Outputs":
-        """Outputs from arrays in memory: one of `logits`, `probabilities` [N, K], `predictions` [N], or `embeddings` alone.
+        """Return outputs made from arrays in memory, after checking all of them.
 
-        `ids` default to the row numbers, `classes` to the class numbers. Everything is checked: rows that are not
-        finite or not distributions, labels out of range, lengths that differ, ids or classes given twice.
+        Args:
+            name: the model's name.
+            logits: [N, K]. Exactly one of logits, probabilities and predictions is given, or embeddings alone.
+            probabilities: [N, K].
+            predictions: [N] class indices; -1 for an example without a prediction.
+            labels: [N] true class indices.
+            embeddings: [N, D].
+            ids: [N] names of the examples; default: row numbers.
+            classes: [K] class names; default: class numbers.
+            link: how logits become probabilities.
+            temperature: divides the logits, if the outputs are calibrated already.
+            card: the model's card.
+            dataset: spec of the dataset.
+            targets: [N, K] of 0, 1 and -1 (ignored), for a multi-label dataset.
         """
-        given: dict[Kind, Any] = {"logits": logits, "probabilities": probabilities, "predictions": predictions}
-        present: list[Kind] = [kind for kind, value in given.items() if value is not None]
+        scores: dict[Kind, Any] = {"logits": logits, "probabilities": probabilities, "predictions": predictions}
+        present: list[Kind] = [kind for kind, value in scores.items() if value is not None]
         if len(present) > 1 or (not present and embeddings is None):
             found = " and ".join(present) or "none"
             raise InputError(
-                f"{name}: expected exactly one of logits, probabilities, predictions, embeddings; found {found}"
+                f"found {found}", where=name, expected="exactly one of logits, probabilities, predictions, embeddings"
             )
         if temperature is not None and not 0 < temperature < float("inf"):
-            raise InputError(f"{name}: temperature is {temperature}, expected a finite number above 0")
-        features = None if embeddings is None else _embeddings(embeddings, name)
+            raise InputError(where=name, argument="temperature", expected="a finite number above 0", found=temperature)
+        column = None if embeddings is None else _embeddings(embeddings, name)
         kind = present[0] if present else "embeddings"
         if kind == "predictions":
             checked = arrays.optional_predictions(predictions, name=f"{name} predictions")
         elif kind == "embeddings":
             checked = arrays.tensor(embeddings, f"{name} embeddings")
         else:
-            checked = getattr(arrays, kind)(given[kind], f"{name} {kind}")
+            checked = getattr(arrays, kind)(scores[kind], f"{name} {kind}")
         rows = len(checked)
         if rows == 0:
-            raise InputError(f"{name} {kind}: expected at least one row, found none")
-        if features is not None and len(features) != rows:
-            raise InputError(f"{name} embeddings: expected {rows} rows, one per example, found {len(features)}")
-        wide = kind in ("logits", "probabilities")
+            raise InputError(where=name, argument=kind, expected="at least one row", found=0)
+        if column is not None and len(column) != rows:
+            raise InputError(where=name, argument="embeddings", expected=f"{rows} rows, one per example", found=len(column))
+        has_columns = kind in ("logits", "probabilities")
         if classes is None:
             seen = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
-            width = checked.shape[1] if wide else _observed_classes(seen, labels, targets, name)
+            width = checked.shape[1] if has_columns else _observed_classes(seen, labels, targets, name)
             classes = [str(k) for k in range(width)]
         classes = tuple(str(c) for c in classes)
         check_unique(classes, f"{name} classes")
-        if wide and len(classes) != checked.shape[1]:
-            raise InputError(f"{name}: {len(classes)} class names for {checked.shape[1]} columns of {kind}")
+        if has_columns and len(classes) != checked.shape[1]:
+            raise InputError(
+                where=name, argument="classes", expected=f"{checked.shape[1]} names, one per column", found=len(classes)
+            )
         if kind == "predictions":
             arrays.optional_predictions(checked, len(classes), name=f"{name} predictions")
         y = None if labels is None else arrays.labels(labels, len(classes), rows, f"{name} labels").cpu().numpy()
-        ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
-        if len(ids) != rows:
-            raise InputError(f"{name}: {len(ids)} ids for {rows} rows")
-        check_unique(ids.tolist(), f"{name} ids")
-        values = features if not present else Column([arrays.like_input(checked, given[kind])])
+        row_ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
+        if len(row_ids) != rows:
+            raise InputError(where=name, argument="ids", expected=f"{rows} ids, one per example", found=len(row_ids))
+        check_unique(row_ids.tolist(), f"{name} ids")
+        values = column if not present else Column([arrays.like_input(checked, scores[kind])])
         assert values is not None  # one of the two was given
         return cls(
-            name, kind, values, ids, classes, y, features, link, temperature, card, dataset,
+            name, kind, values, row_ids, classes, y, column, link, temperature, card, dataset,
             targets=None if targets is None else _targets(targets, rows, len(classes), name),
         )  # fmt: skip
 
@@ -130,37 +149,40 @@ class Outputs:
 
     @property
     def logits(self) -> Array:
-        """[N, K]. For stored probabilities their logarithm, which is a logit up to a constant a row."""
+        """[N, K]. For stored probabilities their logarithm, which equals a logit up to a constant per row."""
         if self.kind == "logits":
             return self.values.array()
         if self.kind == "probabilities":
             return _log(self.values.array())
-        raise self._lacking("logits or probabilities")
+        raise self._lacks("logits or probabilities")
 
     @property
     def calibration(self) -> str:
-        """What the temperature was fitted on, in words: `none` for outputs that nobody calibrated."""
+        """What the temperature was fitted on, in words; `none` for outputs without a temperature."""
         if self.temperature is None:
             return "none"
         record = self.details.get("calibration") or {"split": "given"}
         return f"{record['rows']:,} rows of {record['split']}" if "rows" in record else str(record["split"])
 
-    @property
-    def embeddings(self) -> Array:
-        """[N, D], loaded where they lie in several files."""
-        return self.embedding_column.array()
+    def require_embeddings(self) -> Column:
+        """Return the embeddings [N, D], or raise an error if none are stored."""
+        if self.embeddings is None:
+            raise InputError(
+                "no embeddings are stored",
+                where=self.name,
+                hint="`zoo run` computes them, `zoo import` reads them from files",
+            )
+        return self.embeddings
 
     @property
-    def embedding_column(self) -> Column:
-        """[N, D] to be read some rows at a time, as probes and class separation do."""
-        if self.features is None:
-            raise InputError(f"{self.name}: no embeddings are stored; `zoo run` makes them, `zoo import` takes them")
-        return self.features
-
-    def probabilities(self, rows: Any = slice(None)) -> Array:
+    def probabilities(self) -> Array:
         """[N, K] through the model's link, at its temperature if it was calibrated, else at 1."""
+        return self.probabilities_at(slice(None))
+
+    def probabilities_at(self, rows: Any) -> Array:
+        """Return the probabilities of some rows: a slice, indices or a mask."""
         if self.kind in ("predictions", "embeddings"):
-            raise self._lacking("logits or probabilities")
+            raise self._lacks("logits or probabilities")
         values = self.values[rows]
         if self.kind == "probabilities" and self.temperature is None:
             return values
@@ -170,51 +192,63 @@ class Outputs:
             return to_probabilities(_log(values), self.temperature or 1.0, "softmax", name=self.name, ids=self.ids[rows])
         return to_probabilities(values, self.temperature or 1.0, self.link, name=self.name, ids=self.ids[rows])
 
+    @property
     def predictions(self) -> np.ndarray:
-        """[N] top-1 classes; the first of equal maxima. The same at every temperature."""
+        """[N] top-1 classes, the first of equal maxima; -1 where there is none. They do not depend on the temperature."""
         if self.kind == "embeddings":
-            raise self._lacking("predictions")
+            raise self._lacks("predictions")
         if self.kind == "predictions":
             return arrays.tensor(self.values.array(), self.name).cpu().numpy()
-        parts = [arrays.tensor(chunk, self.name).argmax(1).cpu() for _, chunk in self.values.chunks(8192)]
+        parts = [arrays.tensor(chunk, self.name).argmax(1).cpu() for _, chunk in self.values.chunks(_CHUNK)]
         return torch.cat(parts).numpy()
 
     def require_labels(self) -> np.ndarray:
-        """[N] true classes as indices into `classes`, to score predictions with; an error where there are none."""
+        """Return the true classes [N] as indices into `classes`, or raise an error if predictions cannot be scored."""
         if self.labels is None and self.targets is not None:
-            raise InputError(f"{self.name}: several classes per example ({self.dataset}); this measure needs exactly one")
+            raise InputError(
+                f"{self.dataset} has several classes per example; this measure needs exactly one", where=self.name
+            )
         if self.labels is None:
-            raise InputError(f"{self.name}: no labels are stored; this measure needs them")
+            raise InputError("no labels are stored; this measure needs them", where=self.name)
         if self.label_classes is not None:
             raise InputError(
-                f"{self.name}: predicts {len(self.classes)} classes that are not the {len(self.label_classes)} of "
-                f"{self.dataset or 'the dataset'} ({self.label_classes[0]}, ...); probe its embeddings or choose another"
+                f"predicts {len(self.classes)} classes that are not the {len(self.label_classes)} of "
+                f"{self.dataset or 'the dataset'} ({self.label_classes[0]}, ...)",
+                where=self.name,
+                hint="Probe its embeddings, or choose another model",
             )
         return self.labels
 
-    def _lacking(self, needed: str) -> InputError:
-        return InputError(f"{self.name}: only {self.kind} are stored, this needs {needed}; choose a model that has them")
+    def _lacks(self, needed: str) -> InputError:
+        return InputError(f"only {self.kind} are stored; this needs {needed}", where=self.name)
 
     @property
     def accuracy(self) -> float:
-        return float((self.predictions() == self.require_labels()).mean())
+        """Top-1 accuracy, between 0 and 1."""
+        return float(self.correct.mean())
 
-    def correct(self, k: int = 1) -> np.ndarray:
-        """[N] whether the true class is among the `k` first; of equal ones the earlier class is first, as in `predictions`.
+    @property
+    def correct(self) -> np.ndarray:
+        """[N] whether each prediction is the label."""
+        return self.predictions == self.require_labels()
+
+    def top_k_correct(self, k: int) -> np.ndarray:
+        """Return [N] whether the label is among the k classes with the highest scores; of equal scores the first class wins.
 
         >>> three = Outputs.from_arrays("a", logits=[[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], labels=[1, 2])
-        >>> three.correct().tolist(), three.correct(2).tolist(), three.top_k_accuracy(2)
+        >>> three.correct.tolist(), three.top_k_correct(2).tolist(), three.top_k_accuracy(2)
         ([False, False], [True, False], 0.5)
         """
         y = self.require_labels()
         if self.kind == "embeddings" or (self.kind == "predictions" and k != 1):
-            raise self._lacking("predictions" if self.kind == "embeddings" else "logits or probabilities")
-        if not isinstance(k, int) or not 1 <= k <= len(self.classes):
-            raise InputError(f"{self.name}: k is {k!r}, expected a whole number from 1 to its {len(self.classes)} classes")
+            raise self._lacks("predictions" if self.kind == "embeddings" else "logits or probabilities")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(self.classes):
+            expected = f"a whole number from 1 to the number of classes, {len(self.classes)}"
+            raise InputError(where=self.name, argument="k", expected=expected, found=k)
         if k == 1:
-            return self.predictions() == y
+            return self.correct
         found = []
-        for span, chunk in self.values.chunks(8192):
+        for span, chunk in self.values.chunks(_CHUNK):
             values = arrays.tensor(chunk, self.name)
             label = torch.as_tensor(y[span], device=values.device)[:, None]
             own = values.gather(1, label)
@@ -223,34 +257,44 @@ class Outputs:
         return torch.cat(found).numpy()
 
     def top_k_accuracy(self, k: int) -> float:
-        """The share of examples whose true class is among the `k` first."""
-        return float(self.correct(k).mean())
+        """Return the fraction of examples whose label is among the k highest-scored classes."""
+        return float(self.top_k_correct(k).mean())
 
     @property
     def top5(self) -> float | None:
-        """Top-5 accuracy; None where just the first is known, or five are all the classes there are."""
+        """Top-5 accuracy; None if there are predictions only, or at most five classes."""
         return self.top_k_accuracy(5) if self.kind != "predictions" and len(self.classes) > 5 else None
 
     def select(self, rows: Any) -> "Outputs":
-        """The outputs of some rows: a slice, indices or a mask."""
+        """Return the outputs of some rows: a slice, indices or a mask."""
         rows = np.arange(len(self))[np.asarray(rows.cpu()) if isinstance(rows, torch.Tensor) else rows]
         return dataclasses.replace(
             self,
             values=Column([self.values[rows]]),
-            features=None if self.features is None else Column([self.features[rows]]),
+            embeddings=None if self.embeddings is None else Column([self.embeddings[rows]]),
             ids=self.ids[rows],
             labels=None if self.labels is None else self.labels[rows],
             targets=None if self.targets is None else self.targets[rows],
         )
 
+    def save(self, replace: bool = False, home: str | Path | None = None) -> "Outputs":
+        """Store the outputs, so that every function and command finds them by name, and return the stored ones.
+
+        Args:
+            replace: whether to replace outputs stored under this name for this dataset.
+            home: where to store them; default `ZOO_HOME`.
+        """
+        stored: Outputs = hooks.save_outputs(self, replace=replace, home=home)
+        return stored
+
 
 class Runs(Mapping[str, Outputs]):
-    """Outputs of several models, by name, in order.
+    """Outputs of several models by name, in order.
 
     >>> a = Outputs.from_arrays("a", predictions=[0, 1], labels=[0, 1], ids=["cat.png", "dog.png"])
     >>> b = Outputs.from_arrays("b", predictions=[1, 1], labels=[1, 0], ids=["dog.png", "cat.png"])
     >>> runs = Runs([a, b]).aligned()
-    >>> runs.labels.tolist(), {name: outputs.predictions().tolist() for name, outputs in runs.items()}
+    >>> runs.labels.tolist(), {name: outputs.predictions.tolist() for name, outputs in runs.items()}
     ([0, 1], {'a': [0, 1], 'b': [1, 1]})
     """
 
@@ -262,7 +306,7 @@ class Runs(Mapping[str, Outputs]):
     def __getitem__(self, name: str) -> Outputs:
         full = names.among(name, self._outputs)
         if full is None:
-            raise UnknownName(f"no outputs of {name!r} among these runs{names.near(name, self._outputs)}")
+            raise UnknownName(kind="model among these runs", name=name, suggestions=suggest(name, self._outputs))
         return self._outputs[full]
 
     def __iter__(self) -> Iterator[str]:
@@ -276,50 +320,89 @@ class Runs(Mapping[str, Outputs]):
 
     @property
     def names(self) -> list[str]:
+        """The models' names, in order."""
         return list(self._outputs)
 
-    def matching(self, *patterns: str) -> "Runs":
-        """The runs whose name matches any of the patterns, in the order of these runs."""
-        return Runs(o for o in self.values() if any(fnmatch.fnmatchcase(o.name, p) for p in patterns))
+    @property
+    def cards(self) -> dict[str, Card | None]:
+        """The models' cards by name; None for a model without a card."""
+        return {name: outputs.card for name, outputs in self._outputs.items()}
+
+    def subset(self, models: str | Sequence[str]) -> "Runs":
+        """Return the runs of some models: names, patterns, filters or a named set, as everywhere (`zoo.cards.selection`)."""
+        return Runs(self._outputs[name] for name in select(models, self.cards))
 
     def aligned(self) -> "Runs":
-        """The same runs with rows in one order (by id) and columns in one order (by class name), or an error."""
+        """Return the runs with rows in one order (by id) and columns in one order (by class name).
+
+        Runs on different examples or classes are an error; `common` keeps the examples that all of them have.
+        """
         return Runs(align(list(self.values())))
 
+    def common(self) -> "Runs":
+        """Return the runs on the examples that all models have, aligned."""
+        outputs = list(self.values())
+        return Runs(align([one.select(rows) for one, rows in zip(outputs, common_rows(outputs), strict=True)]))
+
     def select(self, rows: Any) -> "Runs":
+        """Return the runs on some rows: a slice, indices or a mask."""
         return Runs(o.select(rows) for o in self.values())
 
     @property
     def labels(self) -> np.ndarray:
-        """The labels all runs share; the runs must be aligned."""
+        """[N] the labels that all runs share. The runs must be aligned."""
         if not self._outputs:
-            raise InputError("expected at least one model's outputs, found none")
+            raise InputError(argument="runs", expected="outputs of at least one model", found=0)
         first, *rest = self.values()
         y = first.require_labels()
         for other in rest:
             if other.labels is not None and not np.array_equal(other.labels, y):
-                raise InputError(f"{first.name} and {other.name}: labels differ; call .aligned() first")
+                raise InputError(
+                    "labels differ", where=f"{first.name} and {other.name}", hint="Call .aligned() on the runs first"
+                )
         return y
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per model: what is stored and, where labels allow, top-1 and top-5 accuracy."""
+        import pandas as pd
+
+        rows = []
+        for outputs in self.values():
+            scored = outputs.labels is not None and outputs.label_classes is None and outputs.kind != "embeddings"
+            rows.append(
+                {
+                    "model": outputs.name,
+                    "dataset": outputs.dataset,
+                    "kind": outputs.kind,
+                    "examples": len(outputs),
+                    "classes": len(outputs.classes),
+                    "embeddings": None if outputs.embeddings is None else outputs.embeddings.shape[1],
+                    "temperature": outputs.temperature,
+                    "accuracy": outputs.accuracy if scored else None,
+                    "top5": outputs.top5 if scored else None,
+                }
+            )
+        return pd.DataFrame(rows)
 
 
 def _embeddings(values: Any, name: str) -> Column:
     x = arrays.tensor(values, f"{name} embeddings")
     if x.ndim != 2 or x.shape[1] == 0:
-        raise InputError(f"{name} embeddings: expected shape [N, D], found {list(x.shape)}")
+        raise InputError(where=name, argument="embeddings", expected="of shape [N, D]", found=list(x.shape))
     if not x.is_floating_point():
-        raise InputError(f"{name} embeddings: expected floating-point numbers, found dtype {x.dtype}")
+        raise InputError(where=name, argument="embeddings", expected="floating-point numbers", found=x.dtype)
     bad = ~torch.isfinite(x).all(1)
     if bad.any():
-        raise InputError(f"{name} embeddings: row {int(bad.nonzero()[0])} is not finite ({int(bad.sum())} such rows)")
+        row = int(bad.nonzero()[0])
+        raise InputError(f"row {row} is not finite ({int(bad.sum())} such rows)", where=name, argument="embeddings")
     return Column([arrays.like_input(x, values)])
 
 
 def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
     t = arrays.tensor(values, f"{name} targets").cpu()
     if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1) | (t == -1)).all():
-        raise InputError(
-            f"{name} targets: expected zeros and ones (-1: ignored) of shape [{rows}, {num_classes}], found {list(t.shape)}"
-        )
+        expected = f"zeros and ones (-1: ignored) of shape [{rows}, {num_classes}]"
+        raise InputError(where=name, argument="targets", expected=expected, found=list(t.shape))
     return t.to(torch.int8).numpy()
 
 

@@ -1,223 +1,277 @@
-"""From a name to outputs, for `zoo.run` and every command alike.
+"""From selectors to outputs, for `zoo.run` and every command alike.
 
 A name stands for, in this order:
 
-1. outputs imported under it for that dataset, since whoever imported them wants to see them;
-2. the model of that name: its stored run, or else it is run;
-3. where it cannot be loaded here, or the images are not here: any stored run of it, or the outputs that come with the
-   package (`zoo.outputs.bundle`).
+1. outputs that were imported under it for that dataset;
+2. the model of that name: its shipped outputs or its stored run, else the model is run;
+3. if the model cannot be loaded here, or the images are missing: any stored run of it.
 
-Where an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model and
-`NAME@import` the import; of several stored runs `NAME@DIGEST` is one. A pattern matches models and imports; what matches
-and cannot be run here is left out, with a warning, as long as something is left.
+If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import` the
+import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known by its
+outputs alone it selects the models that have outputs there. Models that a pattern selects and that cannot be run here are
+skipped with a warning, as long as any is left.
 """
 
-import fnmatch
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.cards.names import default_dataset
-from zoo.datasets import ResizeMode, canonical, load, resize_mode_of
+from zoo.cards.card import Card
+from zoo.cards.names import canonical_dataset, default_dataset
+from zoo.cards.selection import is_filter, is_pattern, select
+from zoo.datasets import KNOWN, ResizeMode, canonical, is_user_dataset, load, resize_mode_of
+from zoo.datasets.loading import EMBEDDED
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
 from zoo.models.sources.base import Availability
 from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs
-from zoo.outputs.store.lookup import answers, on_dataset, one_each, parted, stored
+from zoo.outputs.store.lookup import on_dataset, one_per_name, select_runs, split_suffix, stored
 from zoo.outputs.store.run_folder import RunFolder
 
-NAMED = 3  # models that a warning lists
-FAR: tuple[Availability, ...] = ("to train", "never published")  # weights that no download brings
+Models = str | Model | Sequence[str | Model]
+
+MAX_LISTED = 3  # models that a warning names
+NOT_DOWNLOADABLE: tuple[Availability, ...] = ("to train", "never published")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a name stands for: a model to be run, or outputs that are there already."""
+    """What a name stands for: a model, or outputs that exist already."""
 
     model: "str | Model"
     open: Callable[[], Outputs] | None = None
-    optional: bool = False  # it matched a pattern, so that it may be left out where it does not fit or cannot be run
+    optional: bool = False  # selected by a pattern, so it may be skipped if it does not fit or cannot be run
+
+    @property
+    def name(self) -> str:
+        return self.model if isinstance(self.model, str) else self.model.name
 
 
-def choose(
-    names: "str | Model | Sequence[str | Model]", spec: str | None, home: Path | None = None, random: bool = False
-) -> list[Choice]:
-    """What each of the names stands for on the dataset `spec`; with `random` weights only models do."""
-    imports = [] if random else on_dataset(stored(home, imported=True), spec)
+def choose(models: "Models", spec: str | None, home: Path | None = None, imports: bool = True) -> list[Choice]:
+    """Return what each selected model stands for on the dataset `spec`.
+
+    Args:
+        models: names, patterns, filters, named sets or loaded models.
+        spec: the dataset.
+        home: where stored outputs are looked for.
+        imports: whether imported outputs may stand for a name.
+    """
+    imported = on_dataset(stored(home, imported=True), spec) if imports else []
+    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    filters = [entry for entry in entries if isinstance(entry, str) and is_filter(entry)]
+    if filters and len(filters) == len(entries):
+        entries = ["*", *filters]
     chosen: dict[str, Choice] = {}
-    for entry in [names] if isinstance(names, (str, Model)) else names:
+    for entry in entries:
         if isinstance(entry, Model):
             found = [Choice(entry)]
-        elif _is_pattern(entry):
-            found = [_one(name, "", spec, home, imports, optional=True) for name in _matching(entry, imports)]
+        elif is_filter(entry):
+            continue
+        elif is_pattern(entry):
+            known = _selectable(spec, home, imported)
+            found = [_choice(name, "", spec, home, imported, optional=True) for name in select([entry, *filters], known)]
         else:
-            found = [_one(*parted(entry), spec, home, imports)]
+            found = [_choice(*split_suffix(entry), spec, home, imported)]
+            if filters:
+                select([found[0].name, *filters], {found[0].name: _card(found[0], imported)})
         for choice in found:
-            chosen.setdefault(choice.model if isinstance(choice.model, str) else choice.model.name, choice)
+            chosen.setdefault(choice.name, choice)
     if not chosen:
-        raise InputError("expected at least one model, found none")
+        raise InputError(argument="models", expected="at least one model", found=models)
     return list(chosen.values())
 
 
-def answering(names: Sequence[str], spec: str) -> list[str]:
-    """The models that names and patterns stand for, of those that a pattern matches only the ones that can answer here.
-
-    That is what `run` would leave, found out without running anything.
-    """
-    choices = choose(names, spec)
-    images = any(choice.optional for choice in choices) and _here(spec)
-    left = [str(choice.model) for choice in choices if not choice.optional or _answers(choice, spec, images)]
+def runnable(models: Sequence[str], spec: str) -> list[str]:
+    """Return the names of the selected models without running any of them; those that a pattern selects and that have no
+    outputs and cannot be run here are skipped with a warning, as `zoo.run` would."""
+    choices = choose(models, spec)
+    images = any(choice.optional for choice in choices) and _has_images(spec)
+    left = [choice.name for choice in choices if not choice.optional or _is_runnable(choice, spec, images)]
     if not left:
-        raise InputError(f"none of the {len(choices)} models that match can be run here; `zoo list` says what each lacks")
+        raise InputError(
+            f"none of the {len(choices)} selected models can be run here", hint="`zoo list` shows what each of them needs"
+        )
     if len(left) < len(choices):
-        gone = [str(choice.model) for choice in choices if str(choice.model) not in left]
-        warnings.warn(left_out(gone, len(choices)), ZooWarning, stacklevel=2)
+        skipped = [choice.name for choice in choices if choice.name not in left]
+        warnings.warn(skipped_models(skipped, len(choices)), ZooWarning, stacklevel=2)
     return left
 
 
-def _answers(choice: Choice, spec: str, images: bool) -> bool:
-    name = str(choice.model)
-    ready = choice.open is not None or (images and registry.availability(name) not in FAR)
-    return ready or without_running(name, spec, None) is not None
+def resolve(models: "Models") -> "list[str | Model]":
+    """Return names and loaded models, with selectors replaced by the full names of the models they select, each once.
+
+    >>> resolve(["resnet50-co*", "timm:resnet18"])
+    ['resnet50-cosine.in1k', 'timm:resnet18']
+    """
+    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    selectors = [entry for entry in entries if isinstance(entry, str)]
+    if len(selectors) == len(entries) and any(map(is_filter, selectors)):
+        return [*_require(registry.matching(selectors), selectors)]
+    found: dict[str, str | Model] = {}
+    for entry in entries:
+        if isinstance(entry, Model):
+            found[entry.name] = entry
+        elif is_pattern(entry):
+            found |= {name: name for name in _require(registry.matching(entry), [entry])}
+        else:
+            full = registry.resolve(entry)
+            found[full] = full
+    if not found:
+        raise InputError(argument="models", expected="at least one model", found=models)
+    return list(found.values())
 
 
-def _here(spec: str) -> bool:
+def infer_dataset(models: "Models", home: Path | None) -> str | None:
+    """Return the dataset to evaluate on if none is given.
+
+    That is the test split of the dataset whose classes all the models predict; for names that no model has, the one dataset
+    of their stored outputs. Models of different datasets are an error that asks for `data`.
+    """
+    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    if all(isinstance(entry, str) and not _is_model(entry) for entry in entries):
+        runs = [run for run in stored(home) if any(_selects(str(entry), run) for entry in entries)]
+        specs = {run.identity.dataset for run in runs}
+        if len(specs) == 1:
+            return specs.pop()
+        if specs:
+            listed = ", ".join(sorted(spec or "unnamed" for spec in specs))
+            raise InputError(
+                f"stored outputs of {', '.join(map(str, entries))} are on several datasets ({listed})",
+                hint="Choose one with {data}",
+            )
+        return canonical(default_dataset())
+    cards = [entry.card if isinstance(entry, Model) else registry.card(entry) for entry in resolve(models)]
+    label_sets = sorted({canonical_dataset(card.labels) for card in cards if card.labels != "none"})
+    known = [name for name in label_sets if name in KNOWN or name in EMBEDDED]
+    if len(label_sets) > 1:
+        raise InputError(
+            f"the models predict classes of different datasets ({', '.join(label_sets)})", hint="Choose one with {data}"
+        )
+    return canonical(known[0] if known else default_dataset())
+
+
+def existing_outputs(
+    name: str, spec: str | None, home: Path | None, resize_mode: ResizeMode | None = None
+) -> tuple[Outputs, str] | None:
+    """Return stored or shipped outputs of a model that cannot be run here, and in words which ones; None if there are none."""
+    wanted = resize_mode or resize_mode_of(spec)
+    try:
+        runs = [run for run in _stored(name, spec, home) if run.identity.resize_mode == wanted]
+    except UnknownName:
+        runs = []
+    if runs:
+        (run,) = one_per_name(runs)
+        return run.open(), "using its stored run"
+    shipped = bundle.shipped(name, spec) if wanted == resize_mode_of(spec) else None
+    return None if shipped is None else (shipped, "using the shipped outputs")
+
+
+def skipped_models(names: Sequence[str], total: int) -> str:
+    """Return the warning that some of the selected models are skipped."""
+    listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+    return f"skipping {len(names)} of {total} selected models, which cannot be run here ({listed})"
+
+
+def _selectable(spec: str | None, home: Path | None, imported: Sequence[RunFolder]) -> dict[str, Card | None]:
+    """The models that a pattern may select on a dataset, with their cards."""
+    if spec is not None and is_user_dataset(spec):
+        return {run.identity.name: run.card for run in on_dataset(stored(home), spec)}
+    return {**registry.matching("*"), **{run.identity.name: run.card for run in imported}}
+
+
+def _choice(
+    name: str, suffix: str, spec: str | None, home: Path | None, imported: Sequence[RunFolder], optional: bool = False
+) -> Choice:
+    mine = [run for run in imported if run.identity.name == name]
+    if not mine:  # an import has the name it was given; a model's may have been typed without its dataset
+        name = registry.resolve(name)
+        mine = [run for run in imported if run.identity.name == name]
+    if suffix == "run":
+        return Choice(name)
+    if suffix not in ("", "import"):
+        (run,) = _stored(name, spec, home, suffix)
+        return Choice(name, run.open)
+    if mine:
+        (run,) = one_per_name(mine)
+        if not suffix and registry.is_name(name):
+            warnings.warn(
+                f"{name}: using the outputs imported for {spec}, not the model of that name, which is {name}@run",
+                ZooWarning,
+                stacklevel=4,
+            )
+        return Choice(name, run.open, optional)
+    if suffix:
+        raise UnknownName(
+            f"no outputs of {name!r} on {spec} were imported",
+            kind="imported model",
+            name=name,
+            hint="`zoo import` imports some",
+        )
+    if registry.is_name(name):
+        return Choice(name, optional=optional)
+    try:
+        (run,) = one_per_name(_stored(name, spec, home))
+    except UnknownName:
+        datasets = sorted(
+            {run.identity.dataset or "an unnamed dataset" for run in stored(home) if run.identity.name == name}
+        )
+        if datasets:
+            raise UnknownName(
+                f"no outputs of {name} on {spec} are stored, but there are some on {', '.join(datasets)}",
+                kind="model", name=name, hint="Choose one with {data}",
+            ) from None  # fmt: skip
+        registry.card(name)  # raises the error that suggests similar names
+        raise
+    return Choice(name, run.open, optional)
+
+
+def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") -> list[RunFolder]:
+    runs = [run for run in stored(home) if run.identity.name == name and run.identity.digest().startswith(digest)]
+    found = on_dataset(runs, spec)
+    if not found:
+        asked = f"{name}@{digest}" if digest else name
+        raise UnknownName(f"no outputs of {asked} on {spec} are stored", kind="model", name=asked)
+    return found
+
+
+def _card(choice: Choice, imported: Sequence[RunFolder]) -> Card | None:
+    if isinstance(choice.model, Model):
+        return choice.model.card
+    if registry.is_name(choice.model):
+        return registry.card(choice.model)
+    return next((run.card for run in imported if run.identity.name == choice.model), None)
+
+
+def _is_runnable(choice: Choice, spec: str, images: bool) -> bool:
+    ready = choice.open is not None or (images and registry.availability(choice.name) not in NOT_DOWNLOADABLE)
+    return ready or existing_outputs(choice.name, spec, None) is not None
+
+
+def _has_images(spec: str) -> bool:
     try:
         return bool(len(load(spec)))
     except ZooError:
         return False
 
 
-def left_out(gone: Sequence[str], of: int) -> str:
-    """The warning that these of so many models are."""
-    named = ", ".join(gone[:NAMED]) + (", ..." if len(gone) > NAMED else "")
-    return f"{len(gone)} of {of} models that match cannot be run here and are left out ({named})"
+def _is_model(selector: str) -> bool:
+    if is_pattern(selector) or is_filter(selector):
+        return bool(registry.matching(selector))
+    return registry.is_name(registry.resolve(split_suffix(selector)[0]))
 
 
-def resolve(models: "str | Model | Sequence[str | Model]") -> "list[str | Model]":
-    """Names and models with patterns replaced by the names of the models they match, each once.
-
-    >>> resolve(["resnet50-co*", "timm:resnet18"])
-    ['resnet50-cosine.in1k', 'timm:resnet18']
-    """
-    found: dict[str, str | Model] = {}
-    for entry in [models] if isinstance(models, (str, Model)) else models:
-        if isinstance(entry, Model):
-            found[entry.name] = entry
-        elif _is_pattern(entry):
-            found |= {name: name for name in _matching(entry, [])}
-        else:
-            full = registry.resolve(entry)
-            found[full] = full
-    if not found:
-        raise InputError("expected at least one model, found none")
-    return list(found.values())
-
-
-def dataset_of(names: "str | Model | Sequence[str | Model]", home: Path | None) -> str | None:
-    """The dataset where none is named: the default one, or, where no model has these names, that of their stored outputs."""
-    entries = [names] if isinstance(names, (str, Model)) else list(names)
-    if all(isinstance(entry, str) and not _names_a_model(entry) for entry in entries):
-        specs = {run.identity.dataset for run in stored(home) if any(answers(run, str(entry)) for entry in entries)}
-        if len(specs) == 1:
-            return specs.pop()
-        if specs:
-            listed = ", ".join(sorted(spec or "unnamed" for spec in specs))
-            raise InputError(
-                f"stored outputs of {', '.join(map(str, entries))} are on several datasets ({listed}); name one"
-            )
-    return canonical(default_dataset())
-
-
-def _one(
-    name: str, which: str, spec: str | None, home: Path | None, imports: list[RunFolder], optional: bool = False
-) -> Choice:
-    mine = [run for run in imports if run.identity.name == name]
-    if not mine:  # an import has the name it was given; a model's may have been typed without its dataset
-        name = registry.resolve(name)
-        mine = [run for run in imports if run.identity.name == name]
-    if which == "run":
-        return Choice(name)
-    if which not in ("", "import"):
-        (run,) = _stored(name, spec, home, which)
-        return Choice(name, run.open)
-    if mine:
-        (run,) = one_each(mine)
-        if not which and _known(name) is None:
-            warnings.warn(
-                f"{name}: taking the outputs imported for {spec}, not the model of that name, which is {name}@run",
-                ZooWarning,
-                stacklevel=4,
-            )
-        return Choice(name, run.open, optional)
-    if which:
-        raise UnknownName(f"no outputs of {name!r} on {spec} were imported; `zoo import` brings some in")
-    unknown = _known(name)
-    if unknown is None:
-        return Choice(name, optional=optional)
+def _selects(selector: str, run: RunFolder) -> bool:
     try:
-        (run,) = one_each(_stored(name, spec, home))
+        return bool(select_runs([selector], [run]))
     except UnknownName:
-        elsewhere = sorted(
-            {run.identity.dataset or "an unnamed dataset" for run in stored(home) if run.identity.name == name}
-        )
-        if elsewhere:
-            raise UnknownName(
-                f"no outputs of {name} on {spec} are stored; there are some on {', '.join(elsewhere)}"
-            ) from None
-        raise unknown from None
-    return Choice(name, run.open)
+        return False
 
 
-def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") -> list[RunFolder]:
-    here = [run for run in stored(home) if run.identity.name == name and run.identity.digest().startswith(digest)]
-    found = on_dataset(here, spec)
+def _require(found: dict[str, Card], selectors: Sequence[str]) -> dict[str, Card]:
     if not found:
-        raise UnknownName(f"no stored outputs of {name}{'@' + digest if digest else ''} on {spec}")
+        asked = ", ".join(map(repr, selectors))
+        raise UnknownName(f"no model matches {asked}", kind="model", name=asked, hint="`zoo list` shows the known models")
     return found
-
-
-def without_running(
-    name: str, spec: str | None, home: Path | None, resize_mode: ResizeMode | None = None
-) -> tuple[Outputs, str] | None:
-    """Outputs of a model that cannot be loaded here, or on images that are not here, and what they are."""
-    wanted = resize_mode or resize_mode_of(spec)
-    try:
-        here = [run for run in _stored(name, spec, home) if run.identity.resize_mode == wanted]
-    except UnknownName:
-        here = []
-    if here:
-        (run,) = one_each(here)
-        return run.open(), "its stored run is taken"
-    shipped = bundle.shipped(name, spec) if wanted == resize_mode_of(spec) else None
-    return None if shipped is None else (shipped, "taking the outputs that come with the package")
-
-
-def _known(name: str) -> UnknownName | None:
-    """None where there is a model of that name, else the error that says so."""
-    try:
-        registry.card(name)
-    except UnknownName as error:
-        return error
-    except ZooError:  # it is known, and something is wrong with it: the runner will say what
-        return None
-    return None
-
-
-def _names_a_model(entry: str) -> bool:
-    return bool(registry.list(entry)) if _is_pattern(entry) else _known(parted(entry)[0]) is None
-
-
-def _matching(pattern: str, imports: Sequence[RunFolder]) -> list[str]:
-    imported = (run.identity.name for run in imports if fnmatch.fnmatchcase(run.identity.name, pattern))
-    found = list(dict.fromkeys([*registry.list(pattern), *imported]))
-    if not found:
-        raise UnknownName(f"no model matches {pattern!r}; `zoo list` shows what there is")
-    return found
-
-
-def _is_pattern(entry: str) -> bool:
-    return any(mark in entry for mark in "*?[")

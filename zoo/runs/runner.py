@@ -1,6 +1,7 @@
 """`zoo.run`: models on a dataset, their outputs kept, resumed where they were left, and never computed twice."""
 
 import copy
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,32 +17,36 @@ from zoo.core.progress import counted
 from zoo.datasets import Dataset, ResizeMode, canonical, is_user_dataset
 from zoo.datasets import load as load_dataset
 from zoo.datasets.class_matching import Match, match
+from zoo.datasets.loading import split_rows
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
+from zoo.outputs import bundle
 from zoo.outputs.alignment import fitting
 from zoo.outputs.outputs import Outputs, Runs
 from zoo.outputs.store import SHARD_ROWS, Identity, RunFolder, layout
 from zoo.outputs.store.layout import MANIFEST
+from zoo.outputs.store.writer import retire
 from zoo.runs import model_facts, resolver
 from zoo.runs.engines import extraction
 from zoo.runs.engines.extraction import Job
 from zoo.runs.engines.forward import Precision
 from zoo.runs.model_facts import Facts
-from zoo.runs.resolver import Choice
+from zoo.runs.resolver import NOT_DOWNLOADABLE, Choice
 from zoo.runs.resolver import resolve as resolve
 
 Engine = Literal["local", "ray"]
 
 
 def run(
-    names: "str | Model | Sequence[str | Model]",
+    models: "str | Model | Sequence[str | Model]",
     data: "str | Dataset | None" = None,
     pretrained: bool = True,
+    fresh: bool = False,
+    embeddings: bool | None = None,
     home: str | Path | None = None,
     batch_size: int = 64,
     precision: Precision = "float32",
-    embeddings: bool = True,
     resize_mode: ResizeMode | None = None,
     engine: Engine = "local",
     device: str | Sequence[str] | None = None,
@@ -49,14 +54,29 @@ def run(
     progress: bool = True,
     shard_rows: int = SHARD_ROWS,
 ) -> Runs:
-    """Outputs of models, given by name, pattern (`resnet50-*`) or as loaded, on a dataset (a spec, or loaded).
+    """Return the outputs of models on a dataset; run the models that have none yet.
 
-    Outputs that were imported under a name are taken for it; `resolver.py` has the order, and `NAME@run` means the model.
-    What is stored already is opened, what was begun is completed, and models whose outputs are all there are not even
-    loaded. `resize_mode` says how much of an image a model sees: `evaluation`, what its card says, or `transfer`, the
-    shortest side at the network's input (Kornblith et al. 2021, A.2); by default as the dataset asks. `device` defaults to
-    every accelerator here, `workers` (processes that decode images) to what the machine and the work call for. `shard_rows`
-    outputs at a time are written; a killed run loses at most the shards under way.
+    Outputs that exist are used: imported under the name, shipped with the package, or stored by an earlier run
+    (`zoo.runs.resolver` has the order). An interrupted run is completed. Outputs are stored by model, weights, transform,
+    precision and dataset.
+
+    Args:
+        models: names, patterns such as `resnet50-*`, filters, named sets, or loaded models.
+        data: a dataset spec or a loaded dataset; default: the test split of the dataset whose classes the models predict.
+        pretrained: whether networks get their trained weights; False gives random ones.
+        fresh: whether to run the models even if outputs exist.
+        embeddings: True requires embeddings, False leaves them out; None takes outputs with or without them, and computes
+            embeddings when a model is run.
+        home: where outputs are stored; default `ZOO_HOME`.
+        batch_size: images per forward pass.
+        precision: of the arithmetic.
+        resize_mode: `evaluation`, the transform of a model's card; `transfer`, the shortest side at the network's input size
+            (Kornblith et al. 2021, A.2); default: as the dataset asks.
+        engine: `local` or `ray`.
+        device: device or devices; default: every accelerator here, else the CPU.
+        workers: processes that decode images; default: as many as the work needs.
+        progress: whether to show a progress bar.
+        shard_rows: examples per stored file; a killed run loses at most the files being written.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -64,49 +84,50 @@ def run(
     >>> runs["timm:test_resnet"].logits.shape
     (8, 1000)
     """
-    if batch_size < 1 or shard_rows < 1 or (workers is not None and workers < 0):
-        raise InputError(f"batch_size {batch_size}, shard_rows {shard_rows}, workers {workers}: expected positive numbers")
-    if engine not in ("local", "ray"):
-        raise InputError(f"engine {engine!r}: expected local or ray")
+    for argument, number, least in (("batch_size", batch_size, 1), ("shard_rows", shard_rows, 1), ("workers", workers, 0)):
+        if number is not None and number < least:
+            raise InputError(argument=argument, expected=f"at least {least}", found=number)
+    if engine not in get_args(Engine):
+        raise InputError(argument="engine", expected=" or ".join(get_args(Engine)), found=engine)
     if resize_mode not in (None, *get_args(ResizeMode)):
-        raise InputError(f"resize_mode {resize_mode!r}: expected {' or '.join(get_args(ResizeMode))}")
+        raise InputError(argument="resize_mode", expected=" or ".join(get_args(ResizeMode)), found=resize_mode)
     place = None if home is None else Path(home)
     if isinstance(data, Dataset):
         spec: str | None = data.spec
     else:
-        spec = resolver.dataset_of(names, place) if data is None else canonical(data)
-    choices = resolver.choose(names, spec, place, random=not pretrained)
+        spec = resolver.infer_dataset(models, place) if data is None else canonical(data)
+    choices = resolver.choose(models, spec, place, imports=pretrained and not fresh)
     options = _Options(
-        place, batch_size, precision, embeddings, resize_mode, engine, _devices(device), workers, progress, shard_rows
+        place, pretrained, fresh, batch_size, precision, embeddings, resize_mode, engine, _devices(device), workers, progress,
+        shard_rows,
     )  # fmt: skip
     for choice in choices:
         if choice.open is None and isinstance(choice.model, str):
-            registry.card(choice.model)  # a name that is not known is said now, not after hours
+            registry.card(choice.model)  # an unknown name is an error now, not after hours
     images = _Images(data if isinstance(data, Dataset) else spec or "")
-    found, left_out = [], dict[str, ZooError]()
+    found, skipped = [], dict[str, ZooError]()
     for choice in choices:
         try:
-            found.append(_outputs(choice, spec, images, pretrained, options))
-        except CorruptFile as error:  # one damaged import must not block the others that match a pattern
+            found.append(_outputs(choice, spec, images, options))
+        except CorruptFile as error:  # one damaged import must not stop the others that a pattern selects
             if choice.open is None or not choice.optional:
                 raise
-            warnings.warn(f"{error}; left out", ZooWarning, stacklevel=2)
+            warnings.warn(f"{error}; skipped", ZooWarning, stacklevel=2)
         except ZooError as error:
-            untrained = isinstance(error, MissingWeights) and registry.availability(str(choice.model)) in resolver.FAR
-            if not (choice.optional and (untrained or images.missing)):  # a training that failed, say, is no reason
+            untrained = isinstance(error, MissingWeights) and registry.availability(choice.name) in NOT_DOWNLOADABLE
+            if not (choice.optional and (untrained or images.missing)):  # a training that failed, say, is no reason to skip
                 raise
-            left_out[str(choice.model)] = error
-    if left_out:
-        first = next(iter(left_out.values()))
+            skipped[choice.name] = error
+    if skipped:
         if not found:
-            raise first
-        warnings.warn(resolver.left_out(list(left_out), len(choices)), ZooWarning, stacklevel=2)
-    optional = {str(choice.model) for choice in choices if choice.optional and choice.open is not None}
+            raise next(iter(skipped.values()))
+        warnings.warn(resolver.skipped_models(list(skipped), len(choices)), ZooWarning, stacklevel=2)
+    optional = {choice.name for choice in choices if choice.optional and choice.open is not None}
     return Runs(fitting(found, optional) if optional else found)
 
 
 class _Images:
-    """A dataset, loaded when its images are first needed; where they are not here, that is found out once."""
+    """A dataset, loaded when its images are first needed; that it is missing is found out once."""
 
     def __init__(self, data: "str | Dataset") -> None:
         self.data = data
@@ -125,35 +146,56 @@ class _Images:
         raise self.missing
 
 
-def _outputs(choice: Choice, spec: str | None, images: _Images, pretrained: bool, options: "_Options") -> Outputs:
-    """What a choice stands for. Images or weights that are not here are not missed where the run is stored."""
+def _outputs(choice: Choice, spec: str | None, images: _Images, options: "_Options") -> Outputs:
+    """Return existing outputs of a choice, or run it."""
     if choice.open is not None:
         return choice.open()
+    shipped = _shipped(choice, spec, options)
+    if shipped is not None:
+        return shipped
     try:
         dataset = images()
         if is_user_dataset(dataset.spec):
-            dataset[0]  # has none, and says so before a model is trained or downloaded
-        subject = _subject(choice.model, pretrained, dataset, options)
+            dataset[0]  # has no images, which is an error before a model is trained or downloaded
+        subject = _subject(choice.model, options.pretrained, dataset, options)
     except (InputError, CorruptFile):
         raise
     except ZooError as error:
-        named = choice.model if isinstance(choice.model, str) and pretrained else None
-        found = named and resolver.without_running(named, spec, options.home, options.resize_mode)
-        if not found:
+        usable = isinstance(choice.model, str) and options.pretrained and not options.fresh
+        existing = resolver.existing_outputs(choice.name, spec, options.home, options.resize_mode) if usable else None
+        if existing is None:
             raise
-        outputs, which = found
+        outputs, which = existing
         reason = error if images.missing is None else f"{spec}: its images are not on this machine"
         warnings.warn(f"{reason}; {which}", ZooWarning, stacklevel=3)
         return outputs
     return _run(subject, dataset, options)
 
 
+def _shipped(choice: Choice, spec: str | None, options: "_Options") -> Outputs | None:
+    """Return the shipped outputs of a model, or of the slice that is asked for, if they are what running it would give."""
+    default = (options.precision, options.resize_mode) == ("float32", None)
+    if not isinstance(choice.model, str) or spec is None or options.fresh or not (options.pretrained and default):
+        return None
+    whole, rows = split_rows(spec)
+    outputs = bundle.shipped(choice.model, whole)
+    if outputs is None or (options.embeddings and outputs.embeddings is None):
+        return None
+    if outputs.card is None or outputs.card.sha256 != registry.card(choice.model).sha256:
+        return None  # outputs of other weights than those of today's card
+    if rows is None:
+        return outputs
+    return dataclasses.replace(outputs.select(rows), dataset=spec)
+
+
 @dataclass(frozen=True)
 class _Options:
     home: Path | None
+    pretrained: bool
+    fresh: bool
     batch_size: int
     precision: Precision
-    embeddings: bool
+    embeddings: bool | None
     resize_mode: ResizeMode | None
     engine: Engine
     devices: list[str]
@@ -203,23 +245,56 @@ def _replica(model: Model, device: str) -> Model:
 
 
 def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
+    existing = None if options.fresh else _stored(subject, dataset, options) or _slice_of_stored(subject, dataset, options)
+    if existing is not None:
+        return _without_undecodable(existing, dataset)
     matched = match(dataset, subject.facts.classes)
-    run = RunFolder.of(_identity(subject.facts, matched, dataset, options), options.home)
-    if not options.embeddings:  # outputs that have more than was asked for will do
-        fuller = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings=True), options.home)
-        run = fuller if fuller.finished else run
-    outputs = _open(run)
+    embeddings = options.embeddings is not False
+    run = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings), options.home)
+    outputs = None if options.fresh else _open(run)
     if outputs is None:
+        if options.fresh and run.finished:
+            retire(run.path)
         load = functools.partial(_with_resize_mode, subject.load, options.resize_mode or dataset.resize_mode)
         _complete(run, Job(run, dataset, matched, load, options.batch_size, options.workers), options)
         outputs = run.open()
+    return _without_undecodable(outputs, dataset)
+
+
+def _stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs | None:
+    """Return the stored run of a model on a dataset; outputs with embeddings serve where none are asked for."""
+    matched = match(dataset, subject.facts.classes)
+    for embeddings in {None: (True, False), True: (True,), False: (True, False)}[options.embeddings]:
+        run = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings), options.home)
+        outputs = _open(run)
+        if outputs is not None:
+            return outputs
+    return None
+
+
+def _slice_of_stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs | None:
+    """Return the rows of a stored run on the whole dataset, if `dataset` is a slice of it."""
+    whole, rows = split_rows(dataset.spec)
+    if rows is None:
+        return None
+    outputs = _stored(subject, load_dataset(whole), options)
+    if outputs is None:
+        return None
+    wanted = set(dataset.ids)
+    kept = [row for row, row_id in enumerate(outputs.ids.tolist()) if row_id in wanted]
+    details = outputs.details | {"undecodable": [one for one in outputs.details["undecodable"] if one["id"] in wanted]}
+    return dataclasses.replace(outputs.select(kept), dataset=dataset.spec, path=None, details=details)
+
+
+def _without_undecodable(outputs: Outputs, dataset: Dataset) -> Outputs:
+    """Warn of images that could not be decoded, whose rows the outputs lack."""
     lost = outputs.details["undecodable"]
     if lost:
-        named = ", ".join(entry["id"] for entry in lost[:3]) + (", ..." if len(lost) > 3 else "")
+        listed = ", ".join(entry["id"] for entry in lost[:3]) + (", ..." if len(lost) > 3 else "")
         warnings.warn(
-            f"{dataset.spec}: {len(lost)} of {len(dataset)} images cannot be decoded and are left out: {named}",
+            f"{dataset.spec}: {len(lost)} of {len(dataset)} images cannot be decoded and are left out: {listed}",
             ZooWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return outputs
 
@@ -251,7 +326,7 @@ def _complete(run: RunFolder, job: Job, options: _Options) -> None:
         run.finish()
 
 
-def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options, embeddings: bool | None = None) -> Identity:
+def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options, embeddings: bool) -> Identity:
     kind: Literal["logits", "embeddings"] = "logits" if facts.classes else "embeddings"
     return Identity(
         name=facts.name,
@@ -261,7 +336,7 @@ def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options,
         weights=facts.weights,
         transform=layout.with_resize_mode(facts.transform, options.resize_mode or dataset.resize_mode),
         precision=options.precision,
-        embeddings=kind == "embeddings" or (facts.embeds and (options.embeddings if embeddings is None else embeddings)),
+        embeddings=kind == "embeddings" or (facts.embeds and embeddings),
         fingerprint=dataset.fingerprint,
         examples=len(dataset),
         shard_rows=options.shard_rows,

@@ -1,26 +1,33 @@
 """From a model's name and a dataset's spec to everything its training needs to know."""
 
 import dataclasses
-import fnmatch
-import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zoo import objectives
 from zoo.cards import card_index
-from zoo.cards.names import RecipeName, check_user_name, check_safe, dataset_name, default_dataset, near, parse_recipe
+from zoo.cards.names import (
+    RecipeName,
+    check_safe,
+    check_user_name,
+    dataset_name,
+    default_dataset,
+    near,
+    parse_recipe,
+    similar,
+)
 from zoo.cards.published import recipe as published_recipe
 from zoo.cards.recipe_names import FRAMEWORKS, SMALL_ARCHITECTURES
 from zoo.cards.recipes import Recipe, setting_names
+from zoo.cards.selection import is_pattern, select
 from zoo.datasets import KNOWN
 from zoo.datasets.loading import Spec, parse
 from zoo.errors import InputError, UnknownName
 from zoo.models import recipe_cards
 
 USUAL_ARCHITECTURES = (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")  # those a pattern is matched against
-_MANY = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -122,35 +129,33 @@ def _named(made: Plan) -> Plan:
     return dataclasses.replace(made, recipe=made.recipe.change(name=made.name))
 
 
-def expand(patterns: Iterable[str]) -> list[str]:
-    """Names as they are; patterns such as `resnet8-*` or `resnet8-*.cifar10` as every recipe they match.
+def expand(models: str | Sequence[str]) -> list[str]:
+    """Return recipe names, with patterns replaced by every recipe they match; a name without a dataset keeps none.
 
     >>> expand(["resnet8-*o*", "resnet50-cosine"])[:3]
     ['resnet8-softmax', 'resnet8-label-smoothing', 'resnet8-dropout']
     """
-    every = [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
-    found: list[str] = []
-    for pattern in patterns:
-        stem, _, dataset = pattern.partition(".")
-        matches = [f"{name}.{dataset}" if dataset else name for name in every if fnmatch.fnmatchcase(name, stem)]
-        matches = matches if _MANY.search(pattern) else [pattern]
-        if not matches:
-            raise UnknownName(
-                f"{pattern!r} matches no recipe; they are ARCHITECTURE-OBJECTIVE, e.g. {every[0]}, {every[-1]}"
-            )
-        found += matches
-    return list(dict.fromkeys(found))
+    found: dict[str, None] = {}
+    for entry in [models] if isinstance(models, str) else models:
+        stem, _, dataset = entry.partition(".") if is_pattern(entry) else (entry, "", "")
+        matching = select(stem, _usual_recipes(), what="recipe") if is_pattern(entry) else [entry]
+        found |= dict.fromkeys(f"{name}.{dataset}" if dataset else name for name in matching)
+    return list(found)
+
+
+def _usual_recipes() -> list[str]:
+    return [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
 
 
 def _parse(name: str) -> RecipeName:
     check_safe(name)
     parts = parse_recipe(name)
     if parts is None:
-        every = [f"{architecture}-{objective}" for architecture in USUAL_ARCHITECTURES for objective in objectives.list()]
         raise UnknownName(
-            f"{name!r} is no recipe, expected ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET] with an objective of "
-            f"{', '.join([*objectives.list(), *FRAMEWORKS])}{near(name, every)}"
-        )
+            f"{name!r} is not a recipe; recipes are ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET] with an objective of "
+            f"{', '.join([*objectives.list(), *FRAMEWORKS])}",
+            kind="recipe", name=name, suggestions=similar(name, _usual_recipes()),
+        )  # fmt: skip
     recipe_cards.check_architecture(parts.architecture, name)
     return parts
 

@@ -54,7 +54,7 @@ def _network(model: Model, folder: Path, data: str | None) -> Card:
     fit(model.name, network, state_dicts.as_torch({key: np.asarray(values) for key, values in rounded.items()}), str(file))
     small = Model(model.card, network, model.transform, model.classes, hashlib.sha256(weights).hexdigest())
     after = run(small, data=spec, embeddings=False)[model.name]
-    agreement = float((before.predictions() == after.predictions()).mean())
+    agreement = float((before.predictions == after.predictions).mean())
     if agreement < LEAST_AGREEMENT:
         raise ZooError(f"{model.name}: rounded to float16 it agrees with itself on {agreement:.2%} of {spec} only")
     learnt = {key: record.results[key] for key in ("train_accuracy", "train_class_separation")}

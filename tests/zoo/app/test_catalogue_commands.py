@@ -38,11 +38,11 @@ def test_list_a_pattern() -> None:
 def test_every_line_says_where_the_weights_are() -> None:
     result = command("list")
     words = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
-    assert "here" in words["efficientnet-lite0"]
+    assert "local" in words["efficientnet-lite0"]
     assert "download" in words["clip-vit-b32"]
     assert "train" in words["resnet50-cosine.in1k"]
     assert "never" in words["simclr-resnet50"]
-    here = sum(bool({"here", "shipped"} & set(line)) for line in words.values())
+    here = sum(bool({"local", "shipped"} & set(line)) for line in words.values())
     assert here > 3  # those of packages, and those that come with this one
     assert f"{here} with weights on this machine" in result.stderr
 
@@ -51,7 +51,7 @@ def test_list_by_fields() -> None:
     rows = json.loads(command("list", "-f", "objective=cosine", "--json").stdout)
     assert [row["name"] for row in rows] == zoo.list(objective="cosine")
     assert set(rows[0]) >= {"name", "family", "dataset", "framework", "objective", "license", "accuracy", "weights"}
-    assert {row["weights"] for row in rows} <= {"shipped", "here", "to download", "to train", "never published"}
+    assert {row["weights"] for row in rows} <= {"shipped", "local", "to download", "to train", "never published"}
     rows = json.loads(command("list", "--field", "accuracy=74..78", "--field", "source=timm", "--json").stdout)
     assert rows
     assert all(74 <= row["accuracy"] <= 78 and row["source"] == "timm" for row in rows)

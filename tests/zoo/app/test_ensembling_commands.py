@@ -131,7 +131,7 @@ def test_an_ensemble_of_trained_models_is_saved_and_taken_like_any_model(zoo_hom
     alone = zoo.run("mine", data="digits:test", progress=False)["mine"]
     parts = calibrate(zoo.run(names, data="digits:test", progress=False), "digits:calibration")
     mean = ensembles.average(parts, {member.name: member.weight for member in saved.members})
-    assert (alone.predictions() == mean.argmax(1)).mean() > 0.998
+    assert (alone.predictions == mean.argmax(1)).mean() > 0.998
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def rows_listed(browser):
 def test_filters_of_examples_chain(document, explorer):
     runs = document.evidence.runs
     names, labels = runs.names, runs.labels
-    said = np.stack([outputs.predictions() for outputs in runs.values()])
+    said = np.stack([outputs.predictions for outputs in runs.values()])
     right = said == labels
     a, b = (names.index(name) for name in document.numbers["pair"])
     assert rows_listed(explorer) == sorted(
@@ -309,7 +309,7 @@ def test_filters_of_examples_chain(document, explorer):
     assert {line[0]: line[1].split(" ", 1)[1] for line in opened_rows} == {
         name: f"class {said[i, row]}" for i, name in enumerate(names)
     }
-    confidences = {name: f"{runs[name].probabilities()[row].max():.1%}" for name in names}
+    confidences = {name: f"{runs[name].probabilities[row].max():.1%}" for name in names}
     assert {line[0]: line[2] for line in opened_rows} == confidences
     assert hash_of(explorer).endswith(f"example={runs[names[0]].ids[row]}")
     explorer.back()

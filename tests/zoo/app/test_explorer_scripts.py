@@ -102,7 +102,7 @@ def stores(monkeypatch) -> list[dict[str, object]]:
     """The same outputs in each of the ways a page may keep them, with ensembles of them."""
     runs = zoo.calibrate(made_runs(6, 300, 7), 0.5, 0)
     bare = Runs(
-        Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions()), labels=o.labels)
+        Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions), labels=o.labels)
         for i, (n, o) in enumerate(runs.items())
     )
     searches = {

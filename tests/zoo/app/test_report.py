@@ -52,7 +52,7 @@ def test_what_is_featured_is_chosen_on_one_half_and_reported_on_the_other(docume
     selection, test = ensembles.stratified_split(calibrated.labels)
 
     def right(names, rows):
-        mean = sum(calibrated[name].probabilities(rows) for name in names)
+        mean = sum(calibrated[name].probabilities_at(rows) for name in names)
         return (mean.argmax(1) == calibrated.labels[rows]).mean()
 
     best = document.numbers["best"]
@@ -157,7 +157,7 @@ def test_class_names_alone(tmp_path):
 
 def test_models_with_and_without_confidences_vote(tmp_path):
     first, *rest = made_runs().values()
-    bare = [Outputs.from_arrays(o.name, predictions=o.predictions(), labels=o.labels, dataset="made") for o in rest]
+    bare = [Outputs.from_arrays(o.name, predictions=o.predictions, labels=o.labels, dataset="made") for o in rest]
     document = compose(Material(Runs([first, *bare])), steps=2)
     assert [section.id for section in document.sections] == ["models", "errors", "pair", "ensemble"]
     assert document.numbers["population"] == "all 400 examples"
@@ -218,7 +218,7 @@ def test_own_predictions_in_one_command(tmp_path):
     assert "m0" in page.read_text()
     assert 'id="examples"' not in page.read_text()
     table = pd.concat(
-        pd.DataFrame({"model": n, "id": o.ids, "label": o.labels, "probabilities": list(o.probabilities())})
+        pd.DataFrame({"model": n, "id": o.ids, "label": o.labels, "probabilities": list(o.probabilities)})
         for n, o in runs.items()
     )
     table.to_parquet(tmp_path / "all.parquet")

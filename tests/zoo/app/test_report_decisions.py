@@ -107,7 +107,7 @@ def test_the_cascade_is_that_of_the_search_and_of_a_walk_through_the_examples(do
     total, asked, answer = np.zeros((len(halves[1]), CLASSES)), np.zeros(len(halves[1]), int), np.zeros(len(halves[1]), int)
     votes = []
     for member, threshold in zip(found["members"], [*found["thresholds"], -1], strict=True):
-        probabilities = runs[member].probabilities(halves[1])
+        probabilities = runs[member].probabilities_at(halves[1])
         going = asked == len(votes)
         total, votes = total + probabilities, [*votes, probabilities.argmax(1)]
         mean = total / len(votes)
@@ -168,7 +168,7 @@ def test_one_member_and_votes_have_no_cascade():
     same = next(iter(made().values()))
     twins = Runs(replace(same, name=name) for name in ("a", "b"))
     assert serving(evidence(Material(twins))) is None
-    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in made().items())
+    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions, labels=o.labels) for n, o in made().items())
     known = evidence(Material(bare))
     assert serving(known) is None
     assert labels(known) is None
@@ -186,7 +186,7 @@ def test_doubted_labels_are_those_of_triage_and_those_that_were_flipped(document
     section, finding = part_of(document, "labels")
     kinds, doubted = section.tables
     assert {row["kind"]: row["examples"] for row in kinds.rows} == expected.counts()
-    said = {name: outputs.predictions() for name, outputs in runs.items()}
+    said = {name: outputs.predictions for name, outputs in runs.items()}
     assert len(doubted.rows) == 20
     assert doubted.title == f"Likely mislabelled: the first 20 of {expected.counts()['mislabelled']}"
     for row in doubted.rows:
@@ -240,7 +240,7 @@ def test_accuracy_elsewhere_is_that_of_the_api_and_near_the_truth(document):
     (figure,) = section.figures
     spec = figure.chart.to_dict()
     dots = spec["datasets"][spec["layer"][1]["data"]["name"]]
-    said = [{name: one.predictions() for name, one in runs.items()} for runs in (made(), there)]
+    said = [{name: one.predictions for name, one in runs.items()} for runs in (made(), there)]
     pairs = [dot for dot in dots if dot["what"] == "agreement of a pair"]
     assert len(pairs) == math.comb(len(MODELS), 2)
     for dot in pairs:
@@ -295,7 +295,7 @@ def test_many_candidates_are_cut_short_and_votes_have_no_answer():
     assert "by its card, as would 129 others, the most of 130" in part.findings[0].sentence
     assert len(part.section.tables[0].rows) == 20
     assert (len(part.numbers["candidates"]["candidates"]), part.numbers["candidates"]["count"]) == (100, 130)
-    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions(), labels=o.labels) for n, o in made().items())
+    bare = Runs(Outputs.from_arrays(n, predictions=o.predictions, labels=o.labels) for n, o in made().items())
     refused = next_model(evidence(Material(bare, candidates=many[:2])))
     assert refused.findings[0].number == "no answer"
     assert refused.numbers["candidates"]["refusal"] in refused.findings[0].sentence

@@ -34,7 +34,7 @@ def test_gains_that_are_all_the_same_have_no_correlation() -> None:
 
 def test_predictions_alone_have_categories_but_no_gains() -> None:
     runs = Runs(
-        Outputs.from_arrays(n, predictions=made(n).predictions(), labels=np.zeros(20, int), classes="pq") for n in WRONG
+        Outputs.from_arrays(n, predictions=made(n).predictions, labels=np.zeros(20, int), classes="pq") for n in WRONG
     )
     part = errors(evidence_of(runs))
     assert [figure.id for figure in part.section.figures] == ["inconsistency"]

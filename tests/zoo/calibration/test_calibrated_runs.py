@@ -36,7 +36,7 @@ def test_a_share_of_the_rows():
         chosen = np.isin(runs[name].ids, calibrated.calibration_ids)
         expected = fit_temperature(runs[name].logits[chosen], runs[name].labels[chosen])
         assert run.temperature == expected.temperature == calibrated.fits[name].temperature
-        np.testing.assert_allclose(run.probabilities(), to_probabilities(run.logits, run.temperature))
+        np.testing.assert_allclose(run.probabilities, to_probabilities(run.logits, run.temperature))
         assert run.details["calibration"]["share"] == 0.25
     assert calibrated["a"].temperature == pytest.approx(15 * calibrated["b"].temperature, rel=1e-6)
     again = calibrate(runs, split=0.25, seed=3)
@@ -67,12 +67,12 @@ def test_probabilities_are_calibrated_through_their_logarithm():
         outputs(kind="probabilities"), split=outputs(kind="probabilities", seed=1, first_id=1000)
     )["a"]
     assert from_probabilities.temperature == pytest.approx(from_logits.temperature, rel=1e-6)
-    np.testing.assert_allclose(from_probabilities.probabilities(), from_logits.probabilities(), atol=1e-7)
+    np.testing.assert_allclose(from_probabilities.probabilities, from_logits.probabilities, atol=1e-7)
 
 
 def test_a_probability_stored_as_zero_does_not_make_the_likelihood_infinite():
     held_out = outputs(kind="probabilities", scale=400.0, seed=1, first_id=1000)
-    p = np.asarray(held_out.probabilities())
+    p = np.asarray(held_out.probabilities)
     assert (p[np.arange(len(p)), held_out.labels] == 0).any()
     assert calibrate(outputs(kind="probabilities"), split=held_out).fits["a"].nll_after < np.inf
 
@@ -82,7 +82,7 @@ def test_the_link_of_the_model_is_used():
     calibrated = calibrate(outputs(link="sigmoid"), split=held_out)["a"]
     assert calibrated.temperature == fit_temperature(held_out.logits, held_out.labels, "sigmoid").temperature
     np.testing.assert_allclose(
-        calibrated.probabilities(), to_probabilities(calibrated.logits, calibrated.temperature, "sigmoid")
+        calibrated.probabilities, to_probabilities(calibrated.logits, calibrated.temperature, "sigmoid")
     )
 
 
@@ -158,7 +158,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
     assert calibrated["a"].calibration == "400 rows of d:calibration"
     opened = store.open_runs("a")["a"]
     assert (opened.temperature, opened.calibration) == (None, "none")
-    np.testing.assert_array_equal(opened.probabilities(), saved.probabilities())
+    np.testing.assert_array_equal(opened.probabilities, saved.probabilities)
     (record,) = store.read_fits(opened.path).values()
     assert (record["split"], record["rows"]) == ("d:calibration", 400)
     assert record["digest"] == files.digest([*held_out.ids.tolist(), held_out.labels.tobytes()])
@@ -166,7 +166,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
     asked = calibrate(opened, split="stored")
     assert asked["a"].temperature == calibrated["a"].temperature == record["temperature"]
     assert asked.population == "all 400 examples; temperatures stored earlier, fitted on 400 rows of d:calibration"
-    np.testing.assert_allclose(asked["a"].probabilities(), calibrated["a"].probabilities())
+    np.testing.assert_allclose(asked["a"].probabilities, calibrated["a"].probabilities)
 
 
 def test_what_was_calibrated_before_changes_no_number(zoo_home):
@@ -254,12 +254,12 @@ def test_sigmoids_calibrated_as_a_distribution(tmp_path):
     calibrated = calibrate(stored, split=held_out, temperature_space="distribution")
     found = calibrated["s"]
     p = expit(np.asarray(made.logits, float)) ** (1 / found.temperature)
-    np.testing.assert_allclose(found.probabilities(), p / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
-    assert found.predictions().tolist() == made.predictions().tolist()
+    np.testing.assert_allclose(found.probabilities, p / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
+    assert found.predictions.tolist() == made.predictions.tolist()
     assert calibrated.to_frame()["temperature_space"].tolist() == ["distribution"]
     assert calibrated.to_frame()["link"].tolist() == ["sigmoid"]
     again = calibrate(store.open_runs("s", home=tmp_path), split="stored")["s"]
-    np.testing.assert_array_equal(again.probabilities(), found.probabilities())
+    np.testing.assert_array_equal(again.probabilities, found.probabilities)
     other = calibrate(made, split=held_out)["s"]
     assert other.temperature != pytest.approx(found.temperature, rel=0.05)
     with pytest.raises(InputError, match="temperature_space: expected logits or distribution"):

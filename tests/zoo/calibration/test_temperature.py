@@ -432,7 +432,9 @@ def test_both_readings_of_a_sigmoids_temperature_are_what_scipy_finds(temperatur
     assert fit.nll_after == pytest.approx(best.fun, abs=1e-9)
     assert fit.temperature == pytest.approx(np.exp(best.x), rel=1e-3)
     np.testing.assert_allclose(
-        to_probabilities(z, fit.temperature, "sigmoid", temperature_space=temperature_space), p_at(fit.temperature), rtol=1e-9
+        to_probabilities(z, fit.temperature, "sigmoid", temperature_space=temperature_space),
+        p_at(fit.temperature),
+        rtol=1e-9,
     )
     other = fit_temperature(z, y, "sigmoid", temperature_space="distribution" if temperature_space == "logits" else "logits")
     assert other.temperature != pytest.approx(fit.temperature, rel=0.05)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.cards.names import RecipeName, bare, check_user_name, check_safe, dataset_name, full, near, parse_recipe
+from zoo.cards.names import RecipeName, bare, check_safe, check_user_name, dataset_name, full, near, parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError
 

@@ -50,7 +50,9 @@ def test_an_image_of_the_networks_size_stays_as_it_is() -> None:
     for name in ("resnet50", "squashed", "inside"):
         seen = Pipeline(OFFERS[name]).with_resize_mode("transfer").pixels(image)
         assert np.array_equal(seen.permute(1, 2, 0).numpy(), np.asarray(image))
-    assert Pipeline(OFFERS["resnet50"]).with_resize_mode("evaluation").fingerprint == Pipeline(OFFERS["resnet50"]).fingerprint
+    assert (
+        Pipeline(OFFERS["resnet50"]).with_resize_mode("evaluation").fingerprint == Pipeline(OFFERS["resnet50"]).fingerprint
+    )
     wide = Pipeline(Transform((3, 20, 40), (64,), "bicubic", HALF, HALF)).with_resize_mode("transfer")
     assert wide.pixels(noise(40, 20)).permute(1, 2, 0).numpy().tolist() == np.asarray(noise(40, 20)).tolist()
     assert Packed((Pipeline(OFFERS["resnet50"]),)).with_resize_mode("transfer").parts == (
@@ -115,7 +117,9 @@ def test_commands_take_it() -> None:
     assert len(paths) == 2
     sides = ("--data", "digits:train[:60]", "--test", "digits:test[:40]")
     ask("probe", *sides, "--resize-mode", "transfer", "--kind", "knn")
-    assert {run.identity.resize_mode for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {"transfer"}
+    assert {run.identity.resize_mode for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {
+        "transfer"
+    }
 
 
 def test_a_temperature_is_fitted_on_images_framed_alike() -> None:

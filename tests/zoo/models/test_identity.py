@@ -59,7 +59,7 @@ def test_a_loaded_model_has_the_card_of_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", OWN_SETTINGS)
 def test_a_model_of_its_own_settings_has_the_card_of_its_name(name: str) -> None:
-    for weights in (True, False):
+    for pretrained in (True, False):
         model = zoo.load(name, pretrained=pretrained, device="cpu")
         assert (model.name, model.card) == (name, zoo.card(name))
 
@@ -109,7 +109,7 @@ def test_training_and_saving_change_no_name(zoo_home: Path) -> None:
     assert zoo.load("pair").card == zoo.card("pair")
     assert {name: zoo.card(name) for name in names} == before
     assert zoo.list("resnet8-cosine-s3") == [names[1]]
-    assert zoo.availability(names[1]) == zoo.availability("pair") == "here"
+    assert zoo.availability(names[1]) == zoo.availability("pair") == "local"
     # A network trained by settings that are no longer the recipe's is not that recipe's model.
     record, tensors, _ = trained.read(trained.path(names[1]))
     training = dataclasses.replace(record.card.training, hyperparameters=record.card.hyperparameters | {"tau": 0.3})
@@ -168,7 +168,7 @@ def test_every_model_says_where_its_weights_are(zoo_home: Path, monkeypatch: pyt
     zoo.register(dataclasses.replace(both, name="lost", members=[*members, EnsembleMember("gone", 1.0)]))
     zoo.register(dataclasses.replace(both, name="loop", members=[EnsembleMember("loop", 1.0)]))
     expected = {
-        "efficientnet-lite0": "here", "clip-vit-b32": "to download", "resnet8-cosine": "to train",
+        "efficientnet-lite0": "local", "clip-vit-b32": "to download", "resnet8-cosine": "to train",
         "clip-vit-b32-linear": "to train", "simclr-resnet50": "never published", "both": "to train",
         "lost": "never published", "loop": "never published",
     }  # fmt: skip
@@ -195,7 +195,7 @@ def test_every_source_is_one_object(name: str) -> None:
     card = next((zoo.card(other) for other in zoo.list(source=name)), None)
     assert isinstance(source, Source)
     if card is not None:
-        assert source.present(card) in ("shipped", "here", "to download", "to train", "never published")
+        assert source.present(card) in ("shipped", "local", "to download", "to train", "never published")
         assert all(isinstance(path, Path) for path in source.files(card))
         assert all(getattr(card, field) is not None for field in sources.SOURCES[name].needs)
 

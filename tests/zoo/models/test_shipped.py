@@ -56,4 +56,4 @@ def test_it_is_right_on_as_many_images_as_its_card_says(name: str, zoo_home: Pat
     assert outputs.accuracy == zoo.card(name).details["results"]["test_accuracy"]
     kept = bundle.shipped(name, spec)
     if kept is not None:
-        assert (kept.predictions() == outputs.predictions()).all()
+        assert (kept.predictions == outputs.predictions).all()

@@ -49,7 +49,7 @@ def test_any_network_over_a_dataset() -> None:
         expected = net.eval()(batch)
         hidden = functional.relu(net.fc1(functional.max_pool2d(functional.relu(net.conv(batch)), 2).flatten(1)))
     np.testing.assert_allclose(mine.logits, expected.numpy(), atol=1e-5)
-    np.testing.assert_allclose(mine.features, hidden.numpy(), atol=1e-5)
+    np.testing.assert_allclose(mine.embeddings, hidden.numpy(), atol=1e-5)
     assert mine.accuracy == np.mean(expected.argmax(1).numpy() == data.labels)
     assert diversity.compare(mine, runs["resnet8-cosine.digits"], resamples=10)
 
@@ -93,8 +93,8 @@ def test_a_function_of_ones_own() -> None:
     outputs = zoo.run(model, data="digits:test[:20]", progress=False)["my-function"]
     data = zoo.datasets.load("digits:test[:20]")
     expected = predict(torch.tensor(np.stack([prepare(data[row].convert("RGB")) for row in range(20)]), dtype=torch.float32))
-    np.testing.assert_allclose(outputs.probabilities(), expected, atol=1e-6)
-    assert outputs.features is None
+    np.testing.assert_allclose(outputs.probabilities, expected, atol=1e-6)
+    assert outputs.embeddings is None
     with pytest.raises(InputError, match="my-function: has no embeddings"):
         model.embed(data[0])
 
@@ -127,7 +127,7 @@ def test_a_spec_a_label_set_and_a_named_layer() -> None:
 def test_an_encoder() -> None:
     model = zoo.Model.of(nn.Sequential(nn.Flatten(), nn.Linear(768, 5)), TRANSFORM, None, name="encoder")
     outputs = zoo.run(model, data="digits:test[:10]", progress=False)["encoder"]
-    assert (outputs.kind, outputs.features.shape) == ("embeddings", (10, 5))
+    assert (outputs.kind, outputs.embeddings.shape) == ("embeddings", (10, 5))
 
 
 def test_collected_over_ones_own_images() -> None:
@@ -136,7 +136,7 @@ def test_collected_over_ones_own_images() -> None:
     outputs = zoo.collect(model, images, labels=[3, 4, 5])
     assert outputs.name == "my-net"
     np.testing.assert_allclose(outputs.logits, model.predict(images).numpy(), atol=1e-6)
-    np.testing.assert_allclose(outputs.features, model.embed(images).numpy(), atol=1e-6)
+    np.testing.assert_allclose(outputs.embeddings, model.embed(images).numpy(), atol=1e-6)
     loader = torch.utils.data.DataLoader([(torch.full((3,), float(k)), k % 2) for k in range(6)], batch_size=4)
     outputs = zoo.collect(lambda batch: np.asarray(batch)[:, :2] * [1, -1], loader, name="function")
     assert outputs.logits.tolist() == [[k, -k] for k in range(6)]

@@ -54,7 +54,7 @@ def test_every_format_gives_the_same(tmp_path, suffix):
     outputs = zoo.import_outputs(path)["my.model"]
     check(outputs)
     assert outputs.classes == tuple(NAMES)
-    np.testing.assert_allclose(outputs.probabilities(), P, rtol=1e-12)
+    np.testing.assert_allclose(outputs.probabilities, P, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ class TestManyModels:
         assert runs.names == ["vit.b", "cnn"]
         assert np.array_equal(runs["cnn"].logits, -Z)
         assert np.array_equal(runs["vit.b"].embeddings, Z)
-        assert runs["cnn"].features is None
+        assert runs["cnn"].embeddings is None
         assert np.array_equal(runs.labels, Y)
         np.savez(tmp_path / "bare.npz", vit=Z, cnn=-Z, y=Y, lr=0.1)
         with pytest.raises(InputError, match="say what arrays 'vit', 'cnn', 'lr' are with --kind"):
@@ -169,12 +169,12 @@ class TestAnswersOutsideTheClasses:
         table = pd.DataFrame({"id": IDS, "label": NAMES[Y], "answer": told})
         with pytest.warns(ZooWarning, match="a: 2 of 40 answers are none of the 3 classes .* e.g. 'no idea' in row 3"):
             outputs = zoo.import_outputs(table, name="a", classes=list(NAMES))["a"]
-        assert np.flatnonzero(outputs.predictions() == -1).tolist() == [3, 5]
+        assert np.flatnonzero(outputs.predictions == -1).tolist() == [3, 5]
         assert outputs.accuracy == accuracy_score(NAMES[Y], told.astype(str))
         stored = zoo.store.save(outputs)
-        assert np.array_equal(stored.predictions(), outputs.predictions())
+        assert np.array_equal(stored.predictions, outputs.predictions)
         sure = zoo.Outputs.from_arrays("b", predictions=Y[::-1], labels=Y[::-1], ids=IDS[::-1], classes=list(NAMES))
-        assert np.flatnonzero(zoo.Runs([sure, outputs]).aligned()["a"].predictions() == -1).tolist() == [34, 36]
+        assert np.flatnonzero(zoo.Runs([sure, outputs]).aligned()["a"].predictions == -1).tolist() == [34, 36]
 
     def test_none_inside_is_a_mistake(self):
         with pytest.raises(InputError, match="no answer of a is one of the 3 classes; found 'CAT'"):
@@ -210,7 +210,7 @@ class TestFrames:
         ):
             outputs = zoo.import_outputs(given, name="a")["a"]
             check(outputs)
-            np.testing.assert_array_equal(outputs.probabilities(), P)
+            np.testing.assert_array_equal(outputs.probabilities, P)
         for given in (lists, lists.with_columns(polars.col("probs").cast(polars.Array(polars.Float64, K)))):
             check(zoo.import_outputs(given, name="a", classes=NAMES)["a"])
         for suffix, write in (
@@ -281,7 +281,7 @@ class TestCollect:
         outputs = zoo.collect(sure, x, name="logistic", labels=names)
         assert outputs.classes == ("setosa", "versicolor", "virginica")
         assert outputs.accuracy == accuracy_score(names, sure.predict(x))
-        np.testing.assert_array_equal(outputs.probabilities(), sure.predict_proba(x))
+        np.testing.assert_array_equal(outputs.probabilities, sure.predict_proba(x))
         hard = LinearSVC().fit(x, names)
         outputs = zoo.collect(hard, x, name="svm", labels=names)
         assert (outputs.kind, outputs.accuracy) == ("predictions", accuracy_score(names, hard.predict(x)))

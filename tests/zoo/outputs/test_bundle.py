@@ -38,13 +38,13 @@ def test_what_comes_back_is_what_went_in(tmp_path: Path) -> None:
     back = bundle.read(tmp_path / "all.safetensors")
     assert back.names == runs.names
     for name, outputs in runs.items():
-        assert (back[name].predictions() == outputs.predictions()).all()
+        assert (back[name].predictions == outputs.predictions).all()
         assert (back[name].labels == outputs.labels).all()
         assert back[name].ids.tolist() == outputs.ids.tolist()
         assert (back[name].classes, back[name].link, back[name].kind) == (outputs.classes, outputs.link, outputs.kind)
         assert (back[name].card, back[name].dataset) == (outputs.card, "mine:test")
     np.testing.assert_allclose(back["a"].embeddings, runs["a"].embeddings, rtol=1e-3, atol=1e-3)
-    assert back["b"].features is None
+    assert back["b"].embeddings is None
 
 
 def test_the_stated_loss_bounds_every_probability(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_stated_loss_bounds_every_probability(tmp_path: Path) -> None:
     note = bundle.export_outputs(runs, tmp_path / "all.safetensors")
     back = bundle.read(tmp_path / "all.safetensors")
     for about in note["models"][:2]:
-        moved = np.abs(back[about["name"]].probabilities() - runs[about["name"]].probabilities()).max()
+        moved = np.abs(back[about["name"]].probabilities - runs[about["name"]].probabilities).max()
         assert 0 < moved <= about["largest_change"] * (1 + 1e-6) < 0.005
 
 
@@ -66,7 +66,7 @@ def test_near_ties_keep_their_winner(tmp_path_factory: pytest.TempPathFactory, s
     outputs = Outputs.from_arrays("a", logits=logits, labels=[0] * 40, link=link)  # type: ignore[arg-type]
     path = tmp_path_factory.mktemp("ties") / "a.safetensors"
     bundle.export_outputs([outputs], path)
-    assert (bundle.read(path)["a"].predictions() == logits.argmax(1)).all()
+    assert (bundle.read(path)["a"].predictions == logits.argmax(1)).all()
 
 
 def test_ten_lines_of_numpy_read_it(tmp_path: Path) -> None:

@@ -132,8 +132,8 @@ class TestTables:
         runs = import_outputs(tmp_path / "all.parquet", classes=NAMES).aligned()
         assert set(runs.names) == {"one", "two"}
         order = [IDS.index(row_id) for row_id in runs["one"].ids]
-        np.testing.assert_allclose(runs["one"].probabilities(), P[order], rtol=1e-6)
-        np.testing.assert_allclose(runs["two"].probabilities(), np.roll(P, 1, 0)[order], rtol=1e-6)
+        np.testing.assert_allclose(runs["one"].probabilities, P[order], rtol=1e-6)
+        np.testing.assert_allclose(runs["two"].probabilities, np.roll(P, 1, 0)[order], rtol=1e-6)
         assert runs.labels.tolist() == Y[order].tolist()
 
     def test_predictions_by_name_or_number(self, tmp_path):

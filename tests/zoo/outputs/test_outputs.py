@@ -33,8 +33,8 @@ def test_what_is_given_is_what_is_read():
     assert outputs.ids.tolist() == ["w", "x", "y", "z"]
     assert outputs.classes == ("cat", "dog", "owl")
     assert outputs.accuracy == 0.75
-    np.testing.assert_allclose(outputs.probabilities(), softmax(Z), rtol=1e-6)
-    np.testing.assert_allclose(outputs.probabilities([2, 0]), softmax(Z)[[2, 0]], rtol=1e-6)
+    np.testing.assert_allclose(outputs.probabilities, softmax(Z), rtol=1e-6)
+    np.testing.assert_allclose(outputs.probabilities_at([2, 0]), softmax(Z)[[2, 0]], rtol=1e-6)
 
 
 def test_ids_and_classes_default_to_numbers():
@@ -47,14 +47,14 @@ def test_ids_and_classes_default_to_numbers():
 def test_tensors_stay_tensors():
     outputs = make(logits=torch.from_numpy(Z))
     assert isinstance(outputs.logits, torch.Tensor)
-    assert isinstance(outputs.probabilities(), torch.Tensor)
-    assert outputs.predictions().tolist() == [0, 1, 2, 1]
+    assert isinstance(outputs.probabilities, torch.Tensor)
+    assert outputs.predictions.tolist() == [0, 1, 2, 1]
 
 
 def test_probabilities_give_back_themselves_and_logits_up_to_a_constant():
     p = softmax(Z)
     outputs = make(logits=None, probabilities=p)
-    assert np.array_equal(outputs.probabilities(), p)
+    assert np.array_equal(outputs.probabilities, p)
     shift = outputs.logits - Z
     np.testing.assert_allclose(shift, np.repeat(shift[:, :1], 3, 1), atol=1e-5)
     zero = make(logits=None, probabilities=[[1.0, 0.0, 0.0]], labels=[0])
@@ -63,16 +63,16 @@ def test_probabilities_give_back_themselves_and_logits_up_to_a_constant():
 
 def test_a_temperature_changes_confidence_and_not_predictions():
     hot = dataclasses.replace(make(), temperature=2.0)
-    np.testing.assert_allclose(hot.probabilities(), softmax(Z / 2), rtol=1e-6)
+    np.testing.assert_allclose(hot.probabilities, softmax(Z / 2), rtol=1e-6)
     again = dataclasses.replace(make(logits=None, probabilities=softmax(Z)), temperature=2.0)
-    np.testing.assert_allclose(again.probabilities(), softmax(Z / 2), rtol=1e-5)
-    assert np.array_equal(hot.predictions(), make().predictions())
+    np.testing.assert_allclose(again.probabilities, softmax(Z / 2), rtol=1e-5)
+    assert np.array_equal(hot.predictions, make().predictions)
 
 
 def test_a_masked_class_is_allowed():
     z = Z.copy()
     z[0, 1] = -np.inf
-    assert make(logits=z).probabilities()[0, 1] == 0
+    assert make(logits=z).probabilities[0, 1] == 0
 
 
 NAN, INF = float("nan"), float("inf")
@@ -126,7 +126,7 @@ def test_what_is_refused(change, message):
 def test_any_number_of_classes(classes):
     outputs = Outputs.from_arrays("a", logits=np.zeros((2, classes), np.float32), labels=[0, 0])
     assert outputs.accuracy == 1
-    np.testing.assert_allclose(outputs.probabilities().sum(1), 1, rtol=1e-4)
+    np.testing.assert_allclose(outputs.probabilities.sum(1), 1, rtol=1e-4)
 
 
 def test_what_was_not_kept_says_so():
@@ -171,7 +171,7 @@ def test_rows_and_columns_in_another_order_are_aligned_by_name(rows, columns, ki
     a, b = Runs([first, other]).aligned().values()
     assert b.classes == a.classes
     assert b.ids.tolist() == a.ids.tolist()
-    assert np.array_equal(a.predictions(), b.predictions())
+    assert np.array_equal(a.predictions, b.predictions)
     assert np.array_equal(a.labels, b.labels)
     if kind == "logits":
         assert np.array_equal(a.logits, b.logits)
@@ -219,7 +219,7 @@ def test_correct_in_the_first_k_is_a_stable_sort(seed, k, tied):
     y = rng.integers(0, 6, 40)
     outputs = Outputs.from_arrays("a", logits=z, labels=y)
     first = np.argsort(-z, axis=1, kind="stable")[:, :k]
-    assert outputs.correct(k).tolist() == [label in row for label, row in zip(y, first, strict=True)]
+    assert outputs.top_k_correct(k).tolist() == [label in row for label, row in zip(y, first, strict=True)]
     assert outputs.top_k_accuracy(1) == outputs.accuracy
     assert outputs.top5 == outputs.top_k_accuracy(5)
     if not tied:
@@ -230,9 +230,9 @@ def test_the_first_k_where_there_are_not_as_many():
     few = Outputs.from_arrays("few", logits=np.eye(3), labels=[0, 1, 2])
     assert few.top5 is None
     with pytest.raises(InputError, match="few: k is 4, expected a whole number from 1 to its 3 classes"):
-        few.correct(4)
+        few.top_k_correct(4)
     said = Outputs.from_arrays("said", predictions=[0, 1], labels=[0, 0], classes=[str(k) for k in range(9)])
-    assert said.correct().tolist() == [True, False]
+    assert said.correct.tolist() == [True, False]
     assert said.top5 is None
     with pytest.raises(InputError, match="said: only predictions are stored"):
         said.top_k_accuracy(5)

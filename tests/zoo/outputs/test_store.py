@@ -54,7 +54,7 @@ def test_what_is_saved_is_what_is_opened(rows, classes, kind, dtype, extra, seed
     assert np.array_equal(after.values, before.values)
     assert (after.labels is None) == (before.labels is None)
     assert after.labels is None or np.array_equal(after.labels, before.labels)
-    assert after.features is None if not extra else np.array_equal(after.embeddings, before.embeddings)
+    assert after.embeddings is None if not extra else np.array_equal(after.embeddings, before.embeddings)
     assert store.verify(home).clean
 
 

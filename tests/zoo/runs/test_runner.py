@@ -293,11 +293,11 @@ def test_train_mode_left_on_changes_nothing():
 def test_embeddings_are_left_out_on_request_and_fuller_outputs_serve_as_well():
     model = small_model()
     bare = run(model, embeddings=False)
-    assert bare.features is None
+    assert bare.embeddings is None
     with pytest.raises(InputError, match="no embeddings"):
         _ = bare.embeddings
     full = run(model)
-    assert full.features is not None
+    assert full.embeddings is not None
     model.body.calls.clear()
     assert run(model, embeddings=False).path == full.path
     assert model.body.calls == []
@@ -318,7 +318,7 @@ def test_a_bare_encoder_keeps_embeddings_and_labels():
     assert outputs.embeddings.shape == (50, 6)
     assert len(outputs.require_labels()) == 50
     with pytest.raises(InputError, match="only embeddings are stored"):
-        outputs.predictions()
+        _ = outputs.predictions
 
 
 def test_other_classes_than_the_datasets_are_kept_but_not_scored():

@@ -91,4 +91,4 @@ def test_a_pattern_with_an_at_sign_finds_snapshots_and_no_other_does(zoo_home):
     assert zoo.list("*@epoch4", objective="cosine") == kept[1:]
     assert not any("@" in name for name in zoo.list("*"))
     listed = CliRunner().invoke(app, ["list", "*@epoch*", "--json"])
-    assert [(row["name"], row["weights"]) for row in json.loads(listed.stdout)] == [(name, "here") for name in kept]
+    assert [(row["name"], row["weights"]) for row in json.loads(listed.stdout)] == [(name, "local") for name in kept]

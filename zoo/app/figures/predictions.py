@@ -84,7 +84,7 @@ def half_and_half(study: Study) -> Result:
 
 def _votes(study: Study) -> dict[str, np.ndarray]:
     """[seeds, N] predictions by row."""
-    return {row: np.stack([study.runs[name].predictions() for name in names]) for row, names in study.members.items()}
+    return {row: np.stack([study.runs[name].predictions for name in names]) for row, names in study.members.items()}
 
 
 def _matrix(matrix: pd.DataFrame, title: str) -> Result:

@@ -131,7 +131,7 @@ class Study:
 def at_hand(data: str) -> list[str]:
     """The models of a dataset's classes whose weights are here."""
     wanted = label_set(dataset_name(data))
-    here = ("shipped", "here")
+    here = ("shipped", "local")
     return [
         name for name, card in registry.known_models().items() if card.labels == wanted and registry.available(card) in here
     ]

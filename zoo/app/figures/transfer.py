@@ -200,12 +200,12 @@ def class_overlap(study: Study) -> Result:
         short = dataset_name(task)
         for name in study.names:
             learnt, held = train[name], test[name]
-            mapping = probes.assign_classes(learnt.predictions(), learnt.labels)
+            mapping = probes.assign_classes(learnt.predictions, learnt.labels)
             rows.append(
                 {
                     "model": name, "task": short, "classes": len(learnt.label_classes or learnt.classes),
                     "assignment": 100 * mapping.accuracy,
-                    "assignment_test": 100 * mapping.score(held.predictions(), held.labels),
+                    "assignment_test": 100 * mapping.score(held.predictions, held.labels),
                     "linear": 100 * float(probes.probe(learnt, held)["score"].iloc[0]),
                     **{f"{what}_paper": theirs.get(f"{what}-{short}", (math.nan, None))[0] for what in QUOTED},
                 }

@@ -21,7 +21,7 @@ def calibration(known: Evidence) -> Part | None:
     frames = [
         reliability(p, outputs.require_labels()).assign(model=outputs.name, when=when)
         for outputs in shown
-        for when, p in (("before", uncalibrated(outputs)), ("after", outputs.probabilities()))
+        for when, p in (("before", uncalibrated(outputs)), ("after", outputs.probabilities))
     ]
     lead = (
         "Averaging confidences only works when they mean the same for every member, so each model is given one temperature, "

@@ -32,7 +32,7 @@ def answers(runs: Runs, has_probabilities: bool) -> tuple[dict[str, Any], dict[s
     """How the answers are kept (`kind`, `planes`, `top`), and the packed arrays by name."""
     outputs = list(runs.values())
     classes = len(outputs[0].classes)
-    said = np.stack([one.predictions() for one in outputs])
+    said = np.stack([one.predictions for one in outputs])
     blocks = {"predicted": packed(np.where(said == arrays.NO_PREDICTION, classes, said), planes_for(classes))}
     if not has_probabilities:
         return {"kind": "votes", "planes": 0, "top": 0}, blocks
@@ -53,8 +53,8 @@ def exact_pairs(runs: Runs) -> str:
     counts = np.zeros((len(pairs), 5), np.int64)
     for start in range(0, len(outputs[0]), CHUNK):
         rows = slice(start, min(start + CHUNK, len(outputs[0])))
-        p = [arrays.tensor(one.probabilities(rows), one.name) for one in outputs]
-        top = [torch.from_numpy(one.predictions()[rows]) for one in outputs]
+        p = [arrays.tensor(one.probabilities_at(rows), one.name) for one in outputs]
+        top = [torch.from_numpy(one.predictions[rows]) for one in outputs]
         y = torch.from_numpy(runs.labels[rows])
         for place, (i, j) in enumerate(pairs):
             counts[place] += arrays.to_numpy(split_cells(top[i], top[j], ensemble(p[i], p[j]).cpu(), y))[:5]
@@ -81,7 +81,7 @@ def _all_classes(outputs: Outputs, planes: int) -> dict[str, tuple[np.ndarray, i
     """The confidence, and all probabilities but that of the class predicted, whose place is 0."""
     confidence, others = [], []
     for rows, p in _probabilities(outputs):
-        top = outputs.predictions()[rows][:, None]
+        top = outputs.predictions[rows][:, None]
         confidence.append(roots(1 - np.take_along_axis(p, top, 1)[:, 0], planes))
         np.put_along_axis(p, top, 0, 1)
         others.append(roots(p, planes))
@@ -93,7 +93,7 @@ def _top_classes(outputs: Outputs, top: int) -> dict[str, tuple[np.ndarray, int]
     labels, classes = outputs.require_labels(), len(outputs.classes)
     parts = []
     for rows, p in _probabilities(outputs):
-        said = outputs.predictions()[rows][:, None]
+        said = outputs.predictions[rows][:, None]
         first = np.take_along_axis(p, said, 1)
         truth = np.take_along_axis(p, labels[rows][:, None], 1)[:, 0]
         np.put_along_axis(p, said, -1, 1)
@@ -119,4 +119,4 @@ def _probabilities(outputs: Outputs) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows and their probabilities as float64 arrays that may be changed."""
     for start in range(0, len(outputs), CHUNK):
         rows = slice(start, min(start + CHUNK, len(outputs)))
-        yield rows, arrays.to_numpy(arrays.tensor(outputs.probabilities(rows), outputs.name).double()).copy()
+        yield rows, arrays.to_numpy(arrays.tensor(outputs.probabilities_at(rows), outputs.name).double()).copy()

@@ -69,7 +69,7 @@ class Evidence:
 
         def rank(outputs: Outputs) -> tuple[float, float, str]:
             scored = self.has_probabilities
-            nll = calibration.negative_log_likelihood(outputs.probabilities(), self.selection.labels) if scored else 0.0
+            nll = calibration.negative_log_likelihood(outputs.probabilities, self.selection.labels) if scored else 0.0
             return -outputs.accuracy, nll, outputs.name
 
         return min(self.selection.values(), key=rank).name

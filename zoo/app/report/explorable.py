@@ -133,7 +133,7 @@ def _pairs(known: Evidence, place: dict[str, int]) -> dict[str, list[Any]]:
 def _cka(test: Runs) -> list[list[float | None]]:
     """CKA of every pair on the test half, as `diversity.compare` gives it; empty where embeddings are missing or many."""
     outputs = list(test.values())
-    features = [one.features for one in outputs if one.features is not None]
+    features = [one.embeddings for one in outputs if one.embeddings is not None]
     step = slice(None, None, -(-len(outputs[0]) // CKA_ROWS))
     work = sum(column.shape[1] for column in features) ** 2 * min(len(outputs[0]), CKA_ROWS)
     if len(features) < len(outputs) or len(outputs[0]) < 2 or work > CKA_WORK:
@@ -179,7 +179,7 @@ def _front(known: Evidence, costs: list[float | None], place: dict[str, int]) ->
 def _tiles(known: Evidence) -> tuple[dict[str, Any] | None, list[str]]:
     if known.material.images is None:
         return None, []
-    said = np.stack([outputs.predictions() for outputs in known.runs.values()])
+    said = np.stack([outputs.predictions for outputs in known.runs.values()])
     right = (said == known.runs.labels).mean(0)
     wanted = np.sort(np.argsort(-right * (1 - right), kind="stable")[:THUMBNAILS])
     tiles, images = sheets(known.material.images, [str(row_id) for row_id in next(iter(known.runs.values())).ids], wanted)

@@ -63,12 +63,12 @@ def transfer(known: Evidence) -> Part | None:
 def _row(name: str, runs: Runs, material: FeatureMaterial, seed: int) -> dict[str, Any]:
     card, train = runs[name].card, material.train[name]
     seen, test = material.transfer_train[name], material.transfer_test[name]
-    probe = probes.LinearProbe(seed=seed).fit(seen.embedding_column, _labels(seen))
+    probe = probes.LinearProbe(seed=seed).fit(seen.require_embeddings(), _labels(seen))
     return {
         "model": name,
         "objective": card.objective if card else None,
-        "class separation": float(diversity.class_separation(train.embedding_column, train.require_labels())),
-        "transfer": float(probe.score(test.embedding_column, _labels(test))),
+        "class separation": float(diversity.class_separation(train.require_embeddings(), train.require_labels())),
+        "transfer": float(probe.score(test.require_embeddings(), _labels(test))),
         "accuracy": runs[name].accuracy,
     }
 

@@ -46,7 +46,7 @@ def of_models(
 
     The same models are run on each dataset of `unlabelled`; of `candidates`, names or patterns, only cards are looked at.
     """
-    runs = zoo.run(list(names), data=data) if names else open_runs(None, data)
+    runs = zoo.run(list(names), data=data) if names else open_runs("*", data)
     spec = next(iter(runs.values())).dataset
     cards = candidate_cards(candidates, runs, runs.names[0]) if candidates else []
     features = None

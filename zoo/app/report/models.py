@@ -55,8 +55,8 @@ def _row(outputs: Outputs) -> dict[str, Any]:
         **dict.fromkeys(("temperature", "NLL", "ECE before", "ECE after")),
     }
     if outputs.kind == "predictions":
-        return row | {"no answer": int((outputs.predictions() == NO_PREDICTION).sum()) or None}
-    labels, p = outputs.require_labels(), outputs.probabilities()
+        return row | {"no answer": int((outputs.predictions == NO_PREDICTION).sum()) or None}
+    labels, p = outputs.require_labels(), outputs.probabilities
     row["NLL"] = calibration.negative_log_likelihood(p, labels)
     row["ECE before"] = calibration.expected_calibration_error(uncalibrated(outputs), labels)
     if outputs.temperature is not None:

@@ -123,7 +123,7 @@ def _probit(share: Any, examples: int) -> Any:
 def _pairs(known: Evidence, runs: Runs, examples: tuple[int, int]) -> pd.DataFrame:
     """One row per pair, of many models only those with the best one: how often the two agree on both data."""
     both = [name for name in known.runs if name in runs]
-    said = [{name: own[name].predictions() for name in both} for own in (known.runs, runs.aligned())]
+    said = [{name: own[name].predictions for name in both} for own in (known.runs, runs.aligned())]
     centre = known.best if known.best in both else both[0]
     some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or centre in (a, b)]
 

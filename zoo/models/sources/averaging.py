@@ -60,7 +60,9 @@ class EnsembleHead(nn.Module):
         order = self.orders[number]
         aligned = logits if order is None else logits[:, order]
         temperature, temperature_space = self.temperatures[number]
-        return torch.as_tensor(to_probabilities(aligned, temperature, self.links[number], temperature_space=temperature_space))
+        return torch.as_tensor(
+            to_probabilities(aligned, temperature, self.links[number], temperature_space=temperature_space)
+        )
 
 
 def average(card: Card, models: Sequence[Model]) -> Model:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.models.sources.assembly import Request
     from zoo.models.sources.hints import ModelHints
 
-Availability = Literal["shipped", "here", "to download", "to train", "never published"]
+Availability = Literal["shipped", "local", "to download", "to train", "never published"]
 _ORDER: tuple[Availability, ...] = get_args(Availability)
 
 
@@ -44,7 +44,7 @@ class Source:
 
     def present(self, card: Card) -> Availability:
         """Where the weights are, parts and fitted heads left aside; asks no library."""
-        return "here" if all(path.exists() for path in self.files(card)) else "to download"
+        return "local" if all(path.exists() for path in self.files(card)) else "to download"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
         """An error, before torch is loaded, if the model surely cannot be loaded now; what can be made is made."""
@@ -66,7 +66,7 @@ class FromHub(Source):
         return [] if repository is None else hub.cached_weights(repository)
 
     def present(self, card: Card) -> Availability:
-        return "here" if self.files(card) else "to download"
+        return "local" if self.files(card) else "to download"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
         repository = self.repository(card)
@@ -77,7 +77,7 @@ class FromHub(Source):
 def furthest(found: Sequence[Availability]) -> Availability:
     """What a model made of such parts is: as far away as the furthest of them.
 
-    >>> furthest(["here", "to train", "shipped"])
+    >>> furthest(["local", "to train", "shipped"])
     'to train'
     """
     return max(found, key=_ORDER.index)

@@ -23,7 +23,7 @@ class Fitted(Source):
     def present(self, card: Card) -> Availability:
         if shipped_head(card).exists():
             return "shipped"
-        return "here" if local_head(card).exists() else "to train"
+        return "local" if local_head(card).exists() else "to train"
 
     def load(self, request: "Request") -> "Model":
         from zoo.models.heads.linear import on_base

@@ -115,7 +115,9 @@ def _existing(id: str, name: str) -> Path:
     return path
 
 
-def _library_of(file: Path, hints: ModelHints, labels: str, details: dict[str, Any], name: str) -> tuple[str, cards.Transform]:
+def _library_of(
+    file: Path, hints: ModelHints, labels: str, details: dict[str, Any], name: str
+) -> tuple[str, cards.Transform]:
     """The library whose network of that architecture the file fits, and the architecture's usual transform there.
 
     Both have a `resnet18` with the same keys, but an `efficientnet_b0` with others.

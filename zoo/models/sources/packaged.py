@@ -30,7 +30,7 @@ class Packaged(Source):
         return _found(card.id or "")
 
     def present(self, card: Card) -> Availability:
-        return "here" if _found(card.id or "") else "to download"
+        return "local" if _found(card.id or "") else "to download"
 
     def load(self, request: "Request") -> "Model":
         """The model of a card whose `id` is the package and whose architecture is timm's."""

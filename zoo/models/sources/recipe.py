@@ -26,7 +26,7 @@ class Recipe(Source):
     def present(self, card: Card) -> Availability:
         if _shipped(card).exists():
             return "shipped"
-        return "here" if trained.path(card.name).exists() else "to train"
+        return "local" if trained.path(card.name).exists() else "to train"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
         """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""

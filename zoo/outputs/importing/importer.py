@@ -250,7 +250,7 @@ def _labels(member: _Member, classes: Sequence[str] | None, width: int | None) -
 def _check_beside(member: _Member, outputs: Outputs) -> None:
     """Say so where predictions that stand beside logits or probabilities are others."""
     if "predictions" in member.parts and np.ndim(member.parts["predictions"]) == 1:
-        differ = member.positions("predictions", outputs.classes) != outputs.predictions()
+        differ = member.positions("predictions", outputs.classes) != outputs.predictions
         if differ.any():
             warnings.warn(
                 f"{member.where}: the predictions of {member.name} differ from the highest {member.kind} in "

@@ -1,11 +1,10 @@
 """Stored outputs by name and dataset, without loading a model."""
 
-import fnmatch
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from zoo.cards.names import default_dataset, full, near
+from zoo.cards.selection import is_filter, is_pattern, matches, select
 from zoo.datasets import canonical, load
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.outputs.alignment import fitting
@@ -33,65 +32,78 @@ def stored(home: Path | None = None, imported: bool = False) -> list[RunFolder]:
 
 
 def open_runs(
-    names: str | Sequence[str] | None = None, data: str | None = None, home: Path | str | None = None, check: bool = True
+    models: str | Sequence[str] = "*", data: str | None = None, home: Path | str | None = None, check: bool = True
 ) -> Runs:
-    """Stored outputs of the models named (or matching a pattern; all by default) on one dataset.
+    """Open the stored outputs of models on one dataset.
 
-    `data` may be left out when all that match are on one dataset. Of two runs that differ in weights or precision one is
-    chosen by `name@digest`, as the error message lists them, and of a run and an import by `name@run` and `name@import`.
-    With `check` every checksum is compared first. Outputs that merely match a pattern and are damaged, or of other examples
-    or classes than the rest, are named and left out.
+    Args:
+        models: names, patterns, filters or named sets. `NAME@DIGEST` chooses among runs that differ in weights or precision,
+            `NAME@run` and `NAME@import` between a run and an import.
+        data: the dataset; may be left out if all selected outputs are on one dataset.
+        home: where outputs are stored; default `ZOO_HOME`.
+        check: whether to verify every checksum first.
+
+    Outputs that a pattern selects are skipped with a warning if they are damaged, or on other examples or classes than the
+    rest.
     """
-    wanted = [names] if isinstance(names, str) else list(names or ["*"])
+    wanted = [models] if isinstance(models, str) else list(models)
     runs = stored(None if home is None else Path(home))
     if data is not None:
         runs = on_dataset(runs, data if any(run.identity.dataset == data for run in runs) else canonical(data))
-    picked: list[RunFolder] = []
-    for pattern in wanted:
-        matching = [run for run in runs if answers(run, pattern)]
-        if not matching:
-            on = f" on {data}" if data else ""
-            hint = near(pattern, {run.identity.name for run in runs}) or "; `zoo run` or `zoo import` makes them"
-            raise UnknownName(f"no stored outputs of {pattern!r}{on}{hint}")
-        picked += [run for run in matching if run not in picked]
+    picked = select_runs(wanted, runs)
     specs = sorted({run.identity.dataset or "unnamed" for run in picked})
     if len(specs) > 1:
         raise InputError(
-            f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)}); name one of them"
+            f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)})",
+            hint="Choose one with {data}",
         )
-    optional = {run.identity.name for run in picked} - {parted(name)[0] for name in wanted}
-    return Runs(fitting(list(_opened(one_each(picked), check, optional)), optional))
+    explicit = {split_suffix(name)[0] for name in wanted if not is_pattern(name) and not is_filter(name)}
+    optional = {run.identity.name for run in picked if not any(matches(run.identity.name, name) for name in explicit)}
+    return Runs(fitting(list(_open_each(one_per_name(picked), check, optional)), optional))
 
 
-def _opened(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterator[Outputs]:
+def select_runs(models: Sequence[str], runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """Return the stored runs that selectors stand for, in the order of the selectors."""
+    suffixed = [entry for entry in models if split_suffix(entry)[1]]
+    picked: list[RunFolder] = []
+    for entry in suffixed:
+        name, suffix = split_suffix(entry)
+        found = [run for run in runs if run.identity.name == name and _has_suffix(run, suffix)]
+        if not found:
+            raise UnknownName(f"no outputs of {entry!r} are stored", kind="stored model", name=entry)
+        picked += found
+    others = [entry for entry in models if entry not in suffixed]
+    if others:
+        names = select(others, {run.identity.name: run.card for run in runs}, what="stored model")
+        picked += [run for name in names for run in runs if run.identity.name == name and run not in picked]
+    return picked
+
+
+def _has_suffix(run: RunFolder, suffix: str) -> bool:
+    if suffix in ("import", "run"):
+        return (run.identity.fingerprint == IMPORTED) == (suffix == "import")
+    return run.identity.digest().startswith(suffix)
+
+
+def _open_each(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterator[Outputs]:
     for run in runs:
         try:
             yield run.open(check)
         except ZooError as error:
             if run.identity.name not in optional:
                 raise
-            warnings.warn(f"{error}; left out", ZooWarning, stacklevel=3)
+            warnings.warn(f"{error}; skipped", ZooWarning, stacklevel=3)
 
 
-def parted(entry: str) -> tuple[str, str]:
-    """A name, and which of the outputs of that name: `run`, `import`, the beginning of a digest, or nothing.
+def split_suffix(entry: str) -> tuple[str, str]:
+    """Return a name and which of its outputs are meant: `run`, `import`, the beginning of a digest, or an empty text.
 
-    >>> parted("resnet18@import"), parted("resnet18@0123abcd"), parted("resnet8-cosine.digits@epoch4")
+    >>> split_suffix("resnet18@import"), split_suffix("resnet18@0123abcd"), split_suffix("resnet8-cosine.digits@epoch4")
     (('resnet18', 'import'), ('resnet18', '0123abcd'), ('resnet8-cosine.digits@epoch4', ''))
     """
-    name, at, which = entry.rpartition("@")
-    digest = len(which) >= 8 and all(c in "0123456789abcdef" for c in which)
-    return (name, which) if at and (which in ("run", "import") or digest) else (entry, "")
-
-
-def answers(run: RunFolder, pattern: str) -> bool:
-    name, which = parted(pattern)
-    if which in ("import", "run"):
-        return run.identity.name == name and (run.identity.fingerprint == IMPORTED) == (which == "import")
-    if which:
-        return run.identity.name == name and run.identity.digest().startswith(which)
-    known = run.identity.name
-    return known in (pattern, full(pattern, default_dataset())) or fnmatch.fnmatchcase(known, pattern)
+    name, at, suffix = entry.rpartition("@")
+    is_digest = len(suffix) >= 8 and all(c in "0123456789abcdef" for c in suffix)
+    return (name, suffix) if name and at and (suffix in ("run", "import") or is_digest) else (entry, "")
 
 
 def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
@@ -111,7 +123,7 @@ def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
     return [run for run in runs if run.identity.fingerprint in (current, IMPORTED)]
 
 
-def one_each(runs: Iterable[RunFolder]) -> list[RunFolder]:
+def one_per_name(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """One run a name, else the caller must say: real weights before random ones, embeddings before none, and the images
     framed as their dataset asks before otherwise."""
     from zoo.datasets import resize_mode_of

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.cards.card import Card
 from zoo.core import files
 from zoo.core.columns import Column
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
@@ -32,6 +33,12 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         return (self.path / MANIFEST).is_file()
+
+    @functools.cached_property
+    def card(self) -> Card | None:
+        """The card of the model that made the outputs, if they were stored with one."""
+        text = self.identity.card
+        return None if text is None else layout.card_from(text, self.identity.name, str(self.path / MANIFEST))
 
     def has(self, number: int) -> bool:
         return (self.path / layout.shard_name(number)).is_file()
@@ -104,11 +111,9 @@ class RunFolder:
             ids=ids,
             classes=identity.classes,
             labels=_array([part.labels for part in parts]),
-            features=features,
+            embeddings=features,
             link=identity.link,
-            card=None
-            if identity.card is None
-            else layout.card_from(identity.card, identity.name, str(self.path / MANIFEST)),
+            card=self.card,
             dataset=identity.dataset,
             path=self.path,
             targets=_array([part.targets for part in parts]),

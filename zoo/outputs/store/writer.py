@@ -40,7 +40,7 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
         user_datasets.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
     run.finish()
     for old in others:
-        _retire(old.path)
+        retire(old.path)
     kept = run.open()
     if outputs.temperature is None:
         return kept
@@ -60,7 +60,7 @@ def _identity(outputs: Outputs) -> Identity:
         weights=f"{IMPORTED}:{contents}",
         transform=IMPORTED,
         precision=str(outputs.values.dtype).removeprefix("torch."),
-        embeddings=outputs.features is not None,
+        embeddings=outputs.embeddings is not None,
         fingerprint=IMPORTED,
         examples=len(outputs),
         shard_rows=SHARD_ROWS,
@@ -83,7 +83,7 @@ def _shard(outputs: Outputs, rows: slice) -> Shard:
     return Shard(
         ids=outputs.ids[rows].tolist(),
         values=None if outputs.kind == "embeddings" else _numpy(outputs.values, rows),
-        embeddings=None if outputs.features is None else _numpy(outputs.features, rows),
+        embeddings=None if outputs.embeddings is None else _numpy(outputs.embeddings, rows),
         labels=None if outputs.labels is None else outputs.labels[rows],
         targets=None if outputs.targets is None else outputs.targets[rows],
     )
@@ -98,7 +98,7 @@ def _same_place(old: Identity, new: Identity) -> bool:
     return old.name == new.name and old.dataset == new.dataset and old.fingerprint == IMPORTED
 
 
-def _retire(folder: Path) -> None:
+def retire(folder: Path) -> None:
     for number in itertools.count(1):
         target = folder.with_name(f".replaced-{number}-{folder.name}")
         if not target.exists():

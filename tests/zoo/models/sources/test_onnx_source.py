@@ -97,7 +97,7 @@ def test_a_newcomers_commands() -> None:
     result = CliRunner().invoke(app, ["run", "deployed", "--data", "digits:test[:20]", "--json"])
     assert result.exit_code == 0, result.output
     runs = zoo.run(["deployed", "deployed@run"], data="digits:test[:20]", progress=False)
-    assert runs["deployed"].features.shape == (20, zoo.load("deployed").num_features)
+    assert runs["deployed"].embeddings.shape == (20, zoo.load("deployed").num_features)
 
 
 def test_probabilities_by_the_graph_itself() -> None:
@@ -134,8 +134,8 @@ def test_channels_last_an_open_size_and_a_named_tensor() -> None:
     zoo.register("onnx:tf.onnx", "named", size=16, embedding="means", **TOLD)
     assert torch.allclose(zoo.load("named").embed(red), torch.tensor([[1.0, -1.0, -0.6]]), atol=1e-6)
     runs = zoo.run(["tf", "named"], data="digits:test[:6]", progress=False)
-    assert runs["tf"].features is None
-    assert diversity.agreement(runs["tf"].predictions(), runs["named"].predictions()) == 1
+    assert runs["tf"].embeddings is None
+    assert diversity.agreement(runs["tf"].predictions, runs["named"].predictions) == 1
     zoo.register("onnx:tf.onnx", "mistyped", size=16, embedding="mean", **TOLD)
     with pytest.raises(InputError, match="has no tensor 'mean'; did you mean means"):
         zoo.load("mistyped")

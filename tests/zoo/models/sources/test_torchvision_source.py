@@ -64,7 +64,7 @@ def test_the_same_numbers(hub: FakeHub, tmp_path: Path, architecture: str, embed
     """Weights in torch's cache, as torchvision's own download would leave them there."""
     theirs = torchvision.models.get_model(architecture, weights=None).eval()
     card = in_the_cache(theirs, architecture, tmp_path)
-    assert zoo.availability("mine") == "here"
+    assert zoo.availability("mine") == "local"
     model = zoo.load("mine", device="cpu")
     with torch.inference_mode():
         expected = theirs(model.transform(image())[None])
@@ -127,7 +127,7 @@ def test_random_weights_in_a_run() -> None:
     runs = zoo.run("torchvision:squeezenet1_1", data="digits:test[:4]", pretrained=False, progress=False)
     outputs = runs["torchvision:squeezenet1_1"]
     assert outputs.logits.shape == (4, 1000)
-    assert outputs.features is None
+    assert outputs.embeddings is None
 
 
 @pytest.mark.parametrize(
