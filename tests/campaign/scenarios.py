@@ -70,7 +70,9 @@ def _calibrate(home: Path) -> None:
     from zoo import calibration
     from zoo.outputs import store
 
-    calibration.calibrate(store.open_runs(data="mine:test", home=home), split=store.open_runs(data="mine:val", home=home))
+    calibration.calibrate(
+        store.open_runs(data="mine:test", home=home), temperatures_from=store.open_runs(data="mine:val", home=home)
+    )
 
 
 def _ensemble(home: Path) -> None:

@@ -53,13 +53,13 @@ class CalibratedRuns(Runs):
 
 def calibrate(
     runs: Outputs | Iterable[Outputs] | Mapping[str, Outputs],
-    split: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
+    temperatures_from: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
     temperature_space: TemperatureSpace = "logits",
 ) -> CalibratedRuns:
     """The runs with a temperature each, fitted on examples that are not among those returned.
 
-    `split` says where the calibration examples come from; `zoo.calibration.policy` has the rule:
+    `temperatures_from` says where the calibration examples come from; `zoo.calibration.policy` has the rule:
 
     - a share, such as 0.5: that part of these runs' own rows, drawn with `seed` and stratified by class; the runs that come
       back hold the **other** rows only, and nothing is stored, since stored outputs hold the calibration rows too;
@@ -86,13 +86,16 @@ def calibrate(
     runs = _runs(runs)
     distributed("softmax", temperature_space)  # an error for a temperature_space that is not known
     reason = ""
-    if split is None:
-        split, reason = policy.default_split(runs)
-    if split == policy.STORED:
+    if temperatures_from is None:
+        temperatures_from, reason = policy.default_split(runs)
+    if temperatures_from == policy.STORED:
         return _from_records(runs)
-    if isinstance(split, (int, float)):
-        return _on_share(runs.aligned(), split, seed, reason, temperature_space)
-    others = (policy.same_models_on(runs, split) if isinstance(split, str) else _runs(split)).aligned()
+    if isinstance(temperatures_from, (int, float)):
+        return _on_share(runs.aligned(), temperatures_from, seed, reason, temperature_space)
+    if isinstance(temperatures_from, str):
+        others = policy.same_models_on(runs, temperatures_from).aligned()
+    else:
+        others = _runs(temperatures_from).aligned()
     for name in runs:
         check_apart(runs[name], others[name])
     fits = {name: _fit(others[name], temperature_space) for name in runs}

@@ -28,7 +28,7 @@ def outputs(name="a", rows=400, classes=4, seed=0, scale=3.0, kind="logits", fir
 
 def test_a_share_of_the_rows():
     runs = Runs([outputs("a"), outputs("b", seed=0, scale=0.2)])
-    calibrated = calibrate(runs, split=0.25, seed=3)
+    calibrated = calibrate(runs, temperatures_from=0.25, seed=3)
     assert len(calibrated["a"]) == 300
     assert len(calibrated.calibration_ids) == 100
     for name, run in calibrated.items():
@@ -39,9 +39,9 @@ def test_a_share_of_the_rows():
         np.testing.assert_allclose(run.probabilities, to_probabilities(run.logits, run.temperature))
         assert run.details["calibration"]["share"] == 0.25
     assert calibrated["a"].temperature == pytest.approx(15 * calibrated["b"].temperature, rel=1e-6)
-    again = calibrate(runs, split=0.25, seed=3)
+    again = calibrate(runs, temperatures_from=0.25, seed=3)
     assert again["a"].ids.tolist() == calibrated["a"].ids.tolist()
-    assert calibrate(runs, split=0.25, seed=4)["a"].ids.tolist() != calibrated["a"].ids.tolist()
+    assert calibrate(runs, temperatures_from=0.25, seed=4)["a"].ids.tolist() != calibrated["a"].ids.tolist()
 
 
 def test_runs_in_another_order_are_aligned_first():
@@ -53,7 +53,7 @@ def test_runs_in_another_order_are_aligned_first():
 
 def test_other_runs():
     held_out = outputs("a", seed=1, first_id=1000)
-    calibrated = calibrate(outputs("a"), split=held_out)
+    calibrated = calibrate(outputs("a"), temperatures_from=held_out)
     assert len(calibrated["a"]) == 400
     assert calibrated["a"].temperature == fit_temperature(held_out.logits, held_out.labels).temperature
     frame = calibrated.to_frame()
@@ -62,9 +62,9 @@ def test_other_runs():
 
 
 def test_probabilities_are_calibrated_through_their_logarithm():
-    from_logits = calibrate(outputs(), split=outputs(seed=1, first_id=1000))["a"]
+    from_logits = calibrate(outputs(), temperatures_from=outputs(seed=1, first_id=1000))["a"]
     from_probabilities = calibrate(
-        outputs(kind="probabilities"), split=outputs(kind="probabilities", seed=1, first_id=1000)
+        outputs(kind="probabilities"), temperatures_from=outputs(kind="probabilities", seed=1, first_id=1000)
     )["a"]
     assert from_probabilities.temperature == pytest.approx(from_logits.temperature, rel=1e-6)
     np.testing.assert_allclose(from_probabilities.probabilities, from_logits.probabilities, atol=1e-7)
@@ -74,12 +74,12 @@ def test_a_probability_stored_as_zero_does_not_make_the_likelihood_infinite():
     held_out = outputs(kind="probabilities", scale=400.0, seed=1, first_id=1000)
     p = np.asarray(held_out.probabilities)
     assert (p[np.arange(len(p)), held_out.labels] == 0).any()
-    assert calibrate(outputs(kind="probabilities"), split=held_out).fits["a"].nll_after < np.inf
+    assert calibrate(outputs(kind="probabilities"), temperatures_from=held_out).fits["a"].nll_after < np.inf
 
 
 def test_the_link_of_the_model_is_used():
     held_out = outputs(seed=1, first_id=1000, link="sigmoid")
-    calibrated = calibrate(outputs(link="sigmoid"), split=held_out)["a"]
+    calibrated = calibrate(outputs(link="sigmoid"), temperatures_from=held_out)["a"]
     assert calibrated.temperature == fit_temperature(held_out.logits, held_out.labels, "sigmoid").temperature
     np.testing.assert_allclose(
         calibrated.probabilities, to_probabilities(calibrated.logits, calibrated.temperature, "sigmoid")
@@ -89,30 +89,30 @@ def test_the_link_of_the_model_is_used():
 class TestOverlap:
     def test_same_dataset_and_ids(self):
         with pytest.raises(InputError, match=r"50 examples are both .* first id 'image-350'"):
-            calibrate(outputs(dataset="d:test"), split=outputs(seed=1, first_id=350, dataset="d:test"))
+            calibrate(outputs(dataset="d:test"), temperatures_from=outputs(seed=1, first_id=350, dataset="d:test"))
 
     def test_same_rows_under_another_name(self):
         everything = outputs(rows=500)
         with pytest.raises(InputError, match="100 examples are both"):
-            calibrate(everything.select(slice(0, 300)), split=everything.select(slice(200, 500)))
+            calibrate(everything.select(slice(0, 300)), temperatures_from=everything.select(slice(200, 500)))
 
     def test_row_numbers_of_different_sets_are_no_overlap(self):
-        assert calibrate(outputs(dataset="d:test"), split=outputs(seed=1, dataset="d:train"))["a"].temperature
+        assert calibrate(outputs(dataset="d:test"), temperatures_from=outputs(seed=1, dataset="d:train"))["a"].temperature
 
     def test_one_and_the_same(self):
         with pytest.raises(InputError, match="400 examples"):
-            calibrate(outputs(), split=outputs())
+            calibrate(outputs(), temperatures_from=outputs())
 
 
 class TestFaults:
     def test_made_with_other_weights(self):
         held_out = dataclasses.replace(outputs(seed=1, first_id=1000), details={"weights": "sha-2"})
         with pytest.raises(InputError, match=r"a: .* differ in weights \('sha-1' and 'sha-2'\)"):
-            calibrate(dataclasses.replace(outputs(), details={"weights": "sha-1"}), split=held_out)
+            calibrate(dataclasses.replace(outputs(), details={"weights": "sha-1"}), temperatures_from=held_out)
 
     def test_a_model_without_calibration_outputs(self):
         with pytest.raises(UnknownName, match="no outputs of 'b'"):
-            calibrate(Runs([outputs("a"), outputs("b")]), split=outputs("a", seed=1, first_id=1000))
+            calibrate(Runs([outputs("a"), outputs("b")]), temperatures_from=outputs("a", seed=1, first_id=1000))
 
     def test_predictions_only(self):
         with pytest.raises(InputError, match="a: only predictions are stored"):
@@ -125,7 +125,7 @@ class TestFaults:
     @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2])
     def test_share(self, share):
         with pytest.raises(InputError, match="share between 0 and 1"):
-            calibrate(outputs(), split=share)
+            calibrate(outputs(), temperatures_from=share)
 
     def test_nothing(self):
         with pytest.raises(InputError, match="at least one model"):
@@ -153,7 +153,7 @@ def test_stratified_rows_are_even_in_every_class(labels, share, seed):
 def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_only(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
     held_out = outputs(seed=1, first_id=1000, dataset="d:calibration")
-    calibrated = calibrate(saved, split=held_out)
+    calibrated = calibrate(saved, temperatures_from=held_out)
     assert calibrated.population == "all 400 examples; temperatures fitted on 400 rows of d:calibration"
     assert calibrated["a"].calibration == "400 rows of d:calibration"
     opened = store.open_runs("a")["a"]
@@ -163,7 +163,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
     assert (record["split"], record["rows"]) == ("d:calibration", 400)
     assert record["digest"] == files.digest([*held_out.ids.tolist(), held_out.labels.tobytes()])
     assert (record["link"], record["at_bound"]) == ("softmax", False)
-    asked = calibrate(opened, split="stored")
+    asked = calibrate(opened, temperatures_from="stored")
     assert asked["a"].temperature == calibrated["a"].temperature == record["temperature"]
     assert asked.population == "all 400 examples; temperatures stored earlier, fitted on 400 rows of d:calibration"
     np.testing.assert_allclose(asked["a"].probabilities, calibrated["a"].probabilities)
@@ -172,7 +172,7 @@ def test_a_temperature_is_recorded_beside_stored_outputs_and_applied_on_request_
 def test_what_was_calibrated_before_changes_no_number(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
     before = calibrate(store.open_runs("a"))
-    calibrate(saved, split=outputs(seed=1, scale=30.0, first_id=1000, dataset="d:calibration"))
+    calibrate(saved, temperatures_from=outputs(seed=1, scale=30.0, first_id=1000, dataset="d:calibration"))
     after = calibrate(store.open_runs("a"))
     assert after["a"].temperature == before["a"].temperature
     assert after.population == before.population == "200 of 400 examples; the other 200 fitted the temperatures"
@@ -181,11 +181,11 @@ def test_what_was_calibrated_before_changes_no_number(zoo_home):
 def test_stored_temperatures_that_are_not_there_or_not_one(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
     with pytest.raises(InputError, match="a: expected one stored temperature, found none"):
-        calibrate(saved, split="stored")
+        calibrate(saved, temperatures_from="stored")
     for number in (1, 2):
-        calibrate(saved, split=outputs(seed=number, first_id=1000, dataset=f"d:{number}"))
+        calibrate(saved, temperatures_from=outputs(seed=number, first_id=1000, dataset=f"d:{number}"))
     with pytest.raises(InputError, match=r"found several \(d:1, d:2\)"):
-        calibrate(saved, split="stored")
+        calibrate(saved, temperatures_from="stored")
 
 
 def test_without_a_split_the_calibration_split_of_the_dataset_is_run_as_the_outputs_were(tmp_path):
@@ -213,7 +213,7 @@ def test_imported_outputs_without_a_calibration_split_are_halved_and_the_reason_
 
 def test_a_temperature_from_the_same_rows_is_not_kept(zoo_home):
     saved = store.save(outputs(dataset="d:test"))
-    assert calibrate(saved, split=0.5)["a"].temperature is not None
+    assert calibrate(saved, temperatures_from=0.5)["a"].temperature is not None
     assert store.read_fits(saved.path) == {}
 
 
@@ -223,7 +223,7 @@ def test_the_report_is_of_rows_that_no_temperature_was_fitted_on(share):
     held_out = (
         0.5 if share else Runs([outputs(name, seed=1, first_id=1000, scale=s) for name, s in (("a", 4.0), ("b", 0.5))])
     )
-    calibrated = calibrate(runs, split=held_out)
+    calibrated = calibrate(runs, temperatures_from=held_out)
     assert not set(calibrated.calibration_ids.tolist()) & set(calibrated["a"].ids.tolist())
     for row in calibrated.to_frame().to_dict("records"):
         reported = calibrated[row["model"]]
@@ -251,16 +251,16 @@ def test_sigmoids_calibrated_as_a_distribution(tmp_path):
     made = dataclasses.replace(outputs("s", scale=3.0), link="sigmoid")
     held_out = dataclasses.replace(outputs("s", seed=1, first_id=1000, scale=3.0), link="sigmoid")
     stored = store.save(made, home=tmp_path)
-    calibrated = calibrate(stored, split=held_out, temperature_space="distribution")
+    calibrated = calibrate(stored, temperatures_from=held_out, temperature_space="distribution")
     found = calibrated["s"]
     p = expit(np.asarray(made.logits, float)) ** (1 / found.temperature)
     np.testing.assert_allclose(found.probabilities, p / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
     assert found.predictions.tolist() == made.predictions.tolist()
     assert calibrated.to_frame()["temperature_space"].tolist() == ["distribution"]
     assert calibrated.to_frame()["link"].tolist() == ["sigmoid"]
-    again = calibrate(store.open_runs("s", home=tmp_path), split="stored")["s"]
+    again = calibrate(store.open_runs("s", home=tmp_path), temperatures_from="stored")["s"]
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
-    other = calibrate(made, split=held_out)["s"]
+    other = calibrate(made, temperatures_from=held_out)["s"]
     assert other.temperature != pytest.approx(found.temperature, rel=0.05)
     with pytest.raises(InputError, match="temperature_space: expected logits or distribution"):
-        calibrate(made, split=held_out, temperature_space="odds")
+        calibrate(made, temperatures_from=held_out, temperature_space="odds")
