@@ -1,0 +1,124 @@
+"""Prediction sets against naive loops over classes, and their coverage over many random splits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from raised import fields
+
+from zoo.calibration.conformal import coverage_interval, evaluate_sets, fit_conformal, quantile
+from zoo.errors import InputError
+
+
+def data(examples=4000, classes=6, seed=0, sharpness=1.5):
+    """Probabilities [N, K] and labels drawn from sharper ones, so that the model is underconfident."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(examples, classes))
+    truth = np.exp(sharpness * z) / np.exp(sharpness * z).sum(1, keepdims=True)
+    labels = np.array([rng.choice(classes, p=row) for row in truth])
+    return np.exp(z) / np.exp(z).sum(1, keepdims=True), labels
+
+
+def naive_scores(p, method, penalty=0.01, free=1):
+    scores = np.empty_like(p)
+    for n, row in enumerate(p):
+        for k in range(len(row)):
+            if method == "lac":
+                scores[n, k] = 1 - row[k]
+                continue
+            before = row[(row > row[k])].sum()
+            rank = 1 + (row > row[k]).sum()
+            scores[n, k] = before + row[k] + (penalty * max(0, rank - free) if method == "raps" else 0)
+    return scores
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps"])
+def test_sets_are_those_of_a_naive_loop(method):
+    p, y = data(600)
+    predictor = fit_conformal(p[:300], y[:300], 0.1, method, randomised=False)
+    calibration = np.sort(naive_scores(p[:300], method)[np.arange(300), y[:300]])
+    threshold = calibration[int(np.ceil(301 * 0.9)) - 1]
+    np.testing.assert_allclose(predictor.thresholds, threshold, rtol=1e-6)
+    expected = naive_scores(p[300:], method) <= threshold + 1e-9
+    assert (predictor.predict_sets(p[300:]) == expected).mean() > 0.9995  # float32 rounding at the threshold
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps"])
+@pytest.mark.parametrize("conditioning", ["marginal", "class", "cluster"])
+def test_coverage_over_random_splits(method, conditioning):
+    p, y = data(1000, seed=1)
+    rng, coverages = np.random.default_rng(0), []
+    for draw in range(100):
+        order = rng.permutation(len(y))
+        cal, test = order[:500], order[500:]
+        predictor = fit_conformal(p[cal], y[cal], 0.1, method, conditioning, seed=draw)
+        coverages.append(predictor.evaluate(p[test], y[test], seed=draw).coverage)
+    assert np.mean(coverages) == pytest.approx(0.9, abs=0.01)
+
+
+def test_class_conditional_sets_cover_each_class():
+    p, y = data(20_000, classes=3, seed=2)
+    p = p * np.array([3.0, 1.0, 0.3])  # a model that favours the first class
+    p = p / p.sum(1, keepdims=True)
+    marginal = fit_conformal(p[:10_000], y[:10_000], 0.1).evaluate(p[10_000:], y[10_000:])
+    mondrian = fit_conformal(p[:10_000], y[:10_000], 0.1, conditioning="class").evaluate(p[10_000:], y[10_000:])
+    assert marginal.worst_class[1] < 0.85
+    assert mondrian.worst_class[1] > 0.87
+
+
+def test_lac_sets_are_no_larger_than_the_others():
+    p, y = data(6000, seed=3)
+    sizes = {
+        method: fit_conformal(p[:3000], y[:3000], 0.1, method).evaluate(p[3000:], y[3000:]).mean_size
+        for method in ("lac", "aps")
+    }
+    assert sizes["lac"] <= sizes["aps"]
+
+
+@given(st.integers(1, 200), st.floats(0.01, 0.99), st.integers(0, 1000))
+def test_the_quantile_leaves_at_most_alpha_above(count, alpha, seed):
+    scores = np.random.default_rng(seed).normal(size=count)
+    threshold = quantile(scores, alpha)
+    assert (scores <= threshold).sum() >= np.ceil((count + 1) * (1 - alpha) - 1e-9) or threshold == np.inf
+
+
+def test_too_few_examples_of_a_class_give_full_sets():
+    p, y = data(200, classes=4, seed=4)
+    rare = np.append(np.flatnonzero(y != 3), np.flatnonzero(y == 3)[:2])
+    sets = fit_conformal(p[rare], y[rare], 0.1, conditioning="class").predict_sets(p)
+    assert sets[:, 3].all()
+
+
+def test_the_interval_of_the_coverage_holds():
+    rng = np.random.default_rng(5)
+    low, high = coverage_interval(200, 500, 0.1)
+    rank = int(np.ceil(201 * 0.9))
+    inside = 0
+    for _ in range(2000):
+        threshold = np.sort(rng.random(200))[rank - 1]
+        inside += low <= (rng.random(500) <= threshold).mean() <= high
+    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_report():
+    sets = np.array([[True, False, False], [True, True, False], [False, False, False], [True, True, True]])
+    report = evaluate_sets(sets, np.array([0, 2, 1, 2]), 0.1, 100)
+    assert (report.coverage, report.mean_size, report.empty) == (0.5, 1.5, 0.25)
+    assert report.by_size.to_dict("list") == {"size": [0, 1, 2, 3], "examples": [1] * 4, "coverage": [0.0, 1.0, 0.0, 1.0]}
+    assert report.worst_class == (1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [({"alpha": 0}, "alpha"), ({"method": "top-k"}, "method"), ({"conditioning": "row"}, "conditioning")],
+)
+def test_bad_options(options, argument):
+    p, y = data(50)
+    with pytest.raises(InputError, check=fields(argument=argument)):
+        fit_conformal(p, y, **options)
+
+
+def test_other_classes_are_refused():
+    p, y = data(100)
+    with pytest.raises(InputError, check=fields(argument="probabilities", found=5)):
+        fit_conformal(p, y).predict_sets(data(10, classes=5)[0])
