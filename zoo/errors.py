@@ -22,11 +22,11 @@ class ZooError(Exception):
     """Base of every error the package raises on purpose. The command line prints it as one line, exit code 1.
 
     Args:
-        problem: what is wrong, as a clause without a full stop. May be left out if `expected` says it.
+        problem: what is wrong, as a clause without a full stop. Left out if `expected` and `found` say everything.
         where: the file, model, row or field at fault.
         argument: the parameter at fault, by its Python name.
         expected: what the argument must be, as a phrase that follows "must be".
-        found: the value that was passed instead.
+        found: the value that was passed instead. A message with a `problem` does not repeat it.
         hint: what to do next, as a sentence without a full stop. `{name=value}` refers to an argument.
     """
 
@@ -66,7 +66,7 @@ class ZooError(Exception):
 
     def _statement(self, argument: str | None) -> str:
         if self.problem:
-            return self.problem
+            return f"{self.problem}; expected {self.expected}" if self.expected else self.problem
         got = "" if self.found is None else f" (got {_shown(self.found)})"
         subject = f"{argument} must be" if argument else "expected"
         return f"{subject} {self.expected}{got}" if self.expected else type(self).__name__
@@ -98,12 +98,12 @@ class InputError(ZooError, ValueError):
 
 
 class UnknownName(InputError):
-    """A name that nothing is known by; the message suggests similar ones.
+    """A name that does not exist; the message suggests similar ones.
 
     Args:
         kind: what the name should name, such as "model" or "dataset".
         name: the unknown name.
-        suggestions: similar names that exist.
+        suggestions: similar names that exist. The hint offers them, before a hint of the caller's.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class UnknownName(InputError):
         if not problem and "expected" not in fields:
             problem = f"unknown {kind} {name!r}"
         if suggestions:
-            fields["hint"] = f"Did you mean {' or '.join(map(repr, suggestions))}?"
+            offer = f"Did you mean {' or '.join(map(repr, suggestions))}?"
+            fields["hint"] = f"{offer} {fields['hint']}" if fields.get("hint") else offer
         super().__init__(problem, found=fields.pop("found", name), **fields)
 
 
@@ -126,9 +127,12 @@ class CorruptFile(ZooError):
 
 
 class ZooWarning(UserWarning):
-    """A remark that does not make a result wrong."""
+    """Something the user should know although the result is correct."""
 
 
 def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
+    try:
+        text = repr(value) if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):  # an integer with more digits than Python prints, or a list that contains itself
+        text = f"a huge {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -15,6 +15,11 @@ def test_a_message_for_an_argument() -> None:
     assert str(error) == "--steps must be at least 1 (got 0)"
 
 
+def test_a_message_with_a_problem_and_an_expectation() -> None:
+    error = InputError("is too large", where="a.csv", expected="at most 10 bytes", found=12)
+    assert str(error) == "a.csv: is too large; expected at most 10 bytes"
+
+
 def test_a_message_for_a_place() -> None:
     error = InputError("has NaN logits", where="row 3", hint="Remove the row")
     assert str(error.inside("a.csv")) == "a.csv: row 3: has NaN logits. Remove the row"
@@ -41,10 +46,13 @@ def test_an_unknown_name_suggests_similar_ones() -> None:
     error = UnknownName(kind="model", name="resnet50-cosin", suggestions=["resnet50-cosine"])
     assert str(error) == "unknown model 'resnet50-cosin'. Did you mean 'resnet50-cosine'?"
     assert (error.kind, error.name, error.found) == ("model", "resnet50-cosin", "resnet50-cosin")
+    error = UnknownName(kind="set", name="@cifra", suggestions=["@cifar10"], hint="Known sets: @cifar10, @digits")
+    assert str(error) == "unknown set '@cifra'. Did you mean '@cifar10'? Known sets: @cifar10, @digits"
 
 
-def test_long_values_are_cut() -> None:
-    assert len(str(InputError(argument="name", expected="short", found="x" * 10_000))) < 300
+@pytest.mark.parametrize("value", ["x" * 10_000, 10**5000, list(range(10_000))], ids=["text", "integer", "list"])
+def test_long_values_are_cut(value: object) -> None:
+    assert 20 < len(str(InputError(argument="name", expected="short", found=value))) < 300
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Model cards: what is known about a model before its weights are loaded, and the names and recipes cards are made of."""
+"""Model cards (everything known about a model before its weights are loaded), model names, label sets and recipes."""
 
 from typing import TYPE_CHECKING
 

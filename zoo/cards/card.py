@@ -1,8 +1,7 @@
 """A model card: Markdown whose YAML front matter is the registry entry of one model, or of a sweep of models.
 
-The front matter has the Hugging Face fields (licence, tags, datasets, ...) and one block of ours, `zoo:`, whose shape is
-the dataclasses below: a field they do not name, one they need and do not find, or one of the wrong type is an error that
-names the card and the field.
+The front matter has the Hugging Face fields (licence, tags, datasets, ...) and the block `zoo:`, whose fields are those of
+the dataclasses below. An unknown, missing or mistyped field is an error that names the card and the field.
 """
 
 import dataclasses
@@ -15,18 +14,18 @@ from typing import Any, Literal
 from zoo.cards.names import check_safe
 from zoo.cards.recipe_names import Framework as Framework
 from zoo.cards.sources import SOURCES
-from zoo.core import typed
+from zoo.core import files, typed
 from zoo.core.types import Link, TemperatureSpace
-from zoo.errors import InputError
+from zoo.errors import InputError, UnknownName, ZooError
 
 HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mapping", "none"]
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 
 SCHEMA = 1
-LONGEST = 2**20  # bytes of a card; the longest shipped one has three thousand
-_DEEPEST = 32  # lists and mappings inside each other
-LIBRARIES = ("timm", "open_clip")  # which publish what their weights reach
-HUGGING_FACE_FIELDS = {
+MAX_BYTES = 2**20  # of a card; the longest shipped one has three thousand
+_MAX_DEPTH = 32  # of nested lists and mappings
+_LIBRARIES = ("timm", "open_clip")  # libraries that publish the accuracy of their weights
+_HUGGING_FACE_FIELDS = {
     "license", "license_name", "license_link", "tags", "datasets", "library_name", "pipeline_tag",
     "base_model", "language", "metrics", "thumbnail", "model-index",
 }  # fmt: skip
@@ -37,51 +36,54 @@ class Transform:
     """From an image to the network's input: resize, centre crop, scale to 0..1, subtract the mean, divide by std."""
 
     size: tuple[int, ...]  # channels, height, width
-    resize: tuple[int, ...]  # one number: that shortest side, aspect kept; two: height and width, reached as `fit` says
+    resize: tuple[int, ...]  # one number: the shortest side, aspect ratio kept; two: height and width, reached as `fit` says
     interpolation: Literal["nearest", "bilinear", "bicubic", "box", "lanczos"]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    # Two numbers in `resize`: `squash` to exactly these; aspect kept, just large enough to `cover` them; aspect kept, just
-    # small enough to lie `inside` them, the rest of the crop filled with the mean.
+    # If `resize` has two numbers: `squash` ignores the aspect ratio. `cover` keeps it, with both sides at least as large.
+    # `inside` keeps it, with both sides at most as large, and fills the rest of the crop with the mean.
     fit: Literal["squash", "cover", "inside"] = "squash"
-    grey: bool = False  # whether colours are taken out first: what a network that learnt from grey images can make sense of
+    grey: bool = False  # whether to remove colours first, for a network that was trained on grey images
 
     def __post_init__(self) -> None:
         channels = self.size[0] if self.size else 0
         if len(self.size) != 3 or min(self.size) < 1:
-            raise InputError(f"has size {list(self.size)}, expected channels, height and width")
+            raise InputError(argument="size", expected="channels, height and width", found=list(self.size))
         if len(self.resize) not in (1, 2) or min(self.resize) < 1:
-            raise InputError(f"has resize {list(self.resize)}, expected the shortest side, or height and width")
+            expected = "the shortest side, or height and width"
+            raise InputError(argument="resize", expected=expected, found=list(self.resize))
         if len(self.resize) == 1 and self.fit != "squash":
-            raise InputError(f"has fit {self.fit}, which needs a resize of height and width")
-        if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
-            raise InputError(f"needs one mean and one positive std for each of its {channels} channels")
+            raise InputError(argument="fit", expected="squash unless resize is height and width", found=self.fit)
+        if len(self.mean) != channels:
+            raise InputError(argument="mean", expected=f"{channels} numbers, one per channel", found=list(self.mean))
+        if len(self.std) != channels or min(self.std) <= 0:
+            raise InputError(argument="std", expected=f"{channels} numbers above 0, one per channel", found=list(self.std))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of it as plain values; `grey` only where it is set, so that what older versions wrote is still the same."""
+        """All fields as plain values; `grey` only if it is set, so that fingerprints of older versions stay valid."""
         values = dataclasses.asdict(self)
         return values if self.grey else {name: value for name, value in values.items() if name != "grey"}
 
 
 @dataclass(frozen=True)
 class Training:
-    """The training methodology, whose outermost difference gives a pair of models its category."""
+    """The training methodology. The outermost field in which two models differ is the training category of the pair."""
 
-    dataset: str  # the largest data learnt from: `imagenet-21k` where ImageNet-1k only fine-tunes; `unknown` if not told
+    dataset: str  # the largest training set: `imagenet-21k` if ImageNet-1k was used for fine-tuning only; maybe `unknown`
     framework: Framework
     objective: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
-    # What initial weights and batch order are derived from. None: the seed alone, as in every network trained before 0.2.
+    # What initial weights and batch order derive from. None: the seed alone, as in networks trained before version 0.2.
     initialisation: Literal["name and seed"] | None = None
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A row of a published table, or numbers that a figure or a section states.
+    """A row of a published table, or numbers from a figure or a section.
 
-    Accuracies in percent; inconsistency and ensemble accuracy are against the paper's ResNet-50.
+    Accuracies are in percent. Inconsistency and ensemble accuracy refer to the pair with the paper's ResNet-50.
     """
 
     paper: str
@@ -92,31 +94,31 @@ class Reference:
     inconsistency: float | None = None
     ensemble_accuracy: float | None = None
     category: Category | None = None
-    results: dict[str, float] = field(default_factory=dict)  # a name means one thing on a card, whatever the table
-    errors: dict[str, float] = field(default_factory=dict)  # standard errors, of `results` by name and of `accuracy`
+    results: dict[str, float] = field(default_factory=dict)  # a name has one meaning in all tables of a card
+    errors: dict[str, float] = field(default_factory=dict)  # standard errors of `results`, by name, and of `accuracy`
     note: str | None = None
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """Table, figure or section, such as `Table 3`."""
         return self.table if self.table.startswith(("Fig.", "Section")) else f"Table {self.table}"
 
 
 @dataclass(frozen=True)
 class SweepMember:
-    """One model of a sweep: its name and what it changes in the card's training."""
+    """One model of a sweep: its name, and how its training differs from the card's."""
 
     name: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     objective: str | None = None
     link: Link | None = None
-    sha256: str | None = None  # of its weights, where they are shipped beside the card
+    sha256: str | None = None  # of its weights, if they are shipped
     reference: list[Reference] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """One model of an ensemble, with its share of the mean, its temperature and what that divides."""
+    """One model of an ensemble, with its weight in the mean, its temperature, and what the temperature divides."""
 
     name: str
     weight: float
@@ -126,7 +128,7 @@ class EnsembleMember:
 
 @dataclass(frozen=True)
 class Card:
-    """All that is known about one model before its weights are touched.
+    """Everything known about one model before its weights are loaded.
 
     >>> training = Training("imagenet-1k", "supervised", "cosine", {"tau": 0.05})
     >>> card = Card("mine", "local", "resnet", "resnet50", "imagenet-1k", "softmax", "trained", training)
@@ -135,22 +137,22 @@ class Card:
     """
 
     name: str
-    source: str  # where its network comes from: one of `zoo.cards.sources.SOURCES`
-    family: str  # architecture family: depth and width of one family count as hyper-parameters
+    source: str  # where the network comes from: a key of `zoo.cards.sources.SOURCES`
+    family: str  # architecture family; depth and width within a family count as hyper-parameters
     architecture: str
-    labels: str  # the label set the head predicts: `imagenet-1k`, `digits`, ...; `none` for a bare encoder
+    labels: str  # label set of the head: `imagenet-1k`, `digits`, ...; `none` for an encoder without a head
     link: Link
     head: HeadType
     training: Training
     transform: Transform | None = None
-    id: str | None = None  # what the source library calls it
+    id: str | None = None  # name in the source library
     revision: str | None = None
     sha256: str | None = None
     license: str = "unknown"
     reference: list[Reference] = field(default_factory=list)
     members: list[EnsembleMember] = field(default_factory=list)
     sweep: list[SweepMember] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)  # read by the card's own source: prompts, class map, scores
+    details: dict[str, Any] = field(default_factory=dict)  # read by the card's source: prompts, class map, scores
     title: str = ""
     body: str = ""  # the Markdown below the front matter
     path: Path | None = field(default=None, compare=False)
@@ -181,25 +183,25 @@ class Card:
 
     @property
     def accuracy(self) -> float | None:
-        """In percent: measured on these weights, else their library's, else the paper's; `accuracy_by` says which."""
-        return self._scored[0]
+        """Accuracy in percent: measured with these weights, else published by their library, else by the paper."""
+        return self._accuracy_and_source[0]
 
     @property
     def accuracy_by(self) -> Literal["measured", "library", "paper"] | None:
         """Where `accuracy` comes from."""
-        return self._scored[1]
+        return self._accuracy_and_source[1]
 
     @property
-    def _scored(self) -> tuple[float | None, Literal["measured", "library", "paper"] | None]:
-        results = self.details.get("results")  # of weights that were trained here and shipped
+    def _accuracy_and_source(self) -> tuple[float | None, Literal["measured", "library", "paper"] | None]:
+        results = self.details.get("results")  # of weights that this package trained
         if isinstance(results, dict) and isinstance(results.get("test_accuracy"), float):
             return round(100 * results["test_accuracy"], 4), "measured"
         rows = [row for row in self.reference if row.accuracy is not None]
-        row = next((row for row in rows if row.paper in LIBRARIES), rows[0] if rows else None)
-        return (None, None) if row is None else (row.accuracy, "library" if row.paper in LIBRARIES else "paper")
+        row = next((row for row in rows if row.paper in _LIBRARIES), rows[0] if rows else None)
+        return (None, None) if row is None else (row.accuracy, "library" if row.paper in _LIBRARIES else "paper")
 
     def expand(self) -> Iterator["Card"]:
-        """The models this card stands for: itself, or the members of its sweep."""
+        """Yield the card of each model: this card, or one card per member of its sweep."""
         if not self.sweep:
             yield self
         for member in self.sweep:
@@ -215,21 +217,20 @@ class Card:
             )  # fmt: skip
 
     def matches(self, **fields: Any) -> bool:
-        """Whether each named field is what is asked for (`has`); others than the card's are looked for among its
-        hyper-parameters."""
+        """Return whether each field of the card, or hyper-parameter, has the wanted value (see `has`)."""
         return all(has(self.value(key), wanted) for key, wanted in fields.items())
 
     def value(self, key: str) -> Any:
-        """A field of the card or of its training, or a hyper-parameter; None where the card says nothing."""
+        """Return a field of the card or of its training, or a hyper-parameter; None if the card does not have it."""
         if key in FIELD_NAMES:
             return getattr(self, key)
         return self.hyperparameters.get(key)
 
 
 def has(found: Any, wanted: Any) -> bool:
-    """Whether a value is the one asked for, one of a list or set, or a number in a range (low, high).
+    """Return whether a value equals the wanted one, is in a list or set, or is a number in a range (low, high).
 
-    Both ends of a range belong to it, and None leaves one open.
+    Both ends of a range are included; None leaves an end open.
 
     >>> has(78, (74, 78)), has(0.3, (None, 0.2)), has("sigmoid", ["cosine", "sigmoid"])
     (True, False, True)
@@ -249,61 +250,60 @@ _NOT_IN_BLOCK = {"license", "title", "body", "path"}
 
 
 def parse(text: str, where: str) -> Card:
-    """The card in `text`; `where` names it in error messages."""
+    """Return the card in a text; `where` names the text in errors."""
     front, body = _split(text, where)
     for name in front:
-        if name not in HUGGING_FACE_FIELDS and name != "zoo":
-            raise InputError(f"{where}: unknown field {name!r}; our own fields go under `zoo:`")
-    for name, kind, what in (("license", str, "text"), ("tags", list, "a list"), ("zoo", dict, "a mapping")):
+        if name not in _HUGGING_FACE_FIELDS and name != "zoo":
+            raise InputError("unknown field", where=f"{where}: {name}", hint="Fields of this package belong under `zoo:`")
+    for name, kind, expected in (("license", str, "text"), ("tags", list, "a list"), ("zoo", dict, "a mapping")):
         if name not in front:
-            raise InputError(f"{where}: field {name!r} is missing")
+            raise InputError("missing field", where=f"{where}: {name}")
         if not isinstance(front[name], kind):
-            raise InputError(f"{where}: field {name!r} must be {what}, found {front[name]!r}")
+            raise InputError(where=f"{where}: {name}", expected=expected, found=front[name])
     block = dict(front["zoo"])
     schema = block.pop("schema", None)
     if schema != SCHEMA:
-        raise InputError(f"{where}: field 'zoo.schema' is {schema!r}, this version reads {SCHEMA}; upgrade the package")
+        raise files.newer_schema(f"{where}: zoo.schema", schema, SCHEMA)
     for name in _NOT_IN_BLOCK & set(block):
-        raise InputError(f"{where}: field 'zoo.{name}' does not belong in the block")
+        raise InputError("does not belong under `zoo:`", where=f"{where}: zoo.{name}")
     title = next((line[2:].strip() for line in body.splitlines() if line.startswith("# ")), "")
     card = typed.build(Card, block | {"license": front["license"], "title": title, "body": body}, where, "zoo")
-    for name in (card.name, *(member.name for member in card.sweep)):
-        check_safe(name, f"{where}: name")
+    try:
+        for name in (card.name, *(member.name for member in card.sweep)):
+            check_safe(name)
+    except InputError as error:
+        raise error.inside(where) from None
     if card.source not in SOURCES:
-        raise InputError(f"{where}: field 'zoo.source' is {card.source!r}, expected one of {', '.join(SOURCES)}")
+        expected = f"one of {', '.join(SOURCES)}"
+        raise UnknownName(kind="source", name=card.source, where=f"{where}: zoo.source", expected=expected)
     for name in SOURCES[card.source].needs:
         if getattr(card, name) is None:
-            raise InputError(f"{where}: field 'zoo.{name}' is missing, which a model from {card.source} needs")
+            raise InputError(f"missing field, which a model from {card.source} needs", where=f"{where}: zoo.{name}")
     return card
 
 
 def read(path: Path) -> Card:
-    """The card at `path`, whose name must be the file's."""
+    """Return the card in a file. The name of the card must be that of the file."""
     card = parse(read_text(path), str(path))
     if card.name != path.stem:
-        raise InputError(f"{path}: field 'zoo.name' is {card.name!r}, expected the file's name {path.stem!r}")
+        raise InputError(where=f"{path}: zoo.name", expected=f"the name of the file, {path.stem!r}", found=card.name)
     return dataclasses.replace(card, path=path)
 
 
 def read_text(path: Path) -> str:
-    """The text of the card at `path`, unless it is longer than any card."""
+    """Return the text of a card's file of at most `MAX_BYTES`."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(LONGEST + 1)
-        text = data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a readable card: {error}") from error
-    if len(data) > LONGEST:
-        raise InputError(f"{path}: not a readable card: longer than {LONGEST} bytes")
-    return text.replace("\r\n", "\n")
+        return files.read_text(path, MAX_BYTES).replace("\r\n", "\n")
+    except ZooError as error:
+        raise InputError(f"not a readable card: {error.problem}", where=path, expected=error.expected) from error
 
 
 def write(card: Card) -> str:
-    """The card as Markdown text that `parse` reads back to an equal card; its title stands in for a body it lacks."""
+    """Return the card as Markdown that `parse` reads back to an equal card. A card without a body gets its title as one."""
     import yaml
 
     fields = typed.plain(card)
-    order = ["name", "source", "id", *fields]  # the library's own name belongs beside ours
+    order = ["name", "source", "id", *fields]  # the library's name stands beside ours
     block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
     front: dict[str, Any] = {"license": card.license}
     if library := SOURCES[card.source].library:
@@ -315,7 +315,7 @@ def write(card: Card) -> str:
         "datasets": [card.training.dataset],
         "zoo": block,
     }
-    # A flow style of None writes the innermost lists and mappings on one line each, which is how a person would.
+    # A flow style of None writes the innermost lists and mappings on one line each, as a person would.
     header = yaml.dump(front, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
     return f"---\n{header}---\n\n{card.body.strip() or f'# {card.title or card.name}'}\n"
 
@@ -324,44 +324,44 @@ _TASKS = {"zero-shot": "zero-shot-image-classification", "none": "image-feature-
 
 
 def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
-    """Front matter and the Markdown below it."""
-    import yaml  # takes longer to load than all cards do from their cache
+    """Return the front matter and the Markdown below it."""
+    import yaml  # its import takes longer than reading all cards from their cache
 
     opening, _, rest = text.partition("\n")
     head, closing, body = f"\n{rest}\n".partition("\n---\n")
     if opening.rstrip() != "---" or not closing:
-        raise InputError(f"{where}: expected YAML front matter between two lines of ---")
+        raise InputError(where=where, expected="YAML front matter between two lines of ---")
     try:
-        _check_shape(head)
+        _check_structure(head)
         front = yaml.load(head, Loader=_loader())
     except MemoryError:
         raise
-    except Exception as error:  # a date of the month 13 or a number of 5,000 digits is no YAMLError
-        raise InputError(f"{where}: front matter is not valid YAML: {' '.join(str(error).split())[:300]}") from error
+    except Exception as error:  # a month 13 or a number of 5,000 digits raises other errors than YAMLError
+        raise InputError(f"not valid YAML: {' '.join(str(error).split())[:300]}", where=f"{where}: front matter") from error
     if not isinstance(front, dict):
-        raise InputError(f"{where}: front matter must be a mapping, found {type(front).__name__}")
+        raise InputError(where=f"{where}: front matter", expected="a mapping", found=type(front).__name__)
     return front, body.strip()
 
 
-def _check_shape(text: str) -> None:
-    """An error where lists lie too deep within each other, or a part stands for another.
+def _check_structure(text: str) -> None:
+    """Raise an error for YAML with too many nested levels, or with aliases.
 
-    The events come one after the other, whereas building the values calls itself for each level, in C without a limit.
+    Parsing to events needs no recursion, whereas building the values recurses once per level, in C without a limit.
     """
     import yaml
 
     depth = 0
     for event in yaml.parse(text, Loader=_loader()):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise yaml.YAMLError(f"line {event.start_mark.line + 1} is nested deeper than {_DEEPEST} levels")
+        if depth > _MAX_DEPTH:
+            raise yaml.YAMLError(f"line {event.start_mark.line + 1} is nested deeper than {_MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError(f"*{event.anchor} refers to another part; write its value out")
+            raise yaml.YAMLError(f"alias *{event.anchor} is not supported; write its value out")
 
 
 @functools.cache
 def _dumper() -> Any:
-    """YAML's safe dumper, except that a value that occurs twice is written twice."""
+    """Return YAML's safe dumper, changed to write a value that occurs twice in full, without an alias."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -373,7 +373,7 @@ def _dumper() -> Any:
 
 @functools.cache
 def _loader() -> Any:
-    """YAML's safe loader, except that a key given twice is an error rather than a silent overwrite."""
+    """Return YAML's safe loader, changed to refuse duplicate keys."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -382,7 +382,7 @@ def _loader() -> Any:
             if len(mapping) < len(node.value):
                 keys = [self.construct_object(key, deep=True) for key, _ in node.value]
                 twice = next(key for key in keys if keys.count(key) > 1)
-                raise yaml.YAMLError(f"key {twice!r} is given twice")
+                raise yaml.YAMLError(f"duplicate key {twice!r}")
             return mapping
 
     return Loader

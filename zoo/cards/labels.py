@@ -1,8 +1,8 @@
-"""Label sets: what the columns of a model's logits stand for.
+"""Label sets: the class of each column of a model's logits.
 
-Classes are aligned by name between models and datasets, so names must be unique. The words of ImageNet are not (there are
-two cranes and two maillots), so the classes of ImageNet and its relatives are WordNet ids such as `n01440764`, and
-`readable` gives the words.
+Models and datasets are aligned by class name, so names must be unique. ImageNet's words are not (there are two cranes and
+two maillots). So the classes of ImageNet and its relatives are WordNet ids such as `n01440764`; `readable` returns the
+words.
 
 Lists of WordNet ids are read from the installed timm, without importing it.
 """
@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from zoo.cards import names
-from zoo.cards.names import near
 from zoo.errors import InputError, UnknownName
 
 _WORDNET = {
@@ -40,7 +39,7 @@ _WORDS = {
         tulip turtle wardrobe whale willow_tree wolf woman worm""",
     "fashion-mnist": "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot",
 }
-# Those of datasets that show part of another one, or show it otherwise (`zoo.datasets.views`).
+# Datasets made from another one (`zoo.datasets.views`): the original, and which of its classes they have.
 _PARTS = {
     "cifar10-half": ("cifar10", slice(0, 5)),
     "cifar10-other-half": ("cifar10", slice(5, 10)),
@@ -49,13 +48,13 @@ _PARTS = {
 
 
 def known() -> list[str]:
-    """The label sets whose classes are known here."""
+    """Return the names of the label sets."""
     return sorted([*_WORDNET, *_WORDS, *_PARTS])
 
 
 @cache
 def classes(name: str) -> tuple[str, ...]:
-    """The unique class names of a label set, in the order of its logits.
+    """Return the unique class names of a label set, in the order of its logits.
 
     >>> classes("imagenet-1k")[:2], len(classes("imagenet-a"))
     (('n01440764', 'n01443537'), 200)
@@ -65,15 +64,16 @@ def classes(name: str) -> tuple[str, ...]:
         text = _WORDS[label_set]
         return tuple(text.split("," if "," in text else None))
     if label_set in _PARTS:
-        other, part = _PARTS[label_set]
-        return classes(other)[part]
+        original, part = _PARTS[label_set]
+        return classes(original)[part]
     if label_set in _WORDNET:
         return tuple(_timm_file(_WORDNET[label_set]).split())
-    raise UnknownName(f"label set {label_set!r} is not known{near(label_set, known())}; known: {', '.join(known())}")
+    suggestions, hint = names.similar(label_set, known()), f"Known label sets: {', '.join(known())}"
+    raise UnknownName(kind="label set", name=label_set, suggestions=suggestions, hint=hint)
 
 
 def whole(name: str) -> str:
-    """The label set, or dataset, of which this is a part; any other is itself.
+    """Return the label set or dataset that another one is made from; any other name is returned unchanged.
 
     >>> whole("cifar10-half"), whole("cifar10")
     ('cifar10', 'cifar10')
@@ -83,7 +83,7 @@ def whole(name: str) -> str:
 
 @cache
 def readable(name: str) -> tuple[str, ...]:
-    """The same classes in words; not unique for ImageNet.
+    """Return the classes of a label set in words, which are not unique for ImageNet.
 
     >>> readable("imagenet-1k")[0]
     'tench, Tinca tinca'
@@ -95,7 +95,7 @@ def readable(name: str) -> tuple[str, ...]:
 
 
 def describe(name: str) -> str:
-    """A class name in words: WordNet ids are looked up, anything else is itself.
+    """Return the words of a WordNet id; any other class name is returned unchanged.
 
     >>> describe("n02012849"), describe("truck")
     ('crane', 'truck')
@@ -104,7 +104,7 @@ def describe(name: str) -> str:
 
 
 def indices(subset: Sequence[str], of: Sequence[str]) -> list[int]:
-    """Where the classes of `subset` stand in `of`; one that does not is an error.
+    """Return the index in `of` of each class in `subset`, or raise an error if one is missing.
 
     >>> indices(classes("imagenet-a"), classes("imagenet-1k"))[:3]
     [6, 11, 13]
@@ -112,7 +112,8 @@ def indices(subset: Sequence[str], of: Sequence[str]) -> list[int]:
     position = {name: index for index, name in enumerate(of)}
     missing = [name for name in subset if name not in position]
     if missing:
-        raise InputError(f"{len(missing)} of {len(subset)} classes are not among the {len(of)}, e.g. {missing[0]!r}")
+        problem = f"{len(missing)} of {len(subset)} classes are not among the {len(of)}, for example {missing[0]!r}"
+        raise InputError(problem, argument="classes")
     return [position[name] for name in subset]
 
 
@@ -124,5 +125,5 @@ def _lemmas() -> dict[str, str]:
 def _timm_file(name: str) -> str:
     spec = find_spec("timm")
     if spec is None or not spec.submodule_search_locations:
-        raise InputError("ImageNet's class names come with timm, which is not installed; run `pip install timm`")
+        raise InputError("ImageNet's class names come with timm, which is not installed", hint="Run `pip install timm`")
     return (Path(spec.submodule_search_locations[0]) / "data" / "_info" / name).read_text(encoding="utf-8")

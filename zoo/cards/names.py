@@ -1,8 +1,8 @@
-"""Names: what is allowed in one, which known names are near a mistaken one, and the grammar of recipe names.
+"""Model names: which are valid, which known names are similar to a mistyped one, and the grammar of recipe names.
 
-A recipe's full name is `arch-objective[-sSEED].dataset`. What a person types may leave the dataset out or call it
-otherwise; `full` turns it into the full name, everywhere the same way and without looking at a file. Every name of this
-form is a recipe's, so a card of one's own cannot have it. `NAME@epochN` is what the model NAME was after N epochs.
+A recipe's full name is `arch-objective[-sSEED].dataset`. Users may omit the dataset or use an alias for it; `full` returns
+the full name, by the same rule everywhere and without reading a file. Every name of this form names a recipe, so a user's
+card cannot have it. `NAME@epochN` names a snapshot: the model NAME after N epochs of training.
 """
 
 import difflib
@@ -18,7 +18,7 @@ MAX_BYTES = 120
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?\Z", re.IGNORECASE)
 _DATASET_ALIASES = {"imagenet-1k": "in1k", "imagenet": "in1k", "imagenet1k": "in1k"}
-_LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # what cards call them
+_LABEL_SETS = {"in1k": "imagenet-1k", "in-a": "imagenet-a", "in-r": "imagenet-r"}  # their names on cards
 _SNAPSHOT = re.compile(r"(.+)@epoch([1-9]\d{0,8})\Z")
 _ROWS = re.compile(r"\[\d*:\d*\]\Z")
 _ENDING = re.compile(r"\.[a-zA-Z][^.]*\Z")
@@ -50,24 +50,31 @@ def near(name: str, known: Iterable[str]) -> str:
 
 
 def check_safe(name: str, what: str = "name") -> str:
-    """`name` if it can be a file's name on every system: no separators, `..`, NUL, drive letters or great length."""
+    """Return `name` if it is a valid file name on every system: no separators, `..`, NUL or drive letters, and short.
+
+    Args:
+        name: the name to check.
+        what: the argument that errors name.
+    """
     if len(name.encode()) > MAX_BYTES:
-        raise InputError(f"{what} {name[:40]!r}... is {len(name.encode())} bytes long, expected at most {MAX_BYTES}")
+        raise InputError(argument=what, expected=f"at most {MAX_BYTES} bytes long", found=name)
     if not _SAFE.match(name) or ".." in name or name.endswith(".") or _WINDOWS_DEVICE.match(name):
-        raise InputError(f"{what} {name!r}: expected letters, digits and . _ + - only, starting with a letter or digit")
+        expected = "letters, digits and . _ + - only, starting with a letter or digit"
+        raise InputError(argument=what, expected=expected, found=name)
     return name
 
 
 def check_user_name(name: str, what: str = "name") -> str:
-    """`name` if a user may give it to a model of their own: safe, and not of the form that means a recipe."""
+    """Return `name` if a user may give it to a model: a valid file name that is not a recipe's name."""
     if parse_recipe(check_safe(name, what)) is not None:
-        raise InputError(f"{what} {name!r} has the form ARCHITECTURE-OBJECTIVE, which always means a recipe; choose another")
+        expected = "a name that is not of the form ARCHITECTURE-OBJECTIVE, which always names a recipe"
+        raise InputError(argument=what, expected=expected, found=name)
     return name
 
 
 @dataclass(frozen=True)
 class RecipeName:
-    """`arch-objective[-sSEED][.dataset]`, e.g. `resnet50-cosine-s2.in1k`."""
+    """The parts of a name `arch-objective[-sSEED][.dataset]`, such as `resnet50-cosine-s2.in1k`."""
 
     architecture: str
     objective: str
@@ -80,10 +87,10 @@ class RecipeName:
 
 
 def parse_recipe(name: str) -> RecipeName | None:
-    """The parts of a recipe name, its dataset by its canonical name; None where the name is not of that form.
+    """Return the parts of a recipe name, with the dataset's canonical name; None if the name does not have that form.
 
-    Both parts may contain hyphens (`wrn-16-8-label-smoothing`), so the known objectives decide where to cut. `.` may stand
-    in an architecture too, so the dataset is what follows the last one after the objective.
+    Architecture and objective may both contain hyphens (`wrn-16-8-label-smoothing`), so the list of objectives decides where
+    to split. An architecture may contain dots too, so the dataset is what follows the dot after the objective.
 
     >>> parse_recipe("wrn-16-8-label-smoothing-s3.cifar10")
     RecipeName(architecture='wrn-16-8', objective='label-smoothing', seed=3, dataset='cifar10')
@@ -100,7 +107,7 @@ def parse_recipe(name: str) -> RecipeName | None:
 
 
 def full(name: str, default_dataset: str) -> str:
-    """The full name of what was typed; a name that is not a recipe's is itself.
+    """Return the full name of a recipe whose dataset may be omitted; any other name is returned unchanged.
 
     >>> full("resnet50-cosine", "digits"), full("resnet50-cosine-s0.imagenet-1k", "digits"), full("clip-vit-b32", "digits")
     ('resnet50-cosine.digits', 'resnet50-cosine.in1k', 'clip-vit-b32')
@@ -113,7 +120,7 @@ def full(name: str, default_dataset: str) -> str:
 
 
 def snapshot(name: str, epoch: int) -> str:
-    """The name of what a model was after an epoch.
+    """Return the name of the snapshot of a model after an epoch.
 
     >>> snapshot("resnet8-cosine.digits", 4)
     'resnet8-cosine.digits@epoch4'
@@ -122,7 +129,7 @@ def snapshot(name: str, epoch: int) -> str:
 
 
 def split_snapshot(name: str) -> tuple[str, int | None]:
-    """The model of a snapshot's name and the epoch; any other name as it is, and None.
+    """Return the model and the epoch of a snapshot's name; for any other name the name itself and None.
 
     >>> split_snapshot("resnet8-cosine.digits@epoch4"), split_snapshot("resnet8-cosine.digits")
     (('resnet8-cosine.digits', 4), ('resnet8-cosine.digits', None))
@@ -132,7 +139,7 @@ def split_snapshot(name: str) -> tuple[str, int | None]:
 
 
 def bare(name: str) -> str:
-    """A recipe's name without its dataset; any other name as it is.
+    """Return a recipe's name without its dataset; any other name is returned unchanged.
 
     >>> bare("resnet50-cosine-s2.in1k"), bare("resnet50-cosine.in1k@epoch8"), bare("resnet50-ra-wd-0.001")
     ('resnet50-cosine-s2', 'resnet50-cosine@epoch8', 'resnet50-ra-wd-0.001')
@@ -145,7 +152,7 @@ def bare(name: str) -> str:
 
 
 def shared_ending(names: Iterable[str]) -> str:
-    """The `.dataset` in which all names end, or nothing.
+    """Return the `.dataset` that all names end in, or an empty text.
 
     >>> shared_ending(["resnet7-softmax.cifar10", "my-head.cifar10"]), shared_ending(["a-wd-0.001", "b-wd-0.001"])
     ('.cifar10', '')
@@ -155,7 +162,7 @@ def shared_ending(names: Iterable[str]) -> str:
 
 
 def among(name: str, known: Iterable[str]) -> str | None:
-    """The one of the known names that is meant: itself, or the only one that is `name` on some dataset.
+    """Return the known name that `name` stands for: itself, or the only one that is `name` with a dataset; else None.
 
     >>> among("resnet8-cosine", ["resnet8-cosine.digits", "resnet8-softmax.digits"])
     'resnet8-cosine.digits'
@@ -166,7 +173,7 @@ def among(name: str, known: Iterable[str]) -> str | None:
 
 
 def canonical_dataset(name: str) -> str:
-    """A dataset as names and specs call it.
+    """Return the canonical name of a dataset that may be given by an alias.
 
     >>> canonical_dataset("imagenet-1k"), canonical_dataset("cifar10")
     ('in1k', 'cifar10')
@@ -175,12 +182,12 @@ def canonical_dataset(name: str) -> str:
 
 
 def default_dataset() -> str:
-    """The canonical name of the dataset that recipe names leave out: `ZOO_DATASET`, by default `digits`."""
+    """Return the canonical name of the dataset that recipe names may omit: `ZOO_DATASET`, by default `digits`."""
     return canonical_dataset(settings.default_dataset())
 
 
 def dataset_name(spec: str) -> str:
-    """The dataset of a spec, as it can stand in a model's name: what a path or a repository ends in, where it is one.
+    """Return the name of a spec's dataset for use in a model's name; for a path or repository, its last part.
 
     >>> dataset_name("cifar10:train[:100]"), dataset_name("folder:/data/My Birds"), dataset_name("hf:me/cats:train")
     ('cifar10', 'my-birds', 'cats')
@@ -194,5 +201,5 @@ def dataset_name(spec: str) -> str:
 
 
 def label_set(dataset: str) -> str:
-    """What cards call the data and the classes of a dataset: `imagenet-1k` for `in1k`."""
+    """Return the name of a dataset and its label set on cards, such as `imagenet-1k` for `in1k`."""
     return _LABEL_SETS.get(dataset, dataset)

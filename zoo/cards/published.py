@@ -1,4 +1,4 @@
-"""The recipe for each dataset: the papers' for ImageNet and CIFAR, ours for the digits and for any other images."""
+"""The default recipe of each dataset: the papers' for ImageNet and CIFAR, our own for the digits and all other images."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ from zoo.cards.card import Transform
 from zoo.cards.recipe_names import small_family
 from zoo.cards.recipes import Recipe
 
-# Kornblith et al. (2021), Table A.1: when to stop, found on a holdout.
+# Kornblith et al. (2021), Table A.1: number of epochs, chosen on held-out examples.
 IMAGENET_EPOCHS = {
     "softmax": 146,
     "label-smoothing": 180,
@@ -21,10 +21,11 @@ IMAGENET_EPOCHS = {
     "squared-error": 196,
 }
 
-HOLDOUT = 50_046  # of the training images (A.1)
-INCEPTION_EPOCHS = 200  # to choose from; its rate falls epoch by epoch, whatever their number, and no ResNet-50 took more
+HOLDOUT = 50_046  # training images that are held out (A.1)
+# The best of these epochs is chosen. The learning rate does not depend on their number, and every ResNet-50 took fewer.
+INCEPTION_EPOCHS = 200
 
-# The earlier version of that paper, Table A.2: log10 of the learning rate, and of that times the weight decay.
+# The earlier version of that paper, Table A.2: log10 of the learning rate, and of learning rate times weight decay.
 CIFAR10_RATES = {
     "softmax": (-0.75, -3.75),
     "label-smoothing": (-1, -3.75),
@@ -47,9 +48,9 @@ CIFAR100_RATES = {
     "cosine": (-2, -3.75),
     "squared-error": (-1, -3.75),
 }
-# Neither version says how long the CIFAR networks were trained: these are their own authors' numbers of epochs.
+# Neither version says how long the CIFAR networks were trained: these are the epochs in the papers that introduced them.
 CIFAR_EPOCHS = {"all-cnn-c": 350, "wrn-16-8": 200}
-# Ours: networks that reach most of their accuracy within minutes on two cores.
+# Our own recipes: networks that reach most of their accuracy within minutes on two cores.
 SHORT_EPOCHS = {
     "resnet7": 10,
     "resnet7x2": 14,
@@ -61,21 +62,22 @@ SHORT_EPOCHS = {
     "mobilenet-mini": 14,
     "densenet-mini": 12,
 }
-# Of these, the networks that bfloat16 makes half again to twice as fast on processors that have it, and the objectives that
-# look at each image twice. The base network with the other objectives, which are compared, stays at float32.
+# Networks that are 1.5 to 2 times as fast in bfloat16 on processors that support it, and objectives that use each image
+# twice. The base network with the other objectives, which are compared with each other, stays in float32.
 BFLOAT16 = {
     "resnet7x2", "resnet20", "wrn-10-2", "vit-mini", "mixer-mini", "convnext-mini", "densenet-mini", "simclr", "supcon"
 }  # fmt: skip
 DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "wrn-16-8": 4}
 
-# Layers normalised token by token learn by AdamW; the rate is that of all objectives, whose scale AdamW divides out.
+# Networks with layer normalisation are trained with AdamW. One learning rate suits all objectives: AdamW divides out the
+# scale of the loss.
 ADAMW_FAMILIES = ("vit", "mixer", "convnext")
-ONE_SIZE_FAMILIES = ("vit", "mixer")  # every token has its place
+FIXED_SIZE_FAMILIES = ("vit", "mixer")  # whose weights fit one number of tokens only
 ADAMW: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 2e-3, "weight_decay": 0.05}
-# What an objective changes: the views that contrastive ones compare are cropped and mirrored already.
-OWN_SETTINGS: dict[str, dict[str, Any]] = {"simclr": {"shift": 0, "flip": False}, "supcon": {"shift": 0, "flip": False}}
+# Settings that depend on the objective: contrastive objectives crop and mirror images themselves.
+OBJECTIVE_SETTINGS: dict[str, dict[str, Any]] = {name: {"shift": 0, "flip": False} for name in ("simclr", "supcon")}
 
-# Datasets without colour: what a network of theirs would make of colours, which it never met, is chance.
+# Datasets of grey images. Their networks remove colours from an image, because they were never trained on any.
 GREY = ("fashion-mnist", "cifar10-grey", "digits")
 
 _IMAGENET_COLOURS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -88,13 +90,13 @@ _COLOURS = {
 
 
 def recipe(architecture: str, objective: str, dataset: str) -> Recipe:
-    """The settings for an architecture and an objective (or a combination) on a dataset, by its short name."""
-    made = _recipe(architecture, objective.split("+"), labels.whole(dataset))
+    """Return the default recipe for an architecture and an objective, or a combination, on a dataset."""
+    settings = _recipe(architecture, objective.split("+"), labels.whole(dataset))
     if small_family(architecture) in ADAMW_FAMILIES:
-        made = made.change(**ADAMW)
+        settings = settings.change(**ADAMW)
     if dataset in GREY:
-        made = made.change(transform=dataclasses.replace(made.transform, grey=True))
-    return made.change(**OWN_SETTINGS.get(objective, {}))
+        settings = settings.change(transform=dataclasses.replace(settings.transform, grey=True))
+    return settings.change(**OBJECTIVE_SETTINGS.get(objective, {}))
 
 
 def _recipe(architecture: str, parts: list[str], dataset: str) -> Recipe:
@@ -108,10 +110,11 @@ def _recipe(architecture: str, parts: list[str], dataset: str) -> Recipe:
 
 
 def _imagenet(architecture: str, epochs: int) -> Recipe:
-    # Appendix B: Inception v3 has ResNet-50's settings but for the epoch, found on a holdout; here on as many images as were
-    # kept back for ResNet-50. The paper names no input of its own: it is the 299 pixels the network is made for.
+    # Appendix B: Inception v3 has ResNet-50's settings, except for the epoch, which is chosen on held-out examples; here
+    # on as many as for ResNet-50. The paper does not state its input size, so it is the 299 pixels the network was
+    # designed for.
     inception: dict[str, Any] = {"epochs": INCEPTION_EPOCHS, "holdout": HOLDOUT}
-    searched = inception if architecture == "inception_v3" else {"epochs": epochs}
+    duration = inception if architecture == "inception_v3" else {"epochs": epochs}
     return Recipe(
         transform=_transform(_usual_side(architecture), "in1k", crop=0.875),
         batch_size=4096,
@@ -123,7 +126,7 @@ def _imagenet(architecture: str, epochs: int) -> Recipe:
         ema=0.9999,
         crop=0.1,
         flip=True,
-        **searched,
+        **duration,
     )
 
 
@@ -138,18 +141,18 @@ def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
         batch_size=256 if dataset == "cifar100" else 128,
         learning_rate=float(f"{10**rate:.4g}"),
         weight_decay=float(f"{10 ** (product - rate):.4g}"),
-        decay_norms=dataset == "cifar100",  # as in the paper, where only that network's norms took part
+        decay_norms=dataset == "cifar100",  # as in the paper, for the CIFAR-100 network only
         shift=_side(architecture, 32) // 8,
         flip=True,
     )
 
 
 def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
-    """Ours: one setting for all objectives, so that nothing but the loss differs between two networks.
+    """Return our short recipe, the same for all objectives, so that two networks differ in their loss only.
 
-    In trials of 250 steps cosine softmax, sigmoid and squared error did as well at this rate as at lower and higher ones.
-    The paper's own rates for cosine softmax and logit normalisation, found for far longer trainings, are too low here. A
-    network that sees each image so few times is short of learning rather than of data: shifts are less than the usual 4.
+    In trials of 250 steps, cosine softmax, sigmoid and squared error were as accurate at this learning rate as at lower and
+    higher ones. The paper's rates for cosine softmax and logit normalisation, tuned for far longer training, are too low
+    here. In so few epochs a network underfits rather than overfits, so images are shifted by less than the usual 4 pixels.
     """
     return Recipe(
         transform=_transform(32, dataset),
@@ -159,7 +162,7 @@ def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
         weight_decay=5e-4,
         warmup_epochs=2,
         schedule="linear",
-        early_side=0 if small_family(architecture) in ONE_SIZE_FAMILIES else 24,
+        early_side=0 if small_family(architecture) in FIXED_SIZE_FAMILIES else 24,
         shift=3,
         flip=True,
         precision="bfloat16" if BFLOAT16 & {architecture, *parts} else "float32",
@@ -167,11 +170,11 @@ def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
 
 
 def _digits(architecture: str) -> Recipe:
-    """Ours: seconds for the small ResNets, about a minute for a ResNet-50 on two cores.
+    """Return our recipe for the digits: seconds for the small ResNets, about a minute for a ResNet-50 on two cores.
 
-    The small networks' weight decay is strong enough to tell in so few steps; only then do the objectives differ in class
-    separation as they do on ImageNet. Their warm-up is so long that rounding, which differs with the number of processes,
-    does not grow within the first epoch.
+    The weight decay of the small networks is strong enough to have an effect in so few steps; only then do the objectives
+    differ in class separation as they do on ImageNet. Their warm-up is long enough that differences in rounding, which
+    depend on the number of processes, do not grow within the first epoch.
     """
     small = small_family(architecture) is not None
     side = 16 if small else 24 if architecture.startswith("resnet") else 96
@@ -183,12 +186,12 @@ def _digits(architecture: str) -> Recipe:
         learning_rate=0.1,
         weight_decay=1e-2 if small else 5e-4,
         warmup_epochs=epochs / 4 if small else 1,
-        shift=side // 16,  # half a pixel of the original
+        shift=side // 16,  # half a pixel of the original image
     )
 
 
 def _general(architecture: str, dataset: str) -> Recipe:
-    """A middle way for images nobody tuned for: 32 x 32 for small architectures, the usual size for timm's."""
+    """Return a recipe for untuned datasets: 32 x 32 pixels for small architectures, the usual size for timm's."""
     small = small_family(architecture) is not None
     side = 32 if small else _usual_side(architecture)
     settings: dict[str, Any] = {"shift": 4} if small else {"crop": 0.1}
@@ -209,7 +212,7 @@ def _side(architecture: str, small: int) -> int:
 
 
 def _usual_side(architecture: str) -> int:
-    """The side of the images an architecture is usually trained on: 224, or 299 for Inception."""
+    """Return the side of the images that an architecture is usually trained on, such as 224, or 299 for Inception."""
     if small_family(architecture) is not None:
         return 224
     import timm
@@ -219,7 +222,7 @@ def _usual_side(architecture: str) -> int:
 
 
 def _transform(side: int, dataset: str, crop: float = 1.0) -> Transform:
-    """Squeeze the image to a square, or scale its short side so that the centre crop is the share `crop` of it."""
+    """Return a transform that squashes the image to a square, or, for crop < 1, crops that fraction of its short side."""
     mean, std = _COLOURS.get(dataset, _IMAGENET_COLOURS)
     resize = (side, side) if crop == 1 else (round(side / crop),)
     return Transform((3, side, side), resize, "bilinear", mean, std)

@@ -1,4 +1,4 @@
-"""The names that recipes are made of, readable without loading torch."""
+"""The objectives, architectures and datasets in recipe names. Importing this module does not import torch."""
 
 import re
 from typing import Literal
@@ -17,7 +17,7 @@ OBJECTIVES: tuple[str, ...] = (
     "squared-error",
 )
 
-# Objectives that are another framework than supervised learning, and which.
+# Objectives that belong to another training framework than supervised learning.
 FRAMEWORKS: dict[str, Framework] = {
     "simclr": "contrastive",
     "supcon": "contrastive",
@@ -25,7 +25,7 @@ FRAMEWORKS: dict[str, Framework] = {
     "distillation": "distilled",
 }
 
-# Networks for 32 x 32 images by name, and their family; any other WRN-depth-factor is one too.
+# Networks for 32 x 32 images, and their family. Every other wrn-DEPTH-FACTOR is such a network too.
 FAMILIES: dict[str, str] = {
     "resnet8": "resnet",
     "resnet7": "resnet",
@@ -43,26 +43,28 @@ FAMILIES: dict[str, str] = {
 SMALL_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
 WIDE_RESNET = re.compile(r"wrn-(?P<depth>\d+)-(?P<factor>\d+)\Z")
 
-DATASETS: tuple[str, ...] = ("digits", "cifar10", "cifar100", "fashion-mnist", "in1k")  # those with settings of their own
+DATASETS: tuple[str, ...] = ("digits", "cifar10", "cifar100", "fashion-mnist", "in1k")  # with dataset-specific settings
 
 _registered: list[str] = []
 
 
 def known() -> tuple[str, ...]:
-    """The nine objectives, those of other frameworks, and what a user registered: each makes recipe names at once."""
+    """Return all objectives that recipe names may contain: supervised ones, other frameworks, and registered ones."""
     return (*OBJECTIVES, *FRAMEWORKS, *_registered)
 
 
 def add(name: str) -> None:
+    """Register an objective, so that recipe names may contain it."""
     _registered.append(name)
 
 
 def remove(name: str) -> None:
+    """Remove a registered objective."""
     _registered.remove(name)
 
 
 def framework(objective: str) -> Framework:
-    """The framework of an objective, or of a combination.
+    """Return the training framework of an objective, or of a combination.
 
     >>> framework("sigmoid+dropout"), framework("simclr")
     ('supervised', 'contrastive')
@@ -71,7 +73,7 @@ def framework(objective: str) -> Framework:
 
 
 def small_family(architecture: str) -> str | None:
-    """The family of a network for 32 x 32 images; None where the name is none of ours.
+    """Return the family of a network for 32 x 32 images; None for any other architecture.
 
     >>> small_family("wrn-22-4"), small_family("wrn-22-5x"), small_family("resnet50")
     ('wrn', None, None)

@@ -1,4 +1,4 @@
-"""A recipe: every setting that decides what a network becomes, beside its architecture, its objective and the data."""
+"""`Recipe`: every setting of a training run other than architecture, objective and data."""
 
 import dataclasses
 import hashlib
@@ -14,45 +14,44 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained. Two runs with equal recipes on one CPU end with the same weights, bit for bit."""
+    """Training settings of a network. Two runs with equal recipes on one CPU produce identical weights."""
 
-    transform: Transform  # what prediction does to an image; training starts from the same size
+    transform: Transform  # preprocessing for prediction; training uses the same image size
     epochs: int
     batch_size: int  # over all processes together
-    learning_rate: float  # the highest, reached after the warm-up
-    weight_decay: float  # each weight w adds weight_decay * w to its gradient; AdamW: to its step, times the rate
+    learning_rate: float  # the maximum, reached after the warm-up
+    weight_decay: float  # adds weight_decay * w to the gradient of each weight w; AdamW: times the rate, to its step
     seed: int = 0
-    name: str = ""  # of the model; with the seed it decides initial weights and batch order. Empty: the seed alone decides
-    steps: int = 0  # where the number of steps counts rather than epochs; 0: epochs do
-    warmup_epochs: float = 0.0  # linear, from nothing
-    schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to zero, or by a factor an epoch
+    name: str = ""  # of the model; initial weights and batch order derive from it and the seed. Empty: from the seed alone
+    steps: int = 0  # number of steps, instead of `epochs`; 0: use `epochs`
+    warmup_epochs: float = 0.0  # linear, from 0
+    schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to 0; exponential: by a factor per epoch
     decay: float = 0.975  # that factor
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = 0.9
-    nesterov: bool = True  # of SGD
-    decay_norms: bool = False  # whether scales and biases take part in weight decay
-    ema: float = 0.0  # momentum of the running average of the weights; 0: the weights themselves
-    early_side: int = 0  # side of the images in the first half of the steps, which are then the faster; 0: as ever
-    crop: float = 0.0  # random crops of at least this share of the area, aspect 3/4..4/3; 0: none
-    shift: int = 0  # random shifts of up to so many pixels; what comes in is black
-    flip: bool = False  # mirror half of the images
-    auto_augment: Literal["", "imagenet", "cifar10"] = ""  # the policy found on that dataset (Cubuk et al. 2019)
-    mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: none
-    teacher: str = ""  # the model, such as a saved ensemble, whose predictions the objective `distillation` learns
-    holdout: int = 0  # training images kept back; the epoch that is best on them is the result
+    nesterov: bool = True  # SGD only
+    decay_norms: bool = False  # whether weight decay applies to scales and biases
+    ema: float = 0.0  # momentum of the exponential moving average of the weights; 0: no average
+    early_side: int = 0  # side of the images in the first half of the steps, smaller to save time; 0: no change
+    crop: float = 0.0  # minimum fraction of the area in random crops, aspect ratio 3/4..4/3; 0: no crops
+    shift: int = 0  # maximum random shift in pixels, filled with black
+    flip: bool = False  # whether to mirror half of the images
+    auto_augment: Literal["", "imagenet", "cifar10"] = ""  # policy for that dataset (Cubuk et al. 2019)
+    mixup: float = 0.0  # alpha of the Beta distribution of mixing weights (Zhang et al. 2018); 0: no mixup
+    teacher: str = ""  # the model whose predictions the objective `distillation` learns, such as a saved ensemble
+    holdout: int = 0  # number of training images held out; the weights of the epoch with the best accuracy on them are kept
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Recipe).items():
             _check(name, hint, getattr(self, name))
         if self.warmup_epochs >= self.epochs and not self.steps:
-            raise InputError(
-                f"recipe: warmup_epochs is {self.warmup_epochs:g}, expected fewer than the {self.epochs} epochs"
-            )
+            expected = f"below the number of epochs, {self.epochs}"
+            raise InputError(argument="warmup_epochs", expected=expected, found=self.warmup_epochs)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The plain values of what is switched on, but for the transform and the seed: a card's hyper-parameters."""
+        """The hyper-parameters for the model's card: settings that are in use, without transform, seed and name."""
         off = {"transform", "seed", "name"} | (set() if self.schedule == "exponential" else {"decay"})
         off |= {"optimiser"} if self.optimiser == "sgd" else {"nesterov"}
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
@@ -60,31 +59,31 @@ class Recipe:
 
     @property
     def entropy(self) -> tuple[int, ...]:
-        """The integers that every random draw of a training run depends on: the seed and, where there is one, the name."""
+        """The integers that seed every random generator of a training run: the seed and, if set, a hash of the name."""
         digest = hashlib.sha256(self.name.encode()).digest()[:16]
         return (self.seed, int.from_bytes(digest, "big")) if self.name else (self.seed,)
 
     def change(self, **settings: Any) -> "Recipe":
-        """The recipe with other values; they are checked like those of a new one."""
+        """Return the recipe with some settings changed and checked."""
         return dataclasses.replace(self, **settings)
 
     def plain(self) -> "Recipe":
-        """The recipe without random crops and AutoAugment: images as prediction sees them."""
+        """Return the recipe without random crops and AutoAugment."""
         return self.change(crop=0.0, auto_augment="")
 
     def total_steps(self, images: int) -> int:
-        """How many batches it takes; what does not fill a batch waits for the next epoch's order."""
+        """Return the number of training steps for a number of training images."""
         return self.steps or self.epochs * self.steps_per_epoch(images)
 
     def steps_per_epoch(self, images: int) -> int:
+        """Return the number of full batches per epoch; images that do not fill a batch are skipped in that epoch."""
         if images < self.batch_size:
-            raise InputError(
-                f"recipe: batch_size is {self.batch_size}, but there are {images} training images; set a smaller one"
-            )
+            expected = f"at most the number of training images, {images}"
+            raise InputError(argument="batch_size", expected=expected, found=self.batch_size)
         return images // self.batch_size
 
     def rate(self, step: int, images: int) -> float:
-        """The learning rate of a step, counted from zero.
+        """Return the learning rate of a step, counted from 0.
 
         >>> spec = Transform((3, 8, 8), (8, 8), "bilinear", (0.0,) * 3, (1.0,) * 3)
         >>> recipe = Recipe(spec, epochs=4, batch_size=10, learning_rate=1.0, weight_decay=0.0, warmup_epochs=1)
@@ -102,10 +101,10 @@ class Recipe:
         return self.learning_rate * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
 
 
-# What each number must be: least value, whether it may be equal to that, and greatest.
+# Valid numbers: minimum, whether the minimum itself is valid, and maximum.
 _RANGES: dict[str, tuple[float, bool, float]] = {
     "epochs": (1, True, math.inf),
-    "batch_size": (2, True, math.inf),  # batch normalisation needs two
+    "batch_size": (2, True, math.inf),  # batch normalisation needs two examples
     "learning_rate": (0, False, math.inf),
     "weight_decay": (0, True, math.inf),
     "seed": (0, True, 2**32 - 1),
@@ -124,22 +123,23 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
 
 def _check(name: str, hint: Any, value: Any) -> None:
     if hint is bool or hint is Transform:
-        right, expected = isinstance(value, hint), "yes or no" if hint is bool else "a Transform"
+        valid, expected = isinstance(value, hint), "True or False" if hint is bool else "a Transform"
     elif name in _RANGES:
         low, inclusive, high = _RANGES[name]
         kinds = (int,) if hint is int else (int, float)
-        right = isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
-        right = right and (inclusive or value > low) and math.isfinite(value)
-        limit = "" if math.isinf(high) else f", at most {high:g}"
-        expected = f"{'a whole number' if hint is int else 'a number'} {'at least' if inclusive else 'above'} {low:g}{limit}"
+        valid = isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
+        valid = valid and (inclusive or value > low) and math.isfinite(value)
+        limit = "" if math.isinf(high) else f" and at most {high:g}"
+        number = "a whole number of" if hint is int else "a number of"
+        expected = f"{number} at least {low:g}{limit}" if inclusive else f"a number above {low:g}{limit}"
     elif hint is str:
-        right, expected = isinstance(value, str), "text"
+        valid, expected = isinstance(value, str), "text"
     else:
-        right, expected = value in get_args(hint), f"one of {', '.join(filter(None, get_args(hint)))}"
-    if not right:
-        raise InputError(f"recipe: {name} is {value!r}, expected {expected}")
+        valid, expected = value in get_args(hint), f"one of {', '.join(filter(None, get_args(hint)))}"
+    if not valid:
+        raise InputError(argument=name, expected=expected, found=value)
 
 
 def setting_names() -> set[str]:
-    """The settings of a recipe that can be changed by name."""
+    """Return the names of the settings that a user can change."""
     return {field.name for field in dataclasses.fields(Recipe)} - {"transform", "seed", "name"}

@@ -27,8 +27,7 @@ from zoo.errors import InputError, UnknownName
 
 SET_SUFFIX = ".set"
 _MAX_SET_BYTES = 2**20
-_FILTER = re.compile(r"([a-z][a-z0-9_]*)=(.+)\Z", re.DOTALL)
-_RANGE = re.compile(r"(-?[\d.]*)\.\.(-?[\d.]*)\Z")
+_FILTER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.+)\Z", re.DOTALL)
 
 
 def is_pattern(selector: str) -> bool:
@@ -90,7 +89,10 @@ def select(
     cards: dict[str, Card] = {name: card for name, card in every.items() if card is not None}
     for field, value in filters:
         check_field(field, value, cards)
-    found = [name for name in chosen if not filters or (name in cards and cards[name].matches(**dict(filters)))]
+    found = [
+        name for name in chosen
+        if not filters or (name in cards and all(cards[name].matches(**{field: value}) for field, value in filters))
+    ]  # fmt: skip
     if not found:
         asked = ", ".join(map(repr, wanted)) or "an empty list"
         raise UnknownName(f"no {what} matches {asked}", kind=what, name=asked)
@@ -119,7 +121,7 @@ def _select_one(
 
 
 def _members(selector: str, every: Mapping[str, Card | None]) -> list[str]:
-    """The known models of one line of a set. A model that is not known here is skipped: a set may be larger than a zoo."""
+    """Return the known models of one line of a set. Unknown ones are skipped: a set may list more than is stored."""
     return [name for name in every if matches(name, selector)]
 
 
@@ -139,10 +141,9 @@ def parse_filter(selector: str) -> tuple[str, Any]:
     if match is None:
         raise InputError(argument="models", expected="FIELD=VALUE in a filter", found=selector)
     field, text = match.groups()
-    span = _RANGE.match(text)
-    if span is not None:
-        low, high = (None if end == "" else _number(end, selector) for end in span.groups())
-        return field, (low, high)
+    low, dots, high = text.partition("..")
+    if dots:
+        return field, (_range_end(low, selector), _range_end(high, selector))
     values = [_value(part) for part in text.split(",")]
     return field, values if len(values) > 1 else values[0]
 
@@ -164,15 +165,22 @@ def read_set(name: str) -> list[str]:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         known = sorted(set_names())
-        raise UnknownName(kind="set of models", name=f"@{name}", suggestions=names.similar(f"@{name}", known))
-    text = files.read_text(path, _MAX_SET_BYTES)
-    return [entry for line in text.splitlines() if (entry := line.partition("#")[0].strip())]
+        suggestions, hint = names.similar(f"@{name}", known), f"Known sets: {', '.join(known) or 'none'}"
+        raise UnknownName(kind="set of models", name=f"@{name}", suggestions=suggestions, hint=hint)
+    entries = []
+    for number, line in enumerate(files.read_text(path, _MAX_SET_BYTES).splitlines(), 1):
+        entry = line.partition("#")[0].strip()
+        if entry.startswith("@") or is_filter(entry):
+            raise InputError(where=f"{path}: line {number}", expected="a name or a pattern", found=entry)
+        entries += [entry] if entry else []
+    return entries
 
 
 def set_names() -> list[str]:
-    """Return the named sets that exist here, each with its `@`."""
+    """Return the names of the shipped and the user's sets, each with its `@`."""
     folders: list[Path] = [card_index.shipped_folder(), home.folder("sets")]
-    return [f"@{path.stem}" for folder in folders for path in sorted(folder.glob(f"*{SET_SUFFIX}"))]
+    paths = [path for folder in folders for path in sorted(folder.glob(f"*{SET_SUFFIX}"))]
+    return list(dict.fromkeys(f"@{path.stem}" for path in paths))
 
 
 def _value(text: str) -> Any:
@@ -184,8 +192,8 @@ def _value(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def _number(text: str, selector: str) -> float:
+def _range_end(text: str, selector: str) -> float | None:
     try:
-        return float(text)
+        return float(text) if text else None
     except ValueError as error:
         raise InputError(argument="models", expected="LOW..HIGH with numbers in a range filter", found=selector) from error

@@ -1,27 +1,27 @@
-"""Where networks come from. A source is a module here and one line of this table, which is readable without loading it."""
+"""The table of sources, from which networks come. Each has a module in `zoo.models.sources`, which this does not import."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class About:
-    """What is to be known of a source before its module, or even its library, is imported."""
+    """Facts about a source that are available before its module or its library is imported."""
 
-    prefix: str | None = None  # of names that need no card, `timm` in `timm:resnet18`
-    library: str | None = None  # as Hugging Face calls it on a card
-    needs: tuple[str, ...] = ()  # fields of a card that others may leave out
+    prefix: str | None = None  # of model names without a card, such as `timm` in `timm:resnet18`
+    library: str | None = None  # the library's name on a Hugging Face card
+    needs: tuple[str, ...] = ()  # optional fields of a card that this source requires
 
 
-_CONFIGURED = ("id", "transform")
+_ID_AND_TRANSFORM = ("id", "transform")
 
 SOURCES: dict[str, About] = {
-    "timm": About("timm", "timm", _CONFIGURED),
-    "open_clip": About("open_clip", "open_clip", _CONFIGURED),
-    "transformers": About("hf", "transformers", _CONFIGURED),
-    "torchvision": About("torchvision", "torchvision", _CONFIGURED),
-    "packaged": About(needs=_CONFIGURED),
+    "timm": About("timm", "timm", _ID_AND_TRANSFORM),
+    "open_clip": About("open_clip", "open_clip", _ID_AND_TRANSFORM),
+    "transformers": About("hf", "transformers", _ID_AND_TRANSFORM),
+    "torchvision": About("torchvision", "torchvision", _ID_AND_TRANSFORM),
+    "packaged": About(needs=_ID_AND_TRANSFORM),
     "local": About("file"),
-    "onnx": About("onnx", "onnx", _CONFIGURED),
+    "onnx": About("onnx", "onnx", _ID_AND_TRANSFORM),
     "recipe": About(),
     "ensemble": About(),
     "fitted": About(),
@@ -31,7 +31,7 @@ SOURCES: dict[str, About] = {
 
 
 def of_prefix(prefix: str) -> str | None:
-    """The source whose models need no card and are called `PREFIX:id`.
+    """Return the source whose models are called `PREFIX:id` and need no card; None if there is none.
 
     >>> of_prefix("hf"), of_prefix("keras")
     ('transformers', None)
@@ -40,5 +40,5 @@ def of_prefix(prefix: str) -> str | None:
 
 
 def prefixes() -> list[str]:
-    """What may stand before the colon of a name."""
+    """Return the prefixes that may stand before the colon of a model's name."""
     return [about.prefix for about in SOURCES.values() if about.prefix is not None]

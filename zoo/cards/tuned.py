@@ -1,4 +1,4 @@
-"""The hyper-parameters each objective works well with, by dataset; read without loading torch."""
+"""Tuned hyper-parameters of each objective, by dataset. Importing this module does not import torch."""
 
 from zoo.cards import labels
 from zoo.cards.recipe_names import OBJECTIVES
@@ -34,7 +34,7 @@ CIFAR100: dict[str, dict[str, float]] = {
     "squared-error": {"kappa": 6.0, "M": 12.0, "loss_scale": 1.0},
 }
 
-# Ours, for the ten digits.
+# Tuned for this package.
 DIGITS: dict[str, dict[str, float]] = {
     "label-smoothing": {"alpha": 0.1},
     "dropout": {"rho": 0.7},
@@ -49,7 +49,7 @@ _TABLES = {"in1k": IMAGENET, "cifar10": CIFAR10, "fashion-mnist": CIFAR10, "cifa
 
 
 def defaults(objective: str, dataset: str = "in1k") -> dict[str, float]:
-    """The hyper-parameters of an objective, or of a combination, for a dataset; ImageNet's where none were tuned.
+    """Return the tuned hyper-parameters of an objective, or of a combination; ImageNet's if a dataset has none.
 
     >>> defaults("cosine", "cifar10"), defaults("cosine", "cifar10-half"), defaults("sigmoid+dropout")
     ({'tau': 0.08}, {'tau': 0.08}, {'rho': 0.7})

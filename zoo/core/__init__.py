@@ -1,1 +1,1 @@
-"""Reading and writing files so that nothing is lost, run or believed that should not be."""
+"""Files, arrays, settings and progress: what every other layer shares."""

@@ -1,9 +1,9 @@
-"""Class separation in closed form, from sums over classes: for a training run's log and for any measured layer alike.
+"""Class separation in closed form, from sums over classes: used by the training log and for any layer of a network.
 
 With class means m_k and mean squared norms q_k, each of C classes weighing the same (Kornblith et al. 2021, eq. 11 and 19):
-within = mean_k (q_k - ||m_k||^2), between = mean_k ||m_k||^2 - ||mean_k m_k||^2, and R^2 = between / (within + between).
-For unit vectors these are the mean cosine distances of eq. 11: the mean cosine of all pairs of two classes is the product
-of their mean vectors.
+within = mean_k (q_k - ||m_k||^2), between = mean_k ||m_k||^2 - ||mean_k m_k||^2, and R^2 = between / (within + between). For
+unit vectors these are the mean cosine distances of eq. 11: the mean cosine over all pairs of examples from two classes is
+the product of the two class means.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ from torch import Tensor, linalg
 
 @dataclass
 class ClassSpread:
-    """What the closed form needs of the classes seen so far, each complete: nothing of the size of classes x features.
+    """Running sums from which the variance within and between classes follows. It stores no array of size classes x D.
+
+    Each class is added once, with all of its examples.
 
     >>> import torch
     >>> spread = ClassSpread()
@@ -24,14 +26,20 @@ class ClassSpread:
     """
 
     classes: int = 0
-    within: float = 0.0  # summed over classes
-    norms: float = 0.0  # squared norms of their means, summed
-    means: Any = 0.0  # [D] their means, summed
+    within: float = 0.0  # variance within a class, summed over classes
+    norms: float = 0.0  # squared norms of the class means, summed
+    means: Any = 0.0  # [D] class means, summed
 
     def add(self, counts: Tensor, sums: Tensor, squares: Tensor) -> None:
-        """Take classes by their examples [K], sums of vectors [K, D] and of squared norms [K]; empty ones are left out."""
+        """Add K classes. Classes without examples are skipped.
+
+        Args:
+            counts: [K] number of examples.
+            sums: [K, D] sum of the vectors.
+            squares: [K] sum of the squared norms.
+        """
         weights = counts.clamp(min=1).reciprocal()  # a class without examples has sums of zero
-        # In terms of the sums, so that no other matrix of their size is made.
+        # Computed from the sums, so that no other matrix of their size is allocated.
         norms = (linalg.vector_norm(sums, dim=1) * weights).square()
         self.classes += int((counts > 0).sum())
         self.within += float((squares * weights - norms).sum())
@@ -39,6 +47,6 @@ class ClassSpread:
         self.means = self.means + weights @ sums
 
     def variances(self) -> tuple[float, float]:
-        """(within, between) classes; rounding may leave a hair below 0."""
+        """Return the variance (within, between) classes; rounding may leave either slightly below 0."""
         centre = self.means / self.classes
         return self.within / self.classes, self.norms / self.classes - float(centre @ centre)

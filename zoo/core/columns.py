@@ -1,4 +1,4 @@
-"""A column: rows of numbers in one or more blocks, possibly memory-mapped, read without loading the whole."""
+"""`Column`: an array [N, ...] in one or more blocks of rows, possibly memory-mapped, read some rows at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,9 +11,10 @@ from zoo.errors import InputError
 
 
 class Column:
-    """`[N, ...]` made of blocks of rows; NumPy arrays (or memory maps) or tensors, all of one dtype and row shape.
+    """An array [N, ...] in blocks of rows: NumPy arrays, memory maps or tensors, all of one dtype and row shape.
 
-    Indexing with a slice, an index array or a mask reads just those rows; `chunks` streams; `array` loads everything.
+    Indexing with a slice, an index array or a mask reads those rows only. `chunks` iterates over all rows, and `array`
+    loads all of them.
 
     >>> column = Column([np.arange(6).reshape(3, 2), np.arange(6, 10).reshape(2, 2)])
     >>> column.shape, column[[4, 0]].tolist()
@@ -22,13 +23,15 @@ class Column:
 
     def __init__(self, blocks: Sequence[Array]) -> None:
         if not blocks:
-            raise InputError("a column needs at least one block of rows, found none")
+            raise InputError(argument="blocks", expected="at least one block of rows", found=0)
         first = blocks[0]
         for block in blocks:
             if isinstance(block, torch.Tensor) != isinstance(first, torch.Tensor) or block.dtype != first.dtype:
-                raise InputError(f"a column's blocks must be of one kind, found {first.dtype} and {block.dtype}")
+                found = f"{first.dtype} and {block.dtype}"
+                raise InputError(argument="blocks", expected="all arrays or all tensors, of one dtype", found=found)
             if block.shape[1:] != first.shape[1:]:
-                raise InputError(f"a column's blocks must have one row shape, found {first.shape[1:]} and {block.shape[1:]}")
+                found = f"{list(first.shape[1:])} and {list(block.shape[1:])}"
+                raise InputError(argument="blocks", expected="of one row shape", found=found)
         self.blocks = list(blocks)
         self._ends = np.cumsum([len(block) for block in self.blocks])
 
@@ -48,14 +51,14 @@ class Column:
         return len(self.shape)
 
     def array(self) -> Array:
-        """All rows as one array, without a copy where there is one block."""
+        """Return all rows as one array; a column of one block is not copied."""
         return self.blocks[0] if len(self.blocks) == 1 else _join(self.blocks)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.array(), dtype=dtype) if copy else np.asarray(self.array(), dtype=dtype)
 
     def __getitem__(self, rows: Any) -> Array:
-        """The rows of a slice, an index array or a boolean mask, in the order asked for; one row for a number."""
+        """Return the rows of a slice, index array or boolean mask, in the order given; for a number that one row."""
         if isinstance(rows, (int, np.integer)):
             return self[[rows]][0]
         if isinstance(rows, slice):
@@ -72,28 +75,29 @@ class Column:
         owner = np.searchsorted(self._ends, rows, side="right")
         out = np.empty((len(rows), *self.shape[1:]), first.dtype)
         for index in np.unique(owner):
-            here = owner == index
+            inside = owner == index
             offset = self._ends[index] - len(self.blocks[index])
-            out[here] = self.blocks[index][rows[here] - offset]
+            out[inside] = self.blocks[index][rows[inside] - offset]
         return out
 
     def chunks(self, rows: int) -> Iterator[tuple[slice, Array]]:
-        """Consecutive (slice, rows) of at most `rows` rows; a chunk inside one block is a view."""
+        """Yield consecutive pairs (slice, rows) of at most `rows` rows; a chunk inside one block is a view."""
         for start in range(0, len(self), rows):
             span = slice(start, min(start + rows, len(self)))
             yield span, self._span(span.start, span.stop)
 
     def _positions(self, rows: Any) -> np.ndarray:
-        """Row numbers from 0 to N - 1, whatever form they were asked for in."""
+        """Return a mask or list of row numbers, maybe negative ones, as row numbers from 0 to N - 1."""
         rows = np.asarray(rows.cpu() if isinstance(rows, torch.Tensor) else rows)
         if rows.dtype == bool:
             if rows.shape != (len(self),):
-                raise InputError(f"a mask of shape {list(rows.shape)} for {len(self)} rows")
+                raise InputError(argument="rows", expected=f"a mask of shape [{len(self)}]", found=list(rows.shape))
             return np.flatnonzero(rows)
         if rows.size == 0:
             rows = rows.astype(np.int64)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise InputError(f"rows are chosen by slice, mask or list of whole numbers, found {rows.ndim}-d {rows.dtype}")
+            expected = "a slice, a mask or a list of whole numbers"
+            raise InputError(argument="rows", expected=expected, found=f"{rows.ndim}-d {rows.dtype}")
         rows = np.where(rows < 0, rows + len(self), rows).astype(np.int64)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError(f"row {int(rows.max() if rows.min() >= 0 else rows.min())} of a column of {len(self)} rows")

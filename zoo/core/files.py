@@ -1,11 +1,11 @@
-"""Files that are never half written, JSON that is never trusted, locks that nothing depends on.
+"""Atomic writes, checked JSON, checksums and locks.
 
-A file is written beside its place, flushed to disk and renamed, so a reader sees the old state or the new, whenever the
-writer dies. Correctness rests on that rename alone: a lock here only saves two processes from doing the same work, so a
-file system whose locks do nothing, or a lock left by a dead process, costs time and nothing else.
+A file is written under a temporary name beside its place, flushed to disk and renamed. A reader therefore sees the old
+contents or the new ones, even if the writer dies. Correctness depends on that rename alone. A lock only keeps two processes
+from doing the same work; if locks do nothing on a file system, or a dead process left one behind, only time is lost.
 
-Every file of ours carries a *seal*, the checksum of all its other bytes, so that one changed byte anywhere is noticed when
-it is read: JSON by `write_json` and `read_json`, tensors by `zoo.core.tensorfile`.
+Every file of ours contains a *seal*, the checksum of all its other bytes, so that reading notices a single changed byte.
+JSON is sealed by `write_json` and `read_json`, tensors by `zoo.core.tensorfile`.
 """
 
 import contextlib
@@ -18,56 +18,64 @@ import re
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from zoo.errors import CorruptFile, InputError, ZooError
 
-MAX_JSON = 256 * 2**20
-STALE_SECONDS = 24 * 3600
-LOCK = ".lock"
+MAX_JSON = 256 * 2**20  # bytes
+STALE_SECONDS = 24 * 3600  # age at which the temporary file of another machine counts as abandoned
 SEAL_LENGTH = 64
-_SEALED = b'{\n "sha256": "'  # how a JSON file of ours begins; the seal of what follows it comes next
-_swept: set[Path] = set()  # folders this process has cleared of what dead writers left
+_LOCK = ".lock"
+_START = b'{\n "sha256": "'  # the first bytes of a sealed JSON file; the seal follows
+_swept: set[Path] = set()  # folders that this process has cleared of abandoned temporary files
 _PART = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{16}\.part\Z")
-_REASONS = {
-    errno.ENOSPC: "the disk is full; free some space",
-    errno.EDQUOT: "the disk quota is used up; free some space",
-    errno.EFBIG: "the file would be larger than allowed here; raise the limit or use another disk",
-    errno.EROFS: "the file system is read-only; use another folder (ZOO_HOME)",
-    errno.EACCES: "permission denied; use another folder (ZOO_HOME) or change its owner",
-    errno.EPERM: "permission denied; use another folder (ZOO_HOME) or change its owner",
-    errno.ENOTDIR: "a part of the path is a file, not a folder; use another folder (ZOO_HOME)",
+_FREE_SPACE, _OTHER_FOLDER = "Free some space", "Use another folder (ZOO_HOME)"
+_REASONS = {  # what is wrong, and what to do
+    errno.ENOSPC: ("the disk is full", _FREE_SPACE),
+    errno.EDQUOT: ("the disk quota is used up", _FREE_SPACE),
+    errno.EFBIG: ("the file would exceed the allowed size", "Raise the limit or use another disk"),
+    errno.EROFS: ("the file system is read-only", _OTHER_FOLDER),
+    errno.EACCES: ("permission denied", f"{_OTHER_FOLDER} or change its owner"),
+    errno.EPERM: ("permission denied", f"{_OTHER_FOLDER} or change its owner"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", _OTHER_FOLDER),
 }
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an operating system error during a write into one sentence that names the file and what to do."""
+    """Turn an error of the operating system during a write into one that names the file and says what to do."""
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}")
-        raise ZooError(f"{path}: cannot be written: {reason}; what is finished is kept, the same command goes on") from error
+        reason, advice = _REASONS.get(error.errno or 0, (str(error.strerror or error), ""))
+        resume = "Finished work is kept; repeat the command to continue"
+        hint = f"{advice}. {resume}" if advice else resume
+        raise ZooError(f"cannot be written: {reason}", where=path, hint=hint) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ZooError:
+    return ZooError(f"cannot be read: {error.strerror or error}", where=path)
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, created with its parents where it is missing."""
+    """Create a folder and its parents unless they exist, and return it."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one step: written beside it, flushed, renamed over it, the rename flushed too."""
-    # Process ids come again, in containers at every start; the token makes the file this writer's own.
+    """Write `data` to `path` atomically: to a temporary file, which is flushed and renamed; the rename is flushed too."""
+    # Process ids are reused, in containers at every start. The random token makes the name unique to this write.
     part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     with writing(path):
         if path.parent not in _swept:
             _swept.add(path.parent)
             sweep(path.parent)
-        file = open(part, "xb")  # noqa: SIM115  # what follows removes the file, so it must be ours already
+        file = open(part, "xb")  # noqa: SIM115  # outside the try: only a file that this call created may be removed
         try:
             with file:
                 file.write(data)
@@ -82,69 +90,81 @@ def write(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """A sealed file of strict JSON whose bytes depend on `value` alone."""
-    # In ASCII, since ids of files whose names are not UTF-8 hold surrogates, which UTF-8 cannot write.
+    """Write a sealed file of strict JSON. Its bytes depend on `value` only."""
+    # ASCII, because the ids of files whose names are not UTF-8 contain surrogates, which UTF-8 cannot encode.
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
     rest = f'",{text.removeprefix("{")}\n'.encode()
-    write(path, _SEALED + hashlib.sha256(rest).hexdigest().encode() + rest)
+    write(path, _START + hashlib.sha256(rest).hexdigest().encode() + rest)
 
 
 def parse_json(text: bytes, where: str) -> Any:
-    """Strict JSON: no key twice, no NaN, no nesting that exhausts the stack."""
+    """Return the value of strict JSON: no duplicate keys, no NaN, no nesting that exhausts the stack."""
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"{where}: not valid JSON: {error or 'nested too deeply'}") from error
+        raise CorruptFile(f"not valid JSON: {error or 'nested too deeply'}", where=where) from error
 
 
 def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
-    """What `write_json` put into a file of at most `limit` bytes, whose seal is whole and whose `schema` is at most ours."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read(limit + 1)
-    except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+    """Return the contents of a file that `write_json` wrote, after checking its seal.
+
+    Args:
+        path: the file.
+        schema: the highest value of the file's field `schema` that the caller can read.
+        limit: the largest size in bytes.
+    """
+    text = _read(path, limit)
     if len(text) > limit:
-        raise CorruptFile(f"{path}: larger than the {limit} bytes expected at most of such a file")
+        raise CorruptFile("is too large", where=path, expected=f"at most {limit} bytes")
     value = parse_json(text, str(path))
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
-        raise CorruptFile(f"{path}: expected a JSON object with a whole-number field 'schema'")
+        raise CorruptFile(where=path, expected="a JSON object with a whole-number field 'schema'")
     if value["schema"] > schema:
-        found = value["schema"]
-        raise InputError(f"{path}: field 'schema' is {found}, this version reads up to {schema}; upgrade the package")
-    rest = text[len(_SEALED) + SEAL_LENGTH :]
-    if text != _SEALED + hashlib.sha256(rest).hexdigest().encode() + rest:
-        raise CorruptFile(f"{path}: its contents do not match its checksum")
+        raise newer_schema(path, value["schema"], schema)
+    rest = text[len(_START) + SEAL_LENGTH :]
+    if text != _START + hashlib.sha256(rest).hexdigest().encode() + rest:
+        raise CorruptFile("does not match its checksum", where=path)
     del value["sha256"]
     return value
 
 
+def newer_schema(where: object, found: object, supported: int) -> InputError:
+    """Return the error for a file of a schema that only a newer version of the package reads."""
+    expected = f"schema {supported}, which this version reads, or an older one"
+    return InputError(where=where, expected=expected, found=found, hint="Upgrade the package")
+
+
 def read_text(path: Path, limit: int) -> str:
     """Return the text of a UTF-8 file of at most `limit` bytes."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(limit + 1)
-        text = data.decode("utf-8")
-    except OSError as error:
-        raise ZooError(f"cannot be read: {error.strerror or error}", where=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text", where=path) from error
+    data = _read(path, limit)
     if len(data) > limit:
         raise InputError("is too large", where=path, expected=f"at most {limit:,} bytes")
-    return text
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8 text", where=path) from error
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """Return the file's bytes, cut off one byte beyond `limit`."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file's contents, in hexadecimal."""
+    """Return the SHA-256 checksum of a file's contents, in hexadecimal."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
 
 
 def digest(parts: Iterable[str | bytes | memoryview]) -> str:
-    """One checksum of a sequence of texts; each is preceded by its length, so no two sequences run together."""
+    """Return one checksum of a sequence of texts. Each length is hashed too, so ["ab"] and ["a", "b"] differ."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
@@ -154,21 +174,21 @@ def digest(parts: Iterable[str | bytes | memoryview]) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file to `NAME.corrupt-N` beside it, and return where it went. Nothing is ever deleted."""
+    """Rename a damaged file to `NAME.corrupt-N` in its folder, and return the new path. Nothing is ever deleted."""
     for number in itertools.count(1):
         target = path.with_name(f"{path.name}.corrupt-{number}")
         if not target.exists():
-            with writing(target), contextlib.suppress(FileNotFoundError):  # another process was first
+            with writing(target), contextlib.suppress(FileNotFoundError):  # another process renamed it first
                 os.replace(path, target)
             return target
     raise AssertionError("unreachable")
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that died in the middle of a write left in `folder`; a live writer's file stays.
+    """Remove temporary files in `folder` whose writers died; the file of a running writer stays.
 
-    A writer on another machine or in another container cannot be asked, so its file goes only when a day old. Should a
-    live one lose its file all the same, its rename fails with an error; nothing half written can come of it.
+    Whether a writer on another machine or in another container is alive is unknown, so its file is removed once it is a day
+    old. If such a writer is running after all, its rename fails with an error; a half-written file cannot result.
     """
     for part in folder.glob(".*.part"):
         match = _PART.match(part.name)
@@ -182,14 +202,14 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def lock(place: Path) -> Iterator[bool]:
-    """Whether this process is the first one at work in a folder, or at a lock file, which is made for it.
+    """Lock a folder or a file for the duration of the block; yield whether this process is the first to hold the lock.
 
-    The system drops the lock when a process dies, however it dies; a file that it leaves behind is no obstacle. Where
-    locks are not supported every process is told it is the first; the top of this file says why that is safe.
+    The system releases the lock when a process dies; a lock file that it leaves behind does not matter. On file systems
+    without locks every process is the first, which is safe (see the top of this module).
     """
     from filelock import FileLock, Timeout
 
-    path = place / LOCK if place.is_dir() else place
+    path = place / _LOCK if place.is_dir() else place
     held = FileLock(path, fallback_to_soft=False)
     try:
         held.acquire(blocking=False)
@@ -220,7 +240,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _host() -> str:
-    """Where a process id means something: this machine, and in it this container."""
+    """Return a hash of the machine and container, within which process ids are unique."""
     try:
         container = os.stat("/proc/self/ns/pid").st_ino
     except OSError:  # not Linux
@@ -229,7 +249,7 @@ def _host() -> str:
 
 
 def _alive(pid: int) -> bool:
-    if os.name != "posix":  # elsewhere signal 0 is not a mere question
+    if os.name != "posix":  # elsewhere signal 0 would end the process
         return True
     try:
         os.kill(pid, 0)
@@ -238,14 +258,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {twice!r} is given twice")
+        (key, _) = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"duplicate key {key!r}")
     return result
 
 
-def _refuse(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")

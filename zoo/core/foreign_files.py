@@ -1,36 +1,44 @@
-"""Files of other programs: whatever their readers meet a damaged one with, it becomes one sentence that names the file."""
+"""Files written by other programs: whatever exception their reader raises, the user gets an error that names the file."""
 
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zoo.core import limits
+from zoo.core import settings
 from zoo.errors import CorruptFile, ZooError
+
+_ALLOWED_RATIO = 100  # of unpacked to packed size; model outputs compress a few times at most
 
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Inside, an exception is an error that says the file is not a readable `what`; the system's own say why."""
+    """Turn any exception in the block into an error that says why the file at `path` is not a readable `what`."""
     try:
         yield
     except ZooError:
         raise
-    except MemoryError as error:  # what it asks for need not be what it holds
+    except MemoryError as error:  # a damaged file may ask for more than it holds
         reason = " ".join(str(error).split())[:300]
-        raise ZooError(f"{path}: asks for more memory than there is, or is not a readable {what}: {reason}") from error
-    # pandas, pyarrow, zipfile, gzip and NumPy have a dozen kinds of them between them, and add others with each version.
+        raise ZooError(f"needs more memory than there is, or is not a readable {what}: {reason}", where=path) from error
+    # pandas, pyarrow, zipfile, gzip and NumPy raise a dozen kinds of exceptions, and new versions add others.
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: sent to a place before the file
-            raise ZooError(f"{path}: cannot be read: {error.strerror}") from error
+        # EINVAL: a damaged file made its reader seek to a position before the start.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise ZooError(f"cannot be read: {error.strerror}", where=path) from error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CorruptFile(f"{path}: not a readable {what}: {reason}") from error
+        raise CorruptFile(f"not a readable {what}: {reason}", where=path) from error
 
 
 def check_unpacked(path: Path, unpacked: int, what: str = "bytes") -> None:
-    """An error where a file stands for far more than its size, which only one made for it does."""
+    """Raise an error if a file would unpack to far more than its size, which only a malicious file does.
+
+    Args:
+        path: the packed file.
+        unpacked: its claimed size once unpacked, or the number of its parts.
+        what: the unit of `unpacked`.
+    """
     packed = path.stat().st_size
-    if unpacked > max(limits.bound("ZOO_MAX_UNPACKED"), limits.HONEST_RATIO * packed):
-        raise CorruptFile(
-            f"{path}: {packed} bytes that would unpack to {unpacked} {what}; refused, unless ZOO_MAX_UNPACKED is raised"
-        )
+    if unpacked > max(settings.max_unpacked(), _ALLOWED_RATIO * packed):
+        problem = f"{packed} bytes would unpack to {unpacked} {what}"
+        raise CorruptFile(problem, where=path, hint="Raise ZOO_MAX_UNPACKED if the file is genuine")

@@ -1,11 +1,11 @@
-"""What lies where in the zoo's home; every folder of it is spelled here and nowhere else.
+"""The layout of the home folder, `ZOO_HOME`. The names of its folders are written here and nowhere else.
 
-weights/NAME/     trained weights, linear heads, checkpoints and logs of training
-cards/            the user's own cards
+weights/NAME/     trained weights, linear heads, checkpoints and training logs
+cards/            the user's cards
 outputs/          stored runs and imports, see `zoo.outputs.store.layout`
 heads/            class weights of zero-shot models
-models/           what is known of a model without loading it
-datasets/         ids and labels of datasets that only outputs are known of
+models/           facts about models, readable without loading them
+datasets/         ids and labels of datasets that are known by stored outputs only
 fingerprints/     checksums of large datasets
 search/           scores of hyper-parameter trials
 sets/             named sets of models, NAME.set
@@ -22,7 +22,7 @@ Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "
 
 
 def folder(name: Folder, home: Path | str | None = None) -> Path:
-    """A folder of `home`, by default `ZOO_HOME`; it need not exist.
+    """Return the path of a folder of `home`, by default `ZOO_HOME`. The folder may not exist yet.
 
     >>> folder("outputs", "/tmp/zoo").as_posix()
     '/tmp/zoo/outputs'
@@ -31,9 +31,10 @@ def folder(name: Folder, home: Path | str | None = None) -> Path:
 
 
 def hashes(home: Path | str | None = None) -> Path:
-    """The file of checksums of downloaded weights."""
+    """Return the path of the file with the checksums of downloaded weights."""
     return root(home) / "hashes.json"
 
 
 def root(home: Path | str | None = None) -> Path:
+    """Return `home`, by default `ZOO_HOME`, as a path."""
     return Path(home).expanduser() if home is not None else settings.home()

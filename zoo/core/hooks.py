@@ -1,4 +1,4 @@
-"""Calls from a lower layer to a higher one. `zoo/__init__.py`, which may import every layer, connects them."""
+"""Calls from a lower layer to a higher one. `zoo/__init__.py`, which may import every layer, sets them."""
 
 from collections.abc import Callable
 from typing import Any

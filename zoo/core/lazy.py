@@ -1,4 +1,4 @@
-"""Packages whose public names load their module on first use, so that importing the package is fast."""
+"""Lazy exports: a package whose public names load their module on first use, so that importing the package is fast."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

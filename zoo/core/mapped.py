@@ -1,4 +1,4 @@
-"""Files mapped into memory and streamed: pages that were read need not stay with the process."""
+"""Memory-mapped files: pages that were read can be released again."""
 
 import mmap
 from typing import Any
@@ -7,30 +7,31 @@ import numpy as np
 
 
 def is_mapped(rows: Any) -> bool:
-    """Whether `rows` is an array in a file that is mapped for reading only."""
+    """Return whether `rows` is an array in a file that is mapped read-only."""
     return _map(rows) is not None
 
 
 def let_go(rows: Any) -> None:
-    """Give back the pages of `rows`, a view of a file mapped for reading; of anything else nothing happens.
+    """Release the pages of `rows` if it is a view of a file that is mapped read-only; otherwise do nothing.
 
-    They stay in the system's cache of the file, and are mapped again when they are read again: nothing is lost, but a pass
-    over a file larger than memory does not count as memory that the process uses.
+    The pages stay in the system's file cache and are mapped again on the next read. Without this, a pass over a file larger
+    than memory counts as memory of the process.
     """
     owner = _map(rows)
     if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
-        with memoryview(owner) as whole:
-            start = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+        with memoryview(owner) as view:
+            start = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
         low, high = np.lib.array_utils.byte_bounds(rows)
         first = (low - start) // mmap.PAGESIZE * mmap.PAGESIZE
         owner.madvise(mmap.MADV_DONTNEED, first, high - start - first)
 
 
 def _map(rows: Any) -> mmap.mmap | None:
+    """Return the read-only map that owns the memory of an array. A writable map may hold data that no file has."""
     owner = rows
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if not isinstance(owner, mmap.mmap):
         return None
-    with memoryview(owner) as whole:  # a map that may be written to can hold what is in no file
-        return owner if whole.readonly else None
+    with memoryview(owner) as view:
+        return owner if view.readonly else None

@@ -1,7 +1,7 @@
-"""Memory that a network needs again for the next batch is kept until the last one.
+"""Keep freed memory for the next batch of a network on the CPU, instead of returning it to the system.
 
-The C library maps each large block anew and unmaps it when it is freed, and a page that is touched for the first time
-costs a fault: with the activations of one batch of images after another that can take twice as long as the network.
+The C library maps each large block anew and unmaps it when it is freed, and the first access to each new page causes a page
+fault. For the activations of one batch after another, that can take twice as long as the network itself.
 """
 
 import ctypes
@@ -13,32 +13,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# <malloc.h>: the size from which a block is mapped on its own, and the free memory from which it is given back.
+# <malloc.h>: the amount of free memory above which it is returned, and the size above which a block is mapped on its own.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT = {_MMAP_THRESHOLD: 2**30, _TRIM_THRESHOLD: 2**31 - 1}
-_USUAL = {_MMAP_THRESHOLD: 2**25, _TRIM_THRESHOLD: 2**26}  # where glibc's own rule arrives once large blocks were freed
+_USUAL = {_MMAP_THRESHOLD: 2**25, _TRIM_THRESHOLD: 2**26}  # where glibc's own adaptation ends after large blocks were freed
 _users, _lock = 0, threading.Lock()
 
 
 @contextmanager
 def kept_pages() -> Iterator[None]:
-    """What the process frees inside is kept for what it asks for next, and given back at the end.
+    """Keep memory that is freed inside the block for later allocations, and return it to the system at the end.
 
-    A matter of speed alone, for networks on the CPU; it does nothing where the C library is not glibc, or where the
-    environment has settings of its own for it. Blocks may lie within each other and in several threads.
+    This changes the speed only. It does nothing if the C library is not glibc, or if the environment configures malloc.
+    Blocks may be nested and may run in several threads.
     """
     library = _glibc()
     if library is None:
         yield
         return
-    _enter(library, 1)
+    _count_user(library, 1)
     try:
         yield
     finally:
-        _enter(library, -1)
+        _count_user(library, -1)
 
 
-def _enter(library: Any, change: int) -> None:
+def _count_user(library: Any, change: int) -> None:
     global _users
     with _lock:
         before, _users = _users, _users + change

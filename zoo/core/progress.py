@@ -1,18 +1,30 @@
-"""The one progress bar: on standard error, only where it was asked for and somebody watches."""
+"""Progress on standard error: a bar in a terminal, elsewhere (a log file, a notebook, a pipe) a line every ten seconds."""
 
 import contextlib
+import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
-Report = Callable[[int], None]  # to be called with the number of pieces of work just done
-PATIENCE = 3.0  # seconds before a bar nobody asked for by name appears
-REFRESH = 0.5  # seconds; what a state says may have to be read from a device, so it is not asked for at every step
+Report = Callable[[int], None]  # takes the number of items just finished
+PATIENCE = 3.0  # seconds before `in_time` shows a bar
+REFRESH = 0.5  # seconds between updates of the state, which may have to be read from a device
+LINE_INTERVAL = 10.0  # seconds between lines where there is no terminal
 
 
 class Bar:
-    """Pieces of work done, how many per second, the time left, and a few words on the state of things."""
+    """A progress bar with the number of finished items, a short state (by default items per second) and the time left.
+
+    Without a terminal, lines with the percentage, the state and the time left replace the bar. Work that takes less than
+    `LINE_INTERVAL` seconds prints none.
+
+    Args:
+        title: text before the bar.
+        total: number of items.
+        shown: whether to show the bar or print the lines.
+        done: number of items that are finished at the start.
+    """
 
     def __init__(self, title: str, total: int, shown: bool = True, done: int = 0) -> None:
         from rich.console import Console
@@ -31,7 +43,10 @@ class Bar:
             speed_estimate_period=10,
         )
         self.task = self.bar.add_task(title, total=total, completed=done, state="")
-        self.last, self.since = 0, time.monotonic()
+        self.title, self.total, self.done = title, total, done
+        self.prints_lines = shown and not console.is_terminal
+        self.start, self.done_at_start = time.monotonic(), done
+        self.last, self.since = 0, self.start
 
     def __enter__(self) -> "Bar":
         self.bar.start()
@@ -41,20 +56,45 @@ class Bar:
         self.bar.stop()
 
     def advance(self, count: int = 1, state: Callable[[float], str] = "{:,.0f}/s".format) -> None:
-        """`count` more pieces are done. Now and then `state` is asked for a few words, given the pieces per second."""
-        if self.bar.disable:
+        """Count finished items.
+
+        Args:
+            count: number of items just finished.
+            state: returns the text after the bar, given the items per second. It is called every `REFRESH` seconds, or
+                once per line. A line whose state is empty has the items per second instead.
+        """
+        if self.bar.disable and not self.prints_lines:
             return
-        self.bar.advance(self.task, count)
+        if not self.prints_lines:
+            self.bar.advance(self.task, count)
+        self.done += count
         self.last += count
         passed = time.monotonic() - self.since
-        if passed >= REFRESH:
-            self.bar.update(self.task, state=state(self.last / passed))
-            self.last, self.since = 0, time.monotonic()
+        if passed < (LINE_INTERVAL if self.prints_lines else REFRESH):
+            return
+        rate = self.last / max(passed, 1e-9)
+        if self.prints_lines:
+            self._print_line(state(rate) or f"{rate:,.1f}/s")
+        else:
+            self.bar.update(self.task, state=state(rate))
+        self.last, self.since = 0, time.monotonic()
+
+    def _print_line(self, state: str) -> None:
+        seconds_per_item = (time.monotonic() - self.start) / max(self.done - self.done_at_start, 1)
+        left = datetime.timedelta(seconds=round(seconds_per_item * max(self.total - self.done, 0)))
+        print(f"{self.title}: {self.done / max(self.total, 1):.0%}, {state}, {left} left", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of pieces just done; at the end one line says how many in what time."""
+def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Report]:
+    """Show a bar, yield the function that counts finished items, and print one line with their number and the time.
+
+    Args:
+        title: text before the bar and the line.
+        total: number of items.
+        shown: whether to show the bar and print the line.
+        unit: what the items are called in the line, such as "images".
+    """
     done, start = 0, time.monotonic()
     with Bar(title, total, shown) as bar:
 
@@ -72,7 +112,7 @@ def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Callable
 
 @contextlib.contextmanager
 def in_time(title: str, total: int, shown: bool) -> Iterator[Report]:
-    """A function to call with the number of pieces just done; a bar appears once the work has taken a few seconds."""
+    """Yield the function that counts finished items; a bar appears once the work has taken `PATIENCE` seconds."""
     done, start = 0, time.monotonic()
     with contextlib.ExitStack() as stack:
         bar: Bar | None = None

@@ -1,4 +1,19 @@
-"""Where things are kept and what is assumed: four environment variables, read when asked for."""
+"""The environment variables of the package. Each is read here, when it is needed, and nowhere else.
+
+ZOO_HOME          folder of trained weights, the user's cards and stored outputs; default ~/.cache/zoo
+ZOO_DATASET       dataset of a recipe name that ends without one; default digits
+ZOO_DATA          folders that hold known datasets, separated as in PATH; searched before the Hugging Face cache
+ZOO_AUTOTRAIN     whether loading a recipe of the embedded dataset trains it if it is missing; default 1
+ZOO_DEBUG         whether the command line shows the traceback of an error; default 0
+
+Limits on what a file may claim. They are far above normal use, so that only a damaged or malicious file reaches them:
+
+ZOO_MAX_CLASSES   number of classes; a label of 2^40 would otherwise create as many class names
+ZOO_MAX_ID_BYTES  length of an id or name; ids are stored in one array, each as wide as the longest
+ZOO_MAX_NETWORKS  number of networks that one ensemble may load, those of nested ensembles included
+ZOO_MAX_PIXELS    number of pixels of an image
+ZOO_MAX_UNPACKED  bytes that a file may unpack to; a hundred times its size is always allowed
+"""
 
 import os
 from pathlib import Path
@@ -7,23 +22,64 @@ from zoo.errors import InputError
 
 
 def home() -> Path:
-    """`ZOO_HOME`: trained weights, the user's cards, stored outputs. Default: `~/.cache/zoo`."""
+    """Return `ZOO_HOME`."""
     return Path(os.environ.get("ZOO_HOME") or Path.home() / ".cache" / "zoo").expanduser()
 
 
 def default_dataset() -> str:
-    """`ZOO_DATASET`: the training dataset of a recipe name that has no `.dataset`. Default: `digits`."""
+    """Return `ZOO_DATASET`."""
     return os.environ.get("ZOO_DATASET") or "digits"
 
 
 def data_folders() -> list[Path]:
-    """`ZOO_DATA`: folders (separated as in PATH) searched for known datasets, before the Hugging Face cache."""
+    """Return the folders of `ZOO_DATA`."""
     return [Path(part).expanduser() for part in os.environ.get("ZOO_DATA", "").split(os.pathsep) if part]
 
 
 def autotrain() -> bool:
-    """`ZOO_AUTOTRAIN`: whether a missing recipe of the embedded dataset is trained on first load. Default: yes."""
+    """Return whether `ZOO_AUTOTRAIN` is on."""
     value = os.environ.get("ZOO_AUTOTRAIN", "1").lower()
     if value not in ("0", "1", "true", "false", "yes", "no"):
-        raise InputError(f"ZOO_AUTOTRAIN: expected 0 or 1, found {value!r}")
+        raise InputError(where="ZOO_AUTOTRAIN", expected="0 or 1", found=value)
     return value in ("1", "true", "yes")
+
+
+def debug() -> bool:
+    """Return whether `ZOO_DEBUG` is set to any text."""
+    return bool(os.environ.get("ZOO_DEBUG"))
+
+
+def max_classes() -> int:
+    """Return `ZOO_MAX_CLASSES`."""
+    return _limit("ZOO_MAX_CLASSES", 10**6)
+
+
+def max_id_bytes() -> int:
+    """Return `ZOO_MAX_ID_BYTES`.
+
+    >>> max_id_bytes()
+    4096
+    """
+    return _limit("ZOO_MAX_ID_BYTES", 4096)
+
+
+def max_networks() -> int:
+    """Return `ZOO_MAX_NETWORKS`."""
+    return _limit("ZOO_MAX_NETWORKS", 256, minimum=1)
+
+
+def max_pixels() -> int:
+    """Return `ZOO_MAX_PIXELS`; the default is the size at which Pillow refuses an image."""
+    return _limit("ZOO_MAX_PIXELS", 178_956_970)
+
+
+def max_unpacked() -> int:
+    """Return `ZOO_MAX_UNPACKED`."""
+    return _limit("ZOO_MAX_UNPACKED", 2**28)
+
+
+def _limit(name: str, default: int, minimum: int = 0) -> int:
+    text = os.environ.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= minimum):
+        raise InputError(where=name, expected=f"a whole number of at least {minimum}", found=text[:40])
+    return int(text)

@@ -1,69 +1,126 @@
-"""The one way to divide labelled examples: by chance, with each class in the same proportion."""
+"""Random splits of labelled examples, with every class in the same proportion on both sides.
 
-from typing import Any
+With `ids`, a split depends only on the ids, on which examples share a class, and on the seed. It depends neither on the
+order of the rows nor on the numbering of the classes. Without `ids`, the row number takes the place of the id.
+
+scikit-learn's stratified splits are not used: they refuse classes with one example, and splits smaller than the number of
+classes.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zoo.core import arrays
+from zoo.core.text import check_unique
 from zoo.errors import InputError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def stratified_rows(labels: Any, share: float, seed: int = 0) -> np.ndarray:
-    """[N] mask of about `share` of the rows, within one of it in every class.
 
-    By hand, since scikit-learn's splits refuse classes of one example and fewer chosen rows than classes. In order of class,
-    shuffled within each, every (1 / share)-th row is chosen. Where counting starts is drawn, so that no class is favoured.
+def stratified_split(labels: "ArrayLike", fraction: float, seed: int = 0, ids: Iterable[object] | None = None) -> np.ndarray:
+    """Return a mask [N] that selects a random `fraction` of the examples, within one example of it in every class.
 
-    >>> stratified_rows([0, 0, 0, 0, 1, 1, 1, 1], 0.25).sum()
+    The examples are ordered by class, at random within each class, and every (1 / fraction)-th is selected. The first one is
+    random too, so that no class is favoured.
+
+    Args:
+        labels: [N] class of each example.
+        fraction: between 0 and 1.
+        seed: at least 0.
+        ids: [N] unique ids of the examples.
+
+    >>> stratified_split([0, 0, 0, 0, 1, 1, 1, 1], 0.25).sum()
     np.int64(2)
+    >>> stratified_split(["cat", "cat", "dog", "dog"], 0.5, ids="abcd").tolist()
+    [False, True, False, True]
+    >>> stratified_split([1, 1, 0, 0], 0.5, ids="cdba").tolist()
+    [False, True, True, False]
     """
     y = np.asarray(labels)
-    if not 0 < share < 1:
-        raise InputError(f"split: expected a share between 0 and 1, found {share}")
-    rng = np.random.default_rng(arrays.seed(seed))
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    start = rng.random()
-    if np.floor(len(y) * share + start) == len(y):  # it would take every row
+    _check_fraction("fraction", fraction)
+    order, start = _by_class(y, arrays.seed(seed), ids)
+    if np.floor(len(y) * fraction + start) == len(y):  # every example would be selected
         start = 0.0
-    chosen = np.zeros(len(y), bool)
-    chosen[order] = np.diff(np.floor(np.arange(len(y) + 1) * share + start)) > 0
-    if chosen.all() or not chosen.any():
-        raise InputError(f"split: a share of {share} of {len(y)} rows leaves one side empty")
-    return chosen
+    selected = np.zeros(len(y), bool)
+    selected[order] = np.diff(np.floor(np.arange(len(y) + 1) * fraction + start)) > 0
+    if selected.all() or not selected.any():
+        raise InputError(f"{fraction} of {len(y)} examples leaves one side of the split empty", argument="fraction")
+    return selected
 
 
-def hold_out(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows kept, rows held out), both sorted: `share` of each class by chance, at least one of any class that has two.
+def stratified_rows(labels: "ArrayLike", share: float, seed: int = 0) -> np.ndarray:
+    """Return `stratified_split` by row number."""
+    return stratified_split(labels, share, seed)
 
-    A class with a single example stays in the kept part, so every class can be learnt.
+
+def hold_out(
+    labels: np.ndarray, share: float, seed: int, ids: Iterable[object] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row numbers (kept, held out) of a split for validation, both sorted.
+
+    Of each class with at least two examples, at least one is held out and at least one is kept. A class with one example is
+    kept, so that every class can be learnt.
+
+    Args:
+        labels: [N] class indices.
+        share: fraction of each class to hold out, between 0 and 1.
+        seed: at least 0.
+        ids: [N] unique ids of the examples.
 
     >>> kept, held = hold_out(np.array([0, 0, 0, 0, 0, 1, 1, 2]), 0.2, seed=0)
     >>> len(kept), len(held), 7 in kept
     (6, 2, True)
     """
-    # By hand: scikit-learn's stratified splits refuse a class of one example, and leave small classes out of one side.
-    if not 0 < share < 1:
-        raise InputError(f"validation: expected a share between 0 and 1, found {share}")
+    _check_fraction("validation", share)
     count = np.bincount(labels)
     take = np.where(count > 1, np.clip(np.round(share * count), 1, np.maximum(count - 1, 1)), 0)
-    held = random_rank(labels, seed) < take[labels]
+    held = random_rank(labels, seed, ids) < take[labels]
     if not held.any():
         raise InputError(
-            "validation: no class has two examples, so none can be held out; pass validation=0 with a single strength"
+            "no class has two examples, so none can be held out",
+            argument="validation",
+            hint="Pass {validation=0} with a single strength",
         )
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def random_rank(labels: np.ndarray, seed: int) -> np.ndarray:
-    """[N] the place of each example, from 0, in a random order of its class.
+def random_rank(labels: np.ndarray, seed: int, ids: Iterable[object] | None = None) -> np.ndarray:
+    """Return the position [N] of each example, from 0, in a random order of the examples of its class.
 
     >>> sorted(random_rank(np.array([5, 5, 5, 2]), seed=0)[:3].tolist())
     [0, 1, 2]
     """
-    order = np.random.default_rng(seed).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]  # classes one after another, each in random order
-    count = np.bincount(labels)
+    order, _ = _by_class(labels, seed, ids)
+    starts = np.flatnonzero(np.r_[True, np.diff(labels[order]) != 0])  # of each class in `order`
     rank = np.empty(len(labels), int)
-    rank[by_class] = np.arange(len(labels)) - (np.cumsum(count) - count)[labels[by_class]]
+    rank[order] = np.arange(len(labels)) - np.repeat(starts, np.diff(np.r_[starts, len(labels)]))
     return rank
+
+
+def _by_class(labels: np.ndarray, seed: int, ids: Iterable[object] | None) -> tuple[np.ndarray, float]:
+    """Return row numbers class after class, in random order within each class, and a random number from 0 to 1."""
+    if ids is None:
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(labels))
+        return order[np.argsort(labels[order], kind="stable")], rng.random()
+    texts = [str(one) for one in ids]
+    if len(texts) != len(labels):
+        raise InputError(argument="ids", expected=f"{len(labels)} ids, one per example", found=len(texts))
+    check_unique(texts, "ids")
+    order = np.argsort(np.array([_hash(f"{seed} {text}") for text in texts], np.uint64), kind="stable")
+    # Classes come in the order of their first examples, whatever they are called.
+    _, first, index = np.unique(labels[order], return_index=True, return_inverse=True)
+    return order[np.argsort(first[index], kind="stable")], _hash(f"{seed}") / 2**64
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+
+
+def _check_fraction(argument: str, fraction: float) -> None:
+    if not 0 < fraction < 1:
+        raise InputError(argument=argument, expected="a fraction between 0 and 1", found=fraction)

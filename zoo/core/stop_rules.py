@@ -1,6 +1,6 @@
-"""When a cascade stops: how certain the mean of the members asked so far is of its class.
+"""When a cascade stops: how certain the mean prediction of the members evaluated so far is.
 
-Shared by the search that fits the thresholds and by the model that obeys them, so that both stop at the same examples.
+Both the search that fits the thresholds and the cascade itself use this module, so that both stop at the same examples.
 """
 
 from dataclasses import dataclass
@@ -11,23 +11,30 @@ if TYPE_CHECKING:
 
 Rule: TypeAlias = Literal["confidence", "margin", "agreement"]
 RULES: tuple[Rule, ...] = get_args(Rule)
-NEVER = 2.0  # a threshold that no certainty reaches
+NEVER = 2.0  # a threshold above every certainty
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """After member i the examples stop whose certainty by the rule is at least `thresholds[i]`; after the last, all do."""
+    """A stop rule: after member i, examples with a certainty of at least `thresholds[i]` stop; after the last, all do."""
 
     rule: Rule
     thresholds: list[float]
 
 
 def certainties(total: "Tensor", top: "Tensor", votes: "Tensor", members: int, weight: float) -> "dict[Rule, Tensor]":
-    """[N] by rule, at most 1 each, of `members` distributions whose sum [N, K], of this `weight`, is greatest at `top` [N].
+    """Return the certainty [N] of the mean prediction by each rule, at most 1.
 
-    confidence: the mean's probability of its class. margin: how far that is above the second class's. agreement: how many
-    members have this class first, `votes` [N], and by confidence among equals, (votes - 1 + confidence) / members; of
-    one member it is the confidence.
+    confidence: mean probability of the predicted class. margin: confidence minus the mean probability of the second class.
+    agreement: (votes - 1 + confidence) / members, so that votes decide and confidence breaks ties; for one member it equals
+    the confidence.
+
+    Args:
+        total: [N, K] sum of the members' weighted probabilities. It is changed and restored.
+        top: [N] class with the greatest sum.
+        votes: [N] number of members that predict `top`.
+        members: number of members.
+        weight: sum of the members' weights.
 
     >>> import torch
     >>> found = certainties(torch.tensor([[1.4, 0.4, 0.2]]), torch.tensor([0]), torch.tensor([2]), members=2, weight=2)
@@ -36,7 +43,7 @@ def certainties(total: "Tensor", top: "Tensor", votes: "Tensor", members: int, w
     """
     at = top[:, None]
     greatest = total.gather(1, at)
-    second = total.scatter_(1, at, 0).amax(1)  # put back below: a copy would be another look at every number
+    second = total.scatter_(1, at, 0).amax(1)  # restored below: a copy would read every number again
     total.scatter_(1, at, greatest)
     confidence = greatest[:, 0] / weight
     agreement = (votes - 1 + confidence) / members

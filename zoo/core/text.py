@@ -1,31 +1,33 @@
-"""Names, ids and messages that come from files: shown, stored and exported as text, whatever they hold."""
+"""Texts from files (names, ids, messages), made safe for terminals, spreadsheets and storage."""
 
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from zoo.core import limits
+from zoo.core import settings
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Controls (escape sequences begin with one), marks that reverse the reading direction, and bytes that are not UTF-8.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters (escape sequences begin with one), marks that change the reading direction, and bytes that are not
+# UTF-8.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def as_text(value: Any) -> str:
-    r"""`value` as a terminal may be given it: nothing that moves the cursor, changes colours or cannot be encoded.
+    r"""Return a value as text that is safe to print: characters that move the cursor, set colours or cannot be encoded are
+    escaped.
 
     >>> print(as_text("red \x1b[31m \udce9"))
     red \x1b[31m \udce9
     """
-    return _UNSEEN.sub(lambda mark: mark[0].encode("unicode_escape").decode(), str(value))
+    return _INVISIBLE.sub(lambda mark: mark[0].encode("unicode_escape").decode(), str(value))
 
 
 def csv_cell(value: Any) -> Any:
-    """`value` as a spreadsheet may be given it: a text that it would run as a formula gets an apostrophe before it.
+    """Return a value that is safe in a spreadsheet: a text that would run as a formula gets an apostrophe in front.
 
     >>> csv_cell("=1+1"), csv_cell("cat"), csv_cell(-1.5)
     ("'=1+1", 'cat', -1.5)
@@ -34,31 +36,36 @@ def csv_cell(value: Any) -> Any:
 
 
 def csv_bytes(frame: "pd.DataFrame") -> bytes:
-    """A frame as a .csv file whose texts no spreadsheet runs."""
+    """Return a table as the bytes of a .csv file, in which no text runs as a formula."""
     return frame.rename(columns=csv_cell).map(csv_cell).to_csv(index=False).encode("utf-8", "backslashreplace")
 
 
 def check_storable(texts: Iterable[str], where: str) -> None:
-    """An error, before any work, for a text that could not be stored after it: not UTF-8, or longer than any name is."""
+    """Raise an error for a text that cannot be stored: not UTF-8, or longer than `ZOO_MAX_ID_BYTES`.
+
+    Called before a long computation, whose result could otherwise not be saved.
+    """
     texts = list(texts)
-    most = limits.bound("ZOO_MAX_ID_BYTES")
+    limit = settings.max_id_bytes()
     try:
-        if max(map(len, texts), default=0) * 4 > most and any(len(text.encode()) > most for text in texts):
-            long = max(texts, key=len)
+        if max(map(len, texts), default=0) * 4 > limit and any(len(text.encode()) > limit for text in texts):
+            longest = max(texts, key=len)
             raise InputError(
-                f"{where}: {as_text(long[:40])!r}... is {len(long.encode())} bytes long, expected at most {most}; shorten "
-                "it, or raise ZOO_MAX_ID_BYTES"
+                f"{as_text(longest[:40])!r}... is {len(longest.encode())} bytes long",
+                where=where,
+                expected=f"at most {limit}",
+                hint="Shorten it, or raise ZOO_MAX_ID_BYTES",
             )
         "".join(texts).encode()
     except UnicodeEncodeError:
         bad = next(text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text))
-        raise InputError(f"{where}: {as_text(bad)} is not UTF-8; rename it") from None
+        raise InputError(f"{as_text(bad)} is not UTF-8", where=where, hint="Rename it") from None
 
 
 def check_unique(names: Iterable[str], where: str) -> None:
-    """An error that names the first entry given twice."""
+    """Raise an error that names the first duplicate."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InputError(f"{where}: {name!r} is given twice")
+            raise InputError(f"duplicate {name!r}", where=where)
         seen.add(name)

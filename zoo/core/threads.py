@@ -1,23 +1,26 @@
-"""How many threads share one operation on the CPU."""
+"""The number of threads for operations on the CPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
-# Multiplications in one operation up to which a second thread gains nothing: handing a share over takes as long as doing it.
-TOO_FEW_TO_SHARE = 2**22
+# Multiplications in one operation up to which a second thread gains nothing: starting it takes as long as the work itself.
+MAX_SINGLE_THREADED = 2**22
 
 
 @contextmanager
 def threads_for(multiplications: int) -> Iterator[None]:
-    """One thread inside for many small operations of this size, all of them for larger ones.
+    """Use one thread inside the block if its operations are small, else as many as before.
 
-    Alone on a machine that is as fast; beside other work it is many times faster, because threads that wait for each other
-    thousands of times a second wait for one that is not running.
+    On an idle machine both are equally fast. On a busy one a single thread is many times faster, because threads that wait
+    for each other thousands of times a second often wait for one that is not running.
+
+    Args:
+        multiplications: size of one operation in the block.
     """
     before = torch.get_num_threads()
-    if multiplications > TOO_FEW_TO_SHARE or before == 1:
+    if multiplications > MAX_SINGLE_THREADED or before == 1:
         yield
         return
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Datasets by spec string: images, ids, labels, classes, metric and a fingerprint of the contents."""
+"""Datasets by spec: images, ids, labels, classes, metric and a fingerprint of the contents."""
 
 from zoo.datasets.dataset import Dataset as Dataset
 from zoo.datasets.dataset import Metric as Metric

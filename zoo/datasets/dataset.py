@@ -1,4 +1,4 @@
-"""A dataset: images in a fixed order, each with an id, and what is known about their classes."""
+"""`Dataset`: images in a fixed order with ids, labels and classes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,43 +12,45 @@ from zoo.core.text import check_storable
 from zoo.errors import InputError
 
 Metric = Literal["accuracy", "mean-per-class", "map", "auc"]
-# How much of an image a network sees. `evaluation`: as its card says, for ResNet-50 the shortest side at 256 and the middle
-# 224 x 224 of it (Kornblith et al. 2021, A.1). `transfer`: the shortest side at the network's own input, cut only where
-# longer (A.2).
+# How images are resized. `evaluation`: as the model's card says; for ResNet-50 the shortest side to 256, then a centre
+# crop of 224 x 224 (Kornblith et al. 2021, A.1). `transfer`: the shortest side to the size of the network's input, then a
+# centre crop (A.2).
 ResizeMode = Literal["evaluation", "transfer"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """N images, decoded when asked for: `dataset[i]` is a PIL image in RGB, or raises `Undecodable`.
+    """N images with ids and labels. `dataset[i]` decodes and returns an RGB image, or raises `Undecodable`.
 
-    `labels` [N] are indices into `classes`; a multi-label set has `targets` [N, K] of 0, 1 and -1 (ignored) instead, an
-    unlabelled one neither. `class_subset` gives, for a set that covers part of a label set, the indices of `classes` in that
-    label set: predictions are then made among these classes alone.
+    An unlabelled dataset has neither `labels` nor `targets`; a multi-label dataset has `targets` only.
     """
 
     name: str
     spec: str
-    ids: Sequence[str] = field(repr=False)
-    image: Callable[[int], Image.Image] = field(repr=False)
-    fingerprint: str  # of the contents: changes when an image, a label or the order does
-    classes: tuple[str, ...] = ()
-    labels: np.ndarray | None = field(default=None, repr=False)
-    targets: np.ndarray | None = field(default=None, repr=False)
+    ids: Sequence[str] = field(repr=False)  # [N], unique
+    image: Callable[[int], Image.Image] = field(repr=False)  # returns the image of a row
+    fingerprint: str  # of the contents: changes with every image, every label and their order
+    classes: tuple[str, ...] = ()  # [K]
+    labels: np.ndarray | None = field(default=None, repr=False)  # [N] indices into `classes`
+    targets: np.ndarray | None = field(default=None, repr=False)  # [N, K] of 0, 1 and -1 (ignored)
     metric: Metric = "accuracy"
     resize_mode: ResizeMode = "evaluation"
     label_set: str | None = None
+    # For a dataset that covers part of its label set: the indices of `classes` in it. Models then predict these classes
+    # only.
     class_subset: tuple[int, ...] | None = field(default=None, repr=False)
-    rows: np.ndarray | None = field(default=None, repr=False)  # of the source, where some rows were selected
+    rows: np.ndarray | None = field(default=None, repr=False)  # [N] what to pass to `image`, after `select`
 
     def __post_init__(self) -> None:
         check_storable([*self.ids, *self.classes], self.spec)
         if self.labels is not None and len(self.labels) != len(self.ids):
-            raise InputError(f"{self.spec}: {len(self.labels)} labels for {len(self.ids)} images")
+            expected = f"{len(self.ids)} class indices, one per image"
+            raise InputError(where=self.spec, argument="labels", expected=expected, found=len(self.labels))
         if self.labels is not None and len(self.labels):
             low, high = int(self.labels.min()), int(self.labels.max())
             if low < 0 or high >= len(self.classes):
-                raise InputError(f"{self.spec}: labels run from {low} to {high}, expected 0..{len(self.classes) - 1}")
+                expected, found = f"from 0 to {len(self.classes) - 1}", f"{low} to {high}"
+                raise InputError(where=self.spec, argument="labels", expected=expected, found=found)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -63,7 +65,7 @@ class Dataset:
         return (self[index] for index in range(len(self)))
 
     def select(self, rows: Any) -> "Dataset":
-        """The dataset of some rows: a slice, indices or a mask."""
+        """Return the dataset of some rows: a slice, indices or a mask."""
         rows = np.arange(len(self))[rows]
         return replace(
             self,
@@ -77,11 +79,12 @@ class Dataset:
 
 
 def joined(parts: Sequence[Dataset]) -> Dataset:
-    """Several datasets of the same classes, one after the other; ids carry the number of the part they are of."""
+    """Return the concatenation of datasets with the same classes. Ids get the number of their part as a prefix."""
     first = parts[0]
     for other in parts[1:]:
         if other.classes != first.classes or (other.labels is None) != (first.labels is None):
-            raise InputError(f"{first.spec}: its parts have different classes ({len(first.classes)}, {len(other.classes)})")
+            problem = f"its parts have different classes ({len(first.classes)} and {len(other.classes)})"
+            raise InputError(problem, where=first.spec)
     return replace(
         first,
         ids=[f"{number}/{row_id}" for number, part in enumerate(parts) for row_id in part.ids],
@@ -94,7 +97,7 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
 
 
 class _Joined:
-    """Images of several datasets by one row number."""
+    """Images of concatenated datasets by row number."""
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
         self.parts, self.ends = list(parts), np.cumsum([len(part) for part in parts])

@@ -1,4 +1,4 @@
-"""Images in a folder: one subfolder per class, or no subfolders and no labels; maybe below `train`, `val` and `test`."""
+"""Images in a folder: one subfolder per class, or no subfolders and no labels; optionally inside `train`, `val`, `test`."""
 
 import functools
 import os
@@ -10,9 +10,9 @@ from PIL import Image
 
 from zoo.datasets import fingerprints, image_files
 from zoo.datasets.dataset import Dataset
-from zoo.errors import InputError
+from zoo.errors import InputError, UnknownName
 
-# What `datasets` takes for the name of a split. Results are reported on the first of these that is there.
+# Folder names that stand for a split, as in the library `datasets`. Results are reported on the first split that exists.
 SPLITS = {
     "test": ("test", "testing", "eval", "evaluation"),
     "validation": ("validation", "valid", "val", "dev"),
@@ -22,7 +22,7 @@ _SPLIT = {word: split for split, words in SPLITS.items() for word in words}
 
 
 def split_named(word: str) -> str | None:
-    """The split that a folder of that name holds, if it is the name of one.
+    """Return the split that a folder name stands for; None if it is not the name of a split.
 
     >>> split_named("Val"), split_named("cat")
     ('validation', None)
@@ -31,63 +31,73 @@ def split_named(word: str) -> str | None:
 
 
 def splits(path: Path, spec: str) -> dict[str, Path]:
-    """The folders of splits inside a folder, the one to report on first; none where its subfolders are classes.
+    """Return the folder of each split inside a folder, in the order of `SPLITS`; none if its subfolders are classes.
 
-    Images right inside `train` and `test` may be two classes as well as two splits without classes: only named splits are
-    taken from there.
+    Folders `train` and `test` that contain images, without subfolders, may be two classes or two unlabelled splits. They
+    count as splits only if the spec names one.
     """
-    below = _subfolders(path)
-    named = [(split_named(folder.name), folder) for folder in below]
-    apart = [folder for split, folder in named if split is None]
-    of_splits = [folder for split, folder in named if split is not None and _subfolders(folder)]
-    if not of_splits or len(apart) == len(below):
+    subfolders = _subfolders(path)
+    named = [(split_named(folder.name), folder) for folder in subfolders]
+    other = [folder for split, folder in named if split is None]
+    with_classes = [folder for split, folder in named if split is not None and _subfolders(folder)]
+    if not with_classes or len(other) == len(subfolders):
         return {}
-    if apart:
+    if other:
         raise InputError(
-            f"{spec}: {of_splits[0].name} looks like a split and {apart[0].name} does not; expected only splits "
-            f"({', '.join(folder.name for folder in of_splits)}) or only classes in {path}"
+            f"{with_classes[0].name} looks like a split and {other[0].name} does not",
+            where=spec,
+            expected=f"only splits ({', '.join(folder.name for folder in with_classes)}) or only classes in {path}",
         )
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for split, folder in named:
-        if split in found:
-            raise InputError(f"{spec}: both {found[split].name} and {folder.name} are its {split} split; keep one of them")
-        found[str(split)] = folder
-    return {split: found[split] for split in SPLITS if split in found}
+        if split in folders:
+            problem = f"{folders[split].name} and {folder.name} both stand for the {split} split"
+            raise InputError(problem, where=spec, hint="Keep one of them")
+        folders[str(split)] = folder
+    return {split: folders[split] for split in SPLITS if split in folders}
 
 
 def load_split(path: Path, split: str, spec: str) -> Dataset:
-    """One split of a folder; its classes are those of all splits, so that they are the same in each."""
-    found = splits(path, spec) or {str(split_named(f.name)): f for f in _subfolders(path) if split_named(f.name)}
-    if split not in found:
-        raise InputError(
-            f"{spec}: no {split} split in {path}; found {', '.join(f.name for f in _subfolders(path)) or 'none'}"
-        )
-    classes = class_order({folder.name for one in found.values() for folder in _subfolders(one)})
-    return load(found[split], spec, path.name, classes)
+    """Return one split of a folder. Every split gets the classes of all splits."""
+    folders = splits(path, spec) or {str(split_named(f.name)): f for f in _subfolders(path) if split_named(f.name)}
+    if split not in folders:
+        present = ", ".join(folder.name for folder in _subfolders(path)) or "none"
+        raise UnknownName(f"no {split} split in {path} (subfolders: {present})", kind="split", name=split, where=spec)
+    classes = class_order({folder.name for one in folders.values() for folder in _subfolders(one)})
+    return load(folders[split], spec, path.name, classes)
 
 
 def load(path: Path, spec: str, name: str | None = None, classes: Sequence[str] | None = None) -> Dataset:
-    """The images below `path`. Ids are paths relative to it; the classes are its subfolders, see `class_order`."""
+    """Return the images in a folder. Ids are paths relative to it.
+
+    Args:
+        path: the folder.
+        spec: the spec of the dataset.
+        name: the dataset's name; default: the folder's.
+        classes: the classes; default: the subfolders, in the order of `class_order`.
+    """
     if not path.is_dir():
-        raise InputError(f"{spec}: {path} is not a folder; expected images in it, or one subfolder per class")
+        expected = "a folder of images, or of one subfolder per class"
+        raise InputError(f"{path} is not a folder", where=spec, expected=expected)
     loose = [entry.name for entry in sorted(path.iterdir()) if _is_image(entry)]
     folders = class_order(folder.name for folder in _subfolders(path))
     if loose and folders:
-        raise InputError(
-            f"{spec}: both images ({loose[0]}, ...) and folders ({folders[0]}, ...) in {path}; expected one kind"
-        )
+        problem = f"both images ({loose[0]}, ...) and folders ({folders[0]}, ...) in {path}"
+        raise InputError(problem, where=spec, expected="one or the other")
     if folders and all(split_named(folder) for folder in folders):
         raise InputError(
-            f"{spec}: {', '.join(folders)} in {path} may be splits without classes, or classes; name a split "
-            f"({spec}:{split_named(folders[0])}), or rename the classes"
+            f"{', '.join(folders)} in {path} may be splits without classes, or classes",
+            where=spec,
+            hint=f"Name a split ({spec}:{split_named(folders[0])}), or rename the classes",
         )
-    found = {folder: sorted(_images_below(path / folder, path)) for folder in folders}
-    ids = loose or [image for folder in folders for image in found[folder]]
+    images = {folder: sorted(_images_below(path / folder, path)) for folder in folders}
+    ids = loose or [image for folder in folders for image in images[folder]]
     if not ids:
-        raise InputError(f"{spec}: no images below {path}; expected files such as .jpg or .png, or one subfolder per class")
+        expected = "files such as .jpg or .png, or one subfolder per class"
+        raise InputError(f"no images in {path}", where=spec, expected=expected)
     classes = list(classes or folders)
     number = {folder: k for k, folder in enumerate(classes)}
-    counts = [len(found[folder]) for folder in folders]
+    counts = [len(images[folder]) for folder in folders]
     labels = np.repeat([number[folder] for folder in folders], counts).astype(np.int64) if folders else None
     return Dataset(
         name=name or path.name,
@@ -101,7 +111,7 @@ def load(path: Path, spec: str, name: str | None = None, classes: Sequence[str] 
 
 
 def class_order(names: Iterable[str]) -> list[str]:
-    """Class folders in order: by number where all are numbers, else as text.
+    """Return class names in order: by number if all are numbers, else alphabetically.
 
     >>> class_order(["10", "9", "1"]), class_order(["dog", "cat"])
     (['1', '9', '10'], ['cat', 'dog'])
@@ -120,13 +130,13 @@ def _subfolders(path: Path) -> list[Path]:
 
 def _images_below(folder: Path, root: Path) -> Iterable[str]:
     seen: set[str] = set()
-    for here, below, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(here)
-        if real in seen:  # a link that leads back
-            below.clear()
+    for current, subfolders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(current)
+        if real in seen:  # a link to a parent folder
+            subfolders.clear()
             continue
         seen.add(real)
-        yield from (Path(here, name).relative_to(root).as_posix() for name in names if _is_image(Path(here, name)))
+        yield from (Path(current, name).relative_to(root).as_posix() for name in names if _is_image(Path(current, name)))
 
 
 def _is_image(path: Path) -> bool:

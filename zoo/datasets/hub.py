@@ -1,32 +1,38 @@
-"""Datasets of the Hugging Face hub: from this machine's cache, or downloaded when the hub answers."""
+"""Datasets of the Hugging Face hub: from this machine's cache, or downloaded if the hub can be reached."""
 
 import functools
 import os
 import re
-import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from PIL import Image
 
+from zoo.core import network
 from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError, ZooError
 
-_PATIENCE = 0.5  # seconds for the one question whether the hub answers at all
-_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+_OFFLINE_SETTINGS = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
-    """One split of a repository of images; ids are row numbers."""
+    """Return one split of a repository of images. Ids are row numbers.
+
+    Args:
+        repo: the repository, OWNER/NAME.
+        split: the hub's name of the split.
+        spec: the spec of the dataset.
+        name: the dataset's name; default: the last part of `repo`.
+    """
     check_reachable(repo, spec)
     import datasets
 
     try:
         table = datasets.load_dataset(repo, split=split)
     except Exception as error:  # the library raises whatever its readers raise
-        raise ZooError(f"{spec}: `datasets` cannot load {repo} split {split}: {' '.join(str(error).split())}") from error
+        reason = " ".join(str(error).split())
+        raise ZooError(f"`datasets` cannot load split {split} of {repo}: {reason}", where=spec) from error
     image_column, label_column = tables.image_and_label(table.column_names, spec)
     truth = tables.Truth()
     if label_column is not None:
@@ -48,23 +54,29 @@ def load(repo: str, split: str, spec: str, name: str | None = None) -> Dataset:
 
 
 def check_reachable(repo: str, spec: str) -> None:
-    """An error, within a second and before the slow library is imported, if the repository is neither here nor reachable."""
+    """Raise an error within a second, before the slow library is imported, if a repository is not available."""
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo):
-        raise InputError(f"{spec}: {repo!r} is not the name of a hub repository; expected hf:OWNER/NAME[:split]")
-    if any(folder.exists() for folder in cached(repo)):
+        problem = f"{repo!r} is not the name of a hub repository"
+        raise InputError(problem, where=spec, expected="hf:OWNER/NAME[:split]")
+    folders = cached(repo)
+    if any(folder.exists() for folder in folders):
         return
-    offline = [name for name in _OFFLINE if os.environ.get(name, "0").lower() not in ("", "0", "false", "no")]
-    reason = f"{offline[0]} is set" if offline else "" if _answers() else "the hub does not answer"
-    if reason:
-        searched = ", ".join(str(folder) for folder in cached(repo))
-        raise ZooError(
-            f"{spec}: {repo} is not in the Hugging Face cache ({searched}) and {reason}; download it where there is a "
-            f"network (`hf download --repo-type dataset {repo}`), or put it into a folder named by ZOO_DATA"
-        )
+    offline = [name for name in _OFFLINE_SETTINGS if os.environ.get(name, "0").lower() not in ("", "0", "false", "no")]
+    endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    if not offline and network.is_reachable(endpoint):
+        return
+    searched = ", ".join(str(folder) for folder in folders)
+    reason = f"{offline[0]} is set" if offline else f"{endpoint} does not answer"
+    raise ZooError(
+        f"{repo} is not in the Hugging Face cache ({searched}) and {reason}",
+        where=spec,
+        hint=f"Download it on a machine with a network (`hf download --repo-type dataset {repo}`), or put it into a folder "
+        "of ZOO_DATA",
+    )
 
 
 def cached(repo: str) -> list[Path]:
-    """Where the hub's libraries would keep a repository on this machine."""
+    """Return the folders in which the hub's libraries store a repository on this machine."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
@@ -72,15 +84,5 @@ def cached(repo: str) -> list[Path]:
     return list(dict.fromkeys([hub / f"datasets--{repo.replace('/', '--')}", prepared / flat, prepared / flat.lower()]))
 
 
-def _answers() -> bool:
-    address = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    try:
-        socket.create_connection((address.hostname, address.port or 443), _PATIENCE).close()
-    except OSError:
-        return False
-    return True
-
-
 def _image(table: Any, column: str, row: int) -> Image.Image:
-    value = table[row][column]
-    return tables.image(value, row, None)
+    return tables.image(table[row][column], row, None)

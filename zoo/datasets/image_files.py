@@ -1,4 +1,4 @@
-"""A dataset's images from files or bytes. One that does not decode is told apart from a disk that does not answer."""
+"""Images of a dataset, from files or bytes. An image that cannot be decoded raises another error than a failing disk."""
 
 from pathlib import Path
 
@@ -14,21 +14,23 @@ EXTENSIONS = frozenset(
 
 
 class Undecodable(InputError):
-    """An image that cannot be decoded. A run counts and names it; it is never passed over in silence."""
+    """An image that cannot be decoded. A run counts and names such images, and continues."""
 
 
 def read(path: Path) -> Image.Image:
-    """The image in a file, as RGB."""
+    """Return the image in a file, as RGB."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}; the data changed or its disk failed") from error
+        problem, hint = f"cannot be read: {error.strerror or error}", "The data changed, or the disk failed"
+        raise ZooError(problem, where=path, hint=hint) from error
     return decode(data, str(path))
 
 
 def decode(data: bytes, name: str) -> Image.Image:
-    """The image in bytes, as RGB."""
+    """Return the image in bytes, as RGB; `name` is what errors call it."""
     try:
         return images.decode(data, name)
     except InputError as error:
-        raise Undecodable(str(error)) from error
+        fields = {field: value for field, value in vars(error).items() if field != "options"}
+        raise Undecodable(**fields) from error

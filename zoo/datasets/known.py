@@ -1,4 +1,4 @@
-"""The datasets known by name: where they are looked for, their splits, columns, label set and metric."""
+"""The table of known datasets: where to find them, their splits, label set and metric."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,21 +8,21 @@ from zoo.datasets.dataset import Metric, ResizeMode
 
 @dataclass(frozen=True)
 class Known:
-    """One known dataset. `splits` maps our name of a split to the hub's, or to several joined by +; the last is default."""
+    """One known dataset."""
 
-    splits: dict[str, str]
-    hub: str | None = None  # repository that `datasets` can load
+    splits: dict[str, str]  # from our name of a split to the hub's, or to several joined by +; the last split is the default
+    hub: str | None = None  # Hugging Face repository
     label_set: str | None = None
-    subset: Literal["imagenet-a", "imagenet-r"] | None = None  # of the label set's classes
+    subset: Literal["imagenet-a", "imagenet-r"] | None = None  # if it has some of the label set's classes only
     metric: Metric = "accuracy"
     resize_mode: ResizeMode = "evaluation"
-    source: str = ""  # where to get it when the hub has no copy that can be loaded
-    view_of: str | None = None  # the dataset whose images it shows in part or in another way; `views.py` says how
-    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec, in order
+    source: str = ""  # where to get it, if the hub has no copy that can be loaded
+    view_of: str | None = None  # the dataset that it is made from (`zoo.datasets.views`)
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec: name, and valid values
 
     @property
     def default(self) -> str:
-        """The split results are reported on."""
+        """The split on which results are reported."""
         return list(self.splits)[-1]
 
 
@@ -33,7 +33,7 @@ CORRUPTIONS = (
     "speckle_noise", "gaussian_blur", "spatter", "saturate",
 )  # fmt: skip
 
-# Metrics as the datasets' authors ask for them: Kornblith et al. 2021, Table A.2.
+# Metrics are those the datasets' authors recommend: Kornblith et al. 2021, Table A.2.
 KNOWN = {
     "cifar10": Known(_TRAIN_TEST, "uoft-cs/cifar10"),
     "cifar100": Known(_TRAIN_TEST, "uoft-cs/cifar100"),
@@ -51,7 +51,7 @@ KNOWN = {
     "in-c": Known(
         {"test": "test"},
         label_set="imagenet-1k",
-        resize_mode="transfer",  # published at 224 x 224: a network of that input sees all of an image, as it is
+        resize_mode="transfer",  # published at 224 x 224, so that a network with this input size needs no resizing
         source="https://github.com/hendrycks/robustness",
         parts={"corruption": CORRUPTIONS, "severity": ("1", "2", "3", "4", "5")},
     ),
@@ -60,7 +60,7 @@ KNOWN = {
     "sun397": Known(_TRAIN_TEST, "tanganke/sun397"),
     "cars": Known(_TRAIN_TEST, "tanganke/stanford_cars"),
     "pets": Known(_TRAIN_TEST, "timm/oxford-iiit-pet", metric="mean-per-class"),
-    "flowers": Known(  # 2,040 to train on, the authors' validation images among them
+    "flowers": Known(  # 2,040 training images, which include the authors' validation images
         {"train": "train+validation", "validation": "validation", "test": "test"}, "dpdl-benchmark/oxford_flowers102",
         metric="mean-per-class",
     ),

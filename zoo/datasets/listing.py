@@ -1,33 +1,33 @@
-"""Which datasets there are: embedded, known by name and maybe found here, and those of which only outputs are stored."""
+"""List the datasets: embedded ones, known ones (on this machine or not), and those known by stored outputs only."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from zoo.core import settings
 from zoo.datasets import hub, user_datasets
+from zoo.datasets.digits import EMBEDDED
 from zoo.datasets.known import KNOWN
-from zoo.datasets.loading import EMBEDDED
 
 State = Literal["embedded", "found", "not here", "outputs only"]
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A dataset as a list shows it; `place` is where its images are, or where to get them."""
+    """One dataset of the list."""
 
     name: str
     state: State
     splits: tuple[str, ...] = ()
-    place: str = ""
+    place: str = ""  # where its images are, or where to get them
 
 
 def list_datasets() -> list[Listed]:
-    """Every dataset that has a name, without reading any of them.
+    """Return every dataset that has a name, without reading any of them.
 
     >>> [listed.name for listed in list_datasets()][:2]
     ['digits', 'digits-holes']
     """
-    embedded = [Listed(name, "embedded", tuple(module.SPLITS), "scikit-learn") for name, module in EMBEDDED.items()]
+    embedded = [Listed(name, "embedded", dataset.splits, "scikit-learn") for name, dataset in EMBEDDED.items()]
     known = [_known(name) for name in KNOWN]
     return [*embedded, *known, *(Listed(spec, "outputs only") for spec in user_datasets.specs())]
 

@@ -1,8 +1,14 @@
-"""From a spec string to a dataset: `digits[:split]`, `NAME[:split]`, `folder:PATH[:split]`, `parquet:PATH`,
-`hf:REPO[:split]`, or a name of one's own, of which there are outputs alone.
+"""From a spec to a dataset. A spec is a text of one of these forms:
 
-Any spec may end in `[start:stop]`, the rows from `start` up to `stop`, e.g. `cifar10:test[:5000]`; a second such part
-counts within the first. Images may be damaged: `cifar10:test~noise3` (`corruptions.py`).
+    digits[:split]           an embedded dataset
+    NAME[:split]             a known dataset (`zoo.datasets.known`)
+    folder:PATH[:split]      images in a folder
+    parquet:PATH             images in parquet files
+    hf:REPO[:split]          a dataset of the Hugging Face hub
+    NAME                     a user-defined dataset, of which only outputs are stored
+
+A corruption may follow: `cifar10:test~noise3` (`zoo.datasets.corruptions`). `[start:stop]` at the end selects rows, as in
+`cifar10:test[:5000]`; a second range counts within the first.
 """
 
 import dataclasses
@@ -11,40 +17,28 @@ import re
 from pathlib import Path
 from typing import TypeAlias
 
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.core import settings
 from zoo.core.text import check_storable
-from zoo.datasets import (
-    corruptions,
-    digits,
-    folder,
-    holes,
-    hub,
-    label_sets,
-    multilabel,
-    parquet,
-    rotated,
-    user_datasets,
-    views,
-)
+from zoo.datasets import corruptions, folder, hub, imagenet, multilabel, parquet, user_datasets, views
 from zoo.datasets.dataset import Dataset, Metric, ResizeMode, joined
+from zoo.datasets.digits import EMBEDDED as EMBEDDED
 from zoo.datasets.known import KNOWN, Known
 from zoo.errors import InputError, UnknownName, ZooError
 
-_SLICE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
+_RANGE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
 _CORRUPTED = re.compile(r"(?P<spec>.*[^:/])~(?P<corruption>[^~:/]+)\Z")  # `folder:~/x` is a home folder
-EMBEDDED = {"digits": digits, holes.NAME: holes, rotated.NAME: rotated}
-_OWN = "own"
+_USER_DEFINED = "own"
 _Rows: TypeAlias = tuple[int | None, int | None]
-_ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
+_SPLIT_ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """A parsed spec: `kind` is `digits`, a known name, `folder`, `parquet`, `hf` or `own`."""
+    """A parsed spec."""
 
-    kind: str
-    place: str = ""  # path, repository, the further parts of a known name, or a name of one's own
+    kind: str  # name of an embedded or known dataset, `folder`, `parquet`, `hf`, or `own` for a user-defined dataset
+    place: str = ""  # path, repository, further parts of a known name, or name of a user-defined dataset
     split: str = ""
     rows: _Rows | None = None
     corruption: str = ""  # such as noise3
@@ -52,7 +46,7 @@ class Spec:
     def __str__(self) -> str:
         rows = "" if self.rows is None else f"[{':'.join('' if row is None else str(row) for row in self.rows)}]"
         part = f"{'~' + self.corruption if self.corruption else ''}{rows}"
-        if self.kind == _OWN:
+        if self.kind == _USER_DEFINED:
             return f"{self.place}{part}"
         if self.kind in ("folder", "parquet", "hf"):
             return f"{self.kind}:{self.place}{':' + self.split if self.split else ''}{part}"
@@ -60,42 +54,46 @@ class Spec:
 
 
 def parse(spec: str, new: bool = False) -> Spec:
-    """The parts of a spec, with the default split filled in and paths made absolute; with `new` it may be one to be made.
+    """Return the parts of a spec, with the default split filled in and paths made absolute.
+
+    Args:
+        spec: the spec.
+        new: whether to accept the name of a user-defined dataset that is not stored yet.
 
     >>> str(parse("digits")), str(parse("cifar10:test[:100]")), str(parse("digits[:9]~blur2"))
     ('digits:test', 'cifar10:test[:100]', 'digits:test~blur2[:9]')
     """
     if not isinstance(spec, str) or not spec or "\0" in spec:
-        raise InputError(f"dataset {spec!r}: expected a spec such as digits:test, cifar10 or folder:PATH")
+        raise InputError(argument="data", expected="a spec such as digits:test, cifar10 or folder:PATH", found=spec)
     check_storable([spec], "dataset")
-    sliced = _SLICE.match(spec)
-    if sliced:
-        start, stop = (int(sliced[part]) if sliced[part] else None for part in ("start", "stop"))
-        whole = parse(sliced["spec"], new)
-        return dataclasses.replace(whole, rows=_within(whole.rows, start, stop))
+    ranged = _RANGE.match(spec)
+    if ranged:
+        start, stop = (int(ranged[end]) if ranged[end] else None for end in ("start", "stop"))
+        inner = parse(ranged["spec"], new)
+        return dataclasses.replace(inner, rows=_subrange(inner.rows, start, stop))
     kind, _, rest = spec.partition(":")
-    damaged = _CORRUPTED.match(spec)
-    if damaged and not (kind in ("folder", "parquet") and os.path.exists(_absolute(rest))):
-        return _corrupted(parse(damaged["spec"], new), damaged["corruption"], spec)
+    corrupted = _CORRUPTED.match(spec)
+    if corrupted and not (kind in ("folder", "parquet") and os.path.exists(_absolute(rest))):
+        return _corrupt(parse(corrupted["spec"], new), corrupted["corruption"], spec)
     if kind in ("folder", "parquet"):
         if not rest:
-            raise InputError(f"dataset {spec!r}: expected {kind}:PATH")
+            raise InputError(argument="data", expected=f"{kind}:PATH", found=spec)
         return _folder_spec(rest, spec) if kind == "folder" else Spec(kind, _absolute(rest))
     if kind == "hf":
         repo, _, split = rest.partition(":")
         return Spec("hf", repo, split or "test")
     name, _, place = kind.partition("/")
     if name in EMBEDDED and not place:
-        return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].SPLITS, ""), spec))
+        return Spec(name, split=_split(rest or "test", dict.fromkeys(EMBEDDED[name].splits, ""), spec))
     if name in KNOWN:
         return Spec(name, _place(place, KNOWN[name], spec), _split(rest or KNOWN[name].default, KNOWN[name].splits, spec))
     if user_datasets.is_name(spec) and (new or user_datasets.exists(spec)):
-        return Spec(_OWN, spec)
+        return Spec(_USER_DEFINED, spec)
     raise _unknown(spec)
 
 
 def split_rows(spec: str) -> tuple[str, slice | None]:
-    """Return the spec of the whole dataset, and the rows of it that a spec stands for; None for all of them.
+    """Return the spec without its range, and the rows of the range; None for a spec without one.
 
     >>> split_rows("cifar10:test[:100]"), split_rows("digits")
     (('cifar10:test', slice(None, 100, None)), ('digits:test', None))
@@ -105,22 +103,23 @@ def split_rows(spec: str) -> tuple[str, slice | None]:
     return whole, None if parsed.rows is None else slice(*parsed.rows)
 
 
-def _corrupted(whole: Spec, word: str, spec: str) -> Spec:
-    if whole.corruption:
-        raise InputError(f"dataset {spec!r}: expected one corruption, found {whole.corruption} and {word}")
-    if whole.kind == _OWN:
-        raise InputError(f"dataset {spec!r}: there are outputs on {whole.place} and no images, so none to corrupt")
-    return dataclasses.replace(whole, corruption=corruptions.check(word, spec))
+def _corrupt(clean: Spec, word: str, spec: str) -> Spec:
+    where = f"dataset {spec!r}"
+    if clean.corruption:
+        raise InputError(where=where, expected="one corruption", found=f"{clean.corruption} and {word}")
+    if clean.kind == _USER_DEFINED:
+        raise InputError(f"{clean.place} has stored outputs only, and no images to corrupt", where=where)
+    return dataclasses.replace(clean, corruption=corruptions.check(word, spec))
 
 
 def is_user_dataset(spec: str) -> bool:
-    """Whether a spec is a name of one's own, known or to be made: not of a known dataset, nor a place where images are.
+    """Return whether a spec is the name of a user-defined dataset, stored or new.
 
     >>> is_user_dataset("cifar10.1-v6"), is_user_dataset("cifar10"), is_user_dataset("folder:x")
     (True, False, False)
     """
     try:
-        return dataclasses.replace(parse(spec, new=True), place="") == Spec(_OWN)  # whole, not some rows of it
+        return dataclasses.replace(parse(spec, new=True), place="") == Spec(_USER_DEFINED)  # without rows or corruption
     except InputError:
         return False
 
@@ -128,15 +127,18 @@ def is_user_dataset(spec: str) -> bool:
 def _unknown(spec: str) -> UnknownName:
     known = [*EMBEDDED, *KNOWN, *user_datasets.specs()]
     return UnknownName(
-        f"unknown dataset {spec!r}{near(spec.partition(':')[0].partition('/')[0], known) or ';'} expected "
-        f"{', '.join(known)}, folder:PATH, parquet:PATH or hf:REPO[:split]; `zoo import --data {spec}` makes one of outputs"
+        kind="dataset",
+        name=spec,
+        suggestions=similar(spec.partition(":")[0].partition("/")[0], known),
+        hint=f"Known: {', '.join(known)}, folder:PATH, parquet:PATH and hf:REPO[:split]; `zoo import --data {spec}` creates "
+        "one from outputs",
     )
 
 
-def _within(rows: _Rows | None, start: int | None, stop: int | None) -> _Rows:
-    """The part from `start` up to `stop` of a part.
+def _subrange(rows: _Rows | None, start: int | None, stop: int | None) -> _Rows:
+    """Return the rows from `start` to `stop` of a range.
 
-    >>> _within((100, 200), None, 10), _within((100, 105), 2, None)
+    >>> _subrange((100, 200), None, 10), _subrange((100, 105), 2, None)
     ((100, 110), (102, 105))
     """
     if rows is None:
@@ -147,7 +149,7 @@ def _within(rows: _Rows | None, start: int | None, stop: int | None) -> _Rows:
 
 
 def _folder_spec(rest: str, spec: str) -> Spec:
-    """A folder, with the split that was named, or the one to report on where it holds splits."""
+    """Return the spec of a folder, with the named split, or the default one if the folder contains splits."""
     path, _, word = rest.rpartition(":")
     split = folder.split_named(word) if path else None
     place = _absolute(path if split else rest)
@@ -159,7 +161,11 @@ def _absolute(path: str) -> str:
 
 
 def canonical(spec: str, new: bool = False) -> str:
-    """The one way to write a spec: with its split, and an absolute path; with `new` it may be one to be made.
+    """Return the canonical form of a spec: with its split, and with an absolute path.
+
+    Args:
+        spec: the spec.
+        new: whether to accept the name of a user-defined dataset that is not stored yet.
 
     >>> canonical("digits"), canonical("in1k:val[:50]"), canonical("folder:/data/dogs/../cats")
     ('digits:test', 'in1k:validation[:50]', 'folder:/data/cats')
@@ -168,33 +174,33 @@ def canonical(spec: str, new: bool = False) -> str:
 
 
 def calibration_split(spec: str) -> str | None:
-    """The split beside a test split that temperatures are fitted on, where the dataset has one.
+    """Return the spec of the calibration split that belongs to a test split; None if the dataset has none.
 
     >>> calibration_split("digits"), calibration_split("cifar10:test")
     ('digits:calibration', None)
     """
     parsed = parse(spec)
-    if parsed.kind in EMBEDDED and parsed.split == "test" and "calibration" in EMBEDDED[parsed.kind].SPLITS:
+    if parsed.kind in EMBEDDED and parsed.split == "test" and "calibration" in EMBEDDED[parsed.kind].splits:
         return str(Spec(parsed.kind, split="calibration", corruption=parsed.corruption))
     return None
 
 
 def training_split(spec: str) -> str | None:
-    """The images that models of a spec's classes learn from, where the dataset has any.
+    """Return the spec of the training set of a dataset, without corruption; None if it has none.
 
     >>> training_split("cifar10:test"), training_split("digits-holes"), training_split("folder:x")
     ('cifar10:train', 'digits:train', None)
     """
     parsed = parse(spec)
     if parsed.kind in EMBEDDED:
-        return str(Spec(parsed.kind if "train" in EMBEDDED[parsed.kind].SPLITS else "digits", split="train"))
+        return str(Spec(parsed.kind if "train" in EMBEDDED[parsed.kind].splits else "digits", split="train"))
     if parsed.kind in KNOWN and "train" in KNOWN[parsed.kind].splits:
         return str(dataclasses.replace(parsed, split="train", rows=None, corruption=""))
     return None
 
 
 def metric_of(spec: str | None) -> Metric:
-    """What the authors of a dataset ask results to be scored by; known by its name alone, its images may be elsewhere.
+    """Return the metric that a dataset's authors recommend. Its images need not be on this machine.
 
     >>> metric_of("flowers:test"), metric_of("chexpert"), metric_of("digits"), metric_of(None)
     ('mean-per-class', 'auc', 'accuracy', 'accuracy')
@@ -204,7 +210,7 @@ def metric_of(spec: str | None) -> Metric:
 
 
 def resize_mode_of(spec: str | None) -> ResizeMode:
-    """How much of its images networks are shown where nobody says otherwise.
+    """Return the default resize mode of a dataset.
 
     >>> resize_mode_of("in-c/fog/3"), resize_mode_of("in1k")
     ('transfer', 'evaluation')
@@ -216,12 +222,12 @@ def resize_mode_of(spec: str | None) -> ResizeMode:
 def _known(spec: str | None) -> Known | None:
     try:
         return None if spec is None else KNOWN.get(parse(spec).kind)
-    except InputError:  # a name that outputs were stored under
+    except InputError:  # the name of stored outputs
         return None
 
 
 def load(spec: "str | Dataset") -> Dataset:
-    """The dataset a spec stands for; nothing is decoded yet.
+    """Return the dataset of a spec. Images are decoded only when they are requested.
 
     >>> dataset = load("digits:calibration")
     >>> len(dataset), dataset[0].size, dataset.classes[int(dataset.labels[0])]
@@ -237,7 +243,7 @@ def load(spec: "str | Dataset") -> Dataset:
         return whole
     chosen = whole.select(slice(*parsed.rows))
     if len(chosen) == 0:
-        raise InputError(f"{spec}: no rows left of {len(whole)}")
+        raise InputError(f"selects none of {len(whole)} rows", where=spec)
     return dataclasses.replace(chosen, spec=str(parsed))
 
 
@@ -252,86 +258,90 @@ def _load(spec: Spec) -> Dataset:
         return _with_label_set(parquet.load(parquet.expand(Path(spec.place), str(spec)), str(spec)))
     if spec.kind == "hf":
         return _with_label_set(hub.load(spec.place, spec.split, str(spec)))
-    if spec.kind == _OWN:
-        found = user_datasets.find(spec.place)
-        if found is None:
+    if spec.kind == _USER_DEFINED:
+        dataset = user_datasets.find(spec.place)
+        if dataset is None:
             raise _unknown(spec.place)
-        return found
+        return dataset
     known = KNOWN[spec.kind]
     if known.view_of:
         return views.VIEWS[spec.kind](_load(dataclasses.replace(spec, kind=known.view_of)), spec.kind, str(spec))
-    dataset = _found(spec, known)
-    if known.label_set == label_sets.IMAGENET:
-        dataset = label_sets.in_imagenet(dataset, known.subset)
+    dataset = _load_known(spec, known)
+    if known.label_set == imagenet.IMAGENET:
+        dataset = imagenet.in_imagenet(dataset, known.subset)
     return dataclasses.replace(dataset, name=spec.kind, metric=known.metric, resize_mode=known.resize_mode)
 
 
 def _with_label_set(dataset: Dataset) -> Dataset:
-    return label_sets.in_imagenet(dataset) if label_sets.is_imagenet(dataset.classes) else dataset
+    return imagenet.in_imagenet(dataset) if imagenet.is_imagenet(dataset.classes) else dataset
 
 
-def _found(spec: Spec, known: Known) -> Dataset:
-    """The set from a data folder or the hub, one split of theirs after the other where ours is several."""
+def _load_known(spec: Spec, known: Known) -> Dataset:
+    """Return a known dataset from a data folder or the hub. One of our splits may consist of several of the hub's."""
+    hub_splits = known.splits[spec.split].split("+")
     parts = []
-    for split in known.splits[spec.split].split("+"):
-        alone = spec.split if split == known.splits[spec.split] else split
-        parts.append(_local(spec, alone, split) or _from_hub(spec, known, alone, split))
+    for hub_split in hub_splits:
+        split = spec.split if len(hub_splits) == 1 else hub_split
+        parts.append(_from_data_folders(spec, split, hub_split) or _from_hub(spec, known, split, hub_split))
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
-def _local(spec: Spec, ours: str, theirs: str) -> Dataset | None:
-    """The set from the first ZOO_DATA folder that has it, in any of the layouts people keep such sets in."""
+def _from_data_folders(spec: Spec, split: str, hub_split: str) -> Dataset | None:
+    """Return a known dataset from the first folder of ZOO_DATA that has it, in any of the usual layouts."""
     text = str(spec)
+    aliases = (alias for alias, name in _SPLIT_ALIASES.items() if name == split)
+    split_names = list(dict.fromkeys((split, hub_split, *aliases)))
     for root in settings.data_folders():
         base = root / spec.kind / spec.place
-        aliases = (alias for alias, split in _ALIASES.items() if split == ours)
-        for split in dict.fromkeys((ours, theirs, *aliases)):
-            files = [base / f"{split}.parquet"] if (base / f"{split}.parquet").is_file() else []
-            files = files or sorted(base.glob(f"{split}-*.parquet")) or sorted(base.glob(f"data/{split}-*.parquet"))
+        for name in split_names:
+            files = [base / f"{name}.parquet"] if (base / f"{name}.parquet").is_file() else []
+            files = files or sorted(base.glob(f"{name}-*.parquet")) or sorted(base.glob(f"data/{name}-*.parquet"))
             if files:
                 return parquet.load(files, text, spec.kind)
-            if spec.kind == "voc2007" and (found := multilabel.voc(base, split, text)):
-                return found
-            if spec.kind == "chexpert" and (found := multilabel.chexpert(base, split, text)):
-                return found
-            if (base / split).is_dir():
-                return folder.load(base / split, text, spec.kind)
+            if spec.kind == "voc2007" and (dataset := multilabel.voc(base, name, text)):
+                return dataset
+            if spec.kind == "chexpert" and (dataset := multilabel.chexpert(base, name, text)):
+                return dataset
+            if (base / name).is_dir():
+                return folder.load(base / name, text, spec.kind)
         if base.is_dir() and len(KNOWN[spec.kind].splits) == 1:
             return folder.load(base, text, spec.kind)
     return None
 
 
-def _from_hub(spec: Spec, known: Known, ours: str, theirs: str) -> Dataset:
-    folders = ", ".join(str(root) for root in settings.data_folders()) or "ZOO_DATA is not set"
-    here = f"{spec.kind}{'/' + spec.place if spec.place else ''}"
+def _from_hub(spec: Spec, known: Known, split: str, hub_split: str) -> Dataset:
+    folders = ", ".join(str(root) for root in settings.data_folders()) or "none, ZOO_DATA is not set"
+    searched = f"Data folders searched: {folders}"
     if known.hub is None:
-        raise ZooError(
-            f"{spec}: not found in the data folders ({folders}); get it from {known.source} and put it there "
-            f"as {here}/{ours}"
-        )
+        place = f"{spec.kind}{'/' + spec.place if spec.place else ''}/{split}"
+        hint = f"Get it from {known.source} and put it into a folder of ZOO_DATA, as {place}. {searched}"
+        raise ZooError("is not on this machine, and the hub does not have it", where=spec, hint=hint)
     try:
-        return hub.load(known.hub, theirs, str(spec), spec.kind)
+        return hub.load(known.hub, hub_split, str(spec), spec.kind)
     except ZooError as error:
-        raise type(error)(f"{error}; data folders searched: {folders}") from error
+        error.hint = f"{error.hint}. {searched}" if error.hint else searched
+        raise
 
 
 def _split(split: str, known: dict[str, str], spec: str) -> str:
-    split = _ALIASES.get(split, split)
+    """Return our name of a split that is given by our name, the hub's or an alias."""
+    split = _SPLIT_ALIASES.get(split, split)
     if split in known:
         return split
-    ours = next((name for name, theirs in known.items() if theirs == split), None)
+    ours = next((name for name, hub_split in known.items() if hub_split == split), None)
     if ours is None:
-        raise InputError(f"dataset {spec!r}: no split {split!r}; it has {', '.join(known)}")
+        raise UnknownName(kind="split", name=split, where=f"dataset {spec!r}", hint=f"It has {', '.join(known)}")
     return ours
 
 
 def _place(place: str, known: Known, spec: str) -> str:
-    given = place.split("/") if place else []
-    form = "/".join(part.upper() for part in known.parts)
-    if len(given) != len(known.parts):
-        expected = f"{spec.partition('/')[0].partition(':')[0]}/{form}" if form else spec.partition("/")[0]
-        raise InputError(f"dataset {spec!r}: expected {expected}")
-    for value, (part, allowed) in zip(given, known.parts.items(), strict=True):
+    """Return the further parts of a known dataset's spec, such as `fog/3`, after checking them."""
+    values = place.split("/") if place else []
+    where = f"dataset {spec!r}"
+    if len(values) != len(known.parts):
+        name = spec.partition("/")[0].partition(":")[0]
+        raise InputError(where=where, expected="/".join([name, *(part.upper() for part in known.parts)]), found=spec)
+    for value, (part, allowed) in zip(values, known.parts.items(), strict=True):
         if value not in allowed:
-            raise InputError(f"dataset {spec!r}: no {part} {value!r}; it has {', '.join(allowed)}")
+            raise UnknownName(kind=part, name=value, where=where, hint=f"It has {', '.join(allowed)}")
     return place

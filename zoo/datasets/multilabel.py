@@ -1,4 +1,4 @@
-"""Two multi-label sets in the layout their authors publish: Pascal VOC 2007 and CheXpert."""
+"""Two multi-label datasets in the layout that their authors publish: Pascal VOC 2007 and CheXpert."""
 
 import csv
 import functools
@@ -11,14 +11,15 @@ from zoo.datasets import fingerprints, image_files
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 
-PATHOLOGIES = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion")  # those results are reported on
+PATHOLOGIES = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion")  # on which results are reported
 
 
 def voc(folder: Path, split: str, spec: str) -> Dataset | None:
-    """VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`: 1 where a class is seen, -1 where not, 0 where it is difficult.
+    """Return VOC 2007 from `ImageSets/Main/CLASS_SPLIT.txt`; None if the folder does not contain it.
 
-    What is difficult is ignored, as the devkit does: a target of -1, neither present (1) nor absent (0). The split to train
-    on is `trainval`, training and validation together (Kornblith et al. 2021, Table A.2).
+    The files mark a class as present (1), absent (-1) or difficult (0). Difficult classes are ignored, as in the devkit:
+    their target is -1. The training split is `trainval`, training and validation together (Kornblith et al. 2021, Table
+    A.2).
     """
     split = "trainval" if split == "train" else split
     roots = (folder, folder / "VOC2007", folder / "VOCdevkit" / "VOC2007")
@@ -27,7 +28,7 @@ def voc(folder: Path, split: str, spec: str) -> Dataset | None:
         return None
     lists = {path.stem.removesuffix(f"_{split}"): path for path in sorted((root / "ImageSets/Main").glob(f"*_{split}.txt"))}
     if not lists:
-        raise InputError(f"{spec}: no class lists *_{split}.txt in {root / 'ImageSets/Main'}")
+        raise InputError(f"no class lists *_{split}.txt in {root / 'ImageSets/Main'}", where=spec)
     marks = {name: dict(line.split() for line in path.read_text().splitlines()) for name, path in lists.items()}
     ids = sorted(next(iter(marks.values())))
     meaning = {"1": 1, "0": -1}  # anything else is absent
@@ -36,16 +37,19 @@ def voc(folder: Path, split: str, spec: str) -> Dataset | None:
 
 
 def chexpert(folder: Path, split: str, spec: str) -> Dataset | None:
-    """CheXpert from `SPLIT.csv`; uncertain and unmentioned observations count as negative (Kornblith et al. 2021, D.3)."""
+    """Return CheXpert from `SPLIT.csv`; None if the folder does not contain it.
+
+    Uncertain and unmentioned observations count as negative (Kornblith et al. 2021, D.3).
+    """
     table = folder / f"{split}.csv"
     if not table.is_file():
         return None
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file))
-    absent = [name for name in ("Path", *PATHOLOGIES) if not rows or name not in rows[0]]
-    if absent:
-        raise InputError(f"{spec}: {table} has no column {absent[0]!r}")
-    # paths in the table begin with the name of the folder the archive was made from
+    missing = [name for name in ("Path", *PATHOLOGIES) if not rows or name not in rows[0]]
+    if missing:
+        raise InputError(f"{table} has no column {missing[0]!r}", where=spec)
+    # Paths in the table begin with the name of the archive's top folder.
     ids = [row["Path"].partition("/")[2] for row in rows]
     targets = np.array([[row[name] in ("1", "1.0") for name in PATHOLOGIES] for row in rows], np.uint8)
     return _dataset("chexpert", spec, folder, ids, PATHOLOGIES, targets)

@@ -1,4 +1,4 @@
-"""Images in parquet files, in the Hugging Face layout (`image: {bytes, path}`, `label`) or one near it."""
+"""Images in parquet files, in the Hugging Face layout (`image: {bytes, path}`, `label`) or a similar one."""
 
 import functools
 import glob
@@ -15,12 +15,18 @@ from zoo.datasets import fingerprints, tables
 from zoo.datasets.dataset import Dataset
 from zoo.errors import InputError
 
-IN_MEMORY = 2**29  # bytes of images; of larger files only a few row groups are kept
+MAX_IN_MEMORY = 2**29  # bytes; of larger datasets only the row groups read last stay in memory
 
 
 def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
-    """The rows of one or more files, in order; ids are row numbers. Class names come from the file where it has them."""
-    opened = [_opened(path) for path in paths]
+    """Return the rows of one or more files, in order. Ids are row numbers; class names come from the file if it has them.
+
+    Args:
+        paths: the files.
+        spec: the spec of the dataset.
+        name: the dataset's name; default: the first file's.
+    """
+    opened = [_open(path) for path in paths]
     image_column, label_column = tables.image_and_label(opened[0].schema_arrow.names, spec)
     truth = tables.Truth()
     if label_column is not None:
@@ -44,18 +50,18 @@ def load(paths: Sequence[Path], spec: str, name: str | None = None) -> Dataset:
 
 
 def expand(path: Path, spec: str) -> list[Path]:
-    """The files a path stands for: itself, the parquet files of a folder, or those matching a pattern."""
+    """Return the files that a path stands for: itself, the parquet files in a folder, or those that match a pattern."""
     if path.is_file():
         return [path]
     pattern = path / "*.parquet" if path.is_dir() else path
-    found = sorted(Path(match) for match in glob.glob(str(pattern)))
-    if not found:
-        raise InputError(f"{spec}: no parquet file at {path}; expected a file, a folder of them or a pattern")
-    return found
+    paths = sorted(Path(match) for match in glob.glob(str(pattern)))
+    if not paths:
+        raise InputError(f"no parquet file at {path}", where=spec, expected="a file, a folder of files or a pattern")
+    return paths
 
 
 class _Rows:
-    """Images by row number. Opened anew in each process, since an open parquet file cannot cross into another one."""
+    """Images by row number. Each process opens the files again, because an open parquet file cannot be pickled."""
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         self.paths, self.column = list(paths), column
@@ -75,11 +81,11 @@ class _Rows:
 
     @functools.cached_property
     def _files(self) -> list[Any]:
-        return [_opened(path, pre_buffer=False) for path in self.paths]
+        return [_open(path, pre_buffer=False) for path in self.paths]
 
     @functools.cached_property
     def _groups(self) -> list[tuple[int, int, int]]:
-        """(file, row group, rows) of every row group."""
+        """(file, row group in the file, number of rows) of every row group."""
         return [
             (number, group, file.metadata.row_group(group).num_rows)
             for number, file in enumerate(self._files)
@@ -92,9 +98,9 @@ class _Rows:
 
     @functools.cached_property
     def _group(self) -> Any:
-        """Row groups as columns: all kept when the images fit in memory, else the last few that were read."""
+        """The function that reads a row group; it keeps all of them if they fit in memory, else the last few."""
         size = sum(file.metadata.row_group(g).total_byte_size for file in self._files for g in range(file.num_row_groups))
-        return functools.lru_cache(maxsize=None if size <= IN_MEMORY else 4)(self._read_group)
+        return functools.lru_cache(maxsize=None if size <= MAX_IN_MEMORY else 4)(self._read_group)
 
     def _read_group(self, index: int) -> Any:
         number, group, _ = self._groups[index]
@@ -102,7 +108,7 @@ class _Rows:
             return self._files[number].read_row_group(group, [self.column], use_threads=False)[self.column].combine_chunks()
 
 
-def _opened(path: Path, **options: Any) -> Any:
+def _open(path: Path, **options: Any) -> Any:
     import pyarrow.parquet as pq
 
     with reading(path, "parquet file"):
@@ -112,7 +118,7 @@ def _opened(path: Path, **options: Any) -> Any:
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> list[str] | None:
-    """The names the Hugging Face writer put into the schema, if it did."""
+    """Return the class names that Hugging Face's writer stores in the schema; None if there are none."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
         feature = features[column]

@@ -1,4 +1,4 @@
-"""A card's transform carried out: from an RGB image to the network's input, the same numbers every time."""
+"""The transform of a card applied to images: from an RGB image to the network's input."""
 
 import hashlib
 import json
@@ -26,31 +26,31 @@ _FILTERS = {
 }
 
 
-_SLIVER = 32  # times as long as wide
+_MAX_ASPECT_RATIO = 32  # longer images are cropped before they are resized
 
 
 class Preprocessing(Protocol):
-    """What a model's `transform` does. It can be pickled, so loader workers may carry it out."""
+    """The interface of a model's `transform`. It can be pickled, so that loader workers may apply it."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides the result; it stands in the key of stored outputs."""
+        """A hash of everything that determines the result; part of the key of stored outputs."""
 
     @property
     def size(self) -> tuple[int, ...]:
         """The shape of one input."""
 
     def __call__(self, image: Image.Image) -> Tensor:
-        """The network's input for one image, float32."""
+        """Return the network's input for one image, in float32."""
 
     def pixels(self, image: Image.Image) -> Tensor:
-        """The same before normalising, uint8: a quarter of the bytes to send to a device."""
+        """Return the input before normalisation, in uint8: a quarter of the bytes to send to a device."""
 
     def normalise(self, batch: Tensor) -> Tensor:
-        """A batch of `pixels` as a batch of inputs, on the batch's device."""
+        """Return a batch of `pixels` as a batch of inputs, on the batch's device."""
 
     def with_resize_mode(self, resize_mode: ResizeMode) -> "Preprocessing":
-        """The same, showing as much of an image as `resize_mode` says."""
+        """Return the same preprocessing with another resize mode."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Pipeline:
         return self.normalise(self.pixels(image))
 
     def pixels(self, image: Image.Image) -> Tensor:
-        """uint8 [C, H, W]."""
+        """Return the input [C, H, W] before normalisation, in uint8."""
         spec, image = self.spec, self.colours(image)
-        if max(image.size) > _SLIVER * min(image.size) and spec.fit == "squash" and len(spec.resize) == 1:
-            # Only the middle of a sliver reaches the crop; all of it, enlarged, might not fit into memory.
-            longest = _SLIVER * min(image.size)
+        longest = _MAX_ASPECT_RATIO * min(image.size)
+        if max(image.size) > longest and spec.fit == "squash" and len(spec.resize) == 1:
+            # Only the middle of a very long image is in the crop; all of it, enlarged, might not fit into memory.
             image = _centre_crop(image, min(image.width, longest), min(image.height, longest), ())
         width, height = self._resized(image.width, image.height)
         if (width, height) != image.size:
@@ -91,20 +91,20 @@ class Pipeline:
         return torch.from_numpy(np.ascontiguousarray(array))
 
     def colours(self, image: Image.Image) -> Image.Image:
-        """The image in as many channels as the network takes, with or without its colours."""
+        """Return the image with the network's number of channels, without colours if the network was trained on grey."""
         coloured, image = image.mode != "L", to_rgb(image)
         if self.spec.size[0] == 1:
             return image.convert("L")
         return image.convert("L").convert("RGB") if self.spec.grey and coloured else image
 
     def normalise(self, batch: Tensor) -> Tensor:
-        """[..., C, H, W] of uint8 to float32, in torchvision's order of operations and so equal to it to the bit."""
+        """Return uint8 pixels [..., C, H, W] as inputs in float32, bit-identical to torchvision's result."""
         mean = torch.tensor(self.spec.mean, dtype=torch.float32, device=batch.device)[:, None, None]
         std = torch.tensor(self.spec.std, dtype=torch.float32, device=batch.device)[:, None, None]
         return batch.to(torch.float32).div_(255).sub_(mean).div_(std)
 
     def with_resize_mode(self, resize_mode: ResizeMode) -> "Pipeline":
-        """`transfer`: the shortest side at the network's input, whatever the card has; an image of that size stays as it is.
+        """Return the pipeline with another resize mode. `transfer` leaves an image of the network's input size unchanged.
 
         >>> Pipeline(Transform((3, 2, 2), (3,), "bicubic", (0.5,) * 3, (0.5,) * 3)).with_resize_mode("transfer").spec.resize
         (2,)
@@ -112,14 +112,15 @@ class Pipeline:
         if resize_mode == "evaluation":
             return self
         _, height, width = self.spec.size
-        whole = ((height,), "squash") if height == width else ((height, width), "cover")
-        return Pipeline(replace(self.spec, resize=whole[0], fit=whole[1]))  # type: ignore[arg-type]
+        if height == width:
+            return Pipeline(replace(self.spec, resize=(height,), fit="squash"))
+        return Pipeline(replace(self.spec, resize=(height, width), fit="cover"))
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height after resizing."""
+        """Return width and height after resizing."""
         resize = self.spec.resize
         if len(resize) == 1:
-            # Whole-number arithmetic as in torchvision: the longer side is cut off, not rounded.
+            # As in torchvision, the longer side is rounded down.
             short = resize[0]
             return (short, int(short * height / width)) if width <= height else (int(short * width / height), short)
         if self.spec.fit == "squash":
@@ -129,7 +130,7 @@ class Pipeline:
         return max(round(width / ratio), 1), max(round(height / ratio), 1)
 
     def _fill(self) -> tuple[int, ...]:
-        """What lies outside the image: black, or the mean where the image is fitted inside the crop."""
+        """Return the colour outside the image: black, or the mean if the image is fitted inside the crop."""
         if self.spec.fit != "inside":
             return (0,) * self.spec.size[0]
         return tuple(min(255, max(0, round(255 * mean))) for mean in self.spec.mean)
@@ -137,7 +138,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Packed:
-    """Several transforms of one image, end to end in one [1, 1, L] tensor: what a model of several networks takes in."""
+    """Several transforms of one image, concatenated in one tensor [1, 1, L]: the input of a model of several networks."""
 
     parts: tuple[Preprocessing, ...]
 
@@ -153,7 +154,7 @@ class Packed:
         return self._pack([part(image) for part in self.parts])
 
     def pixels(self, image: Image.Image) -> Tensor:
-        """uint8 [1, 1, L]."""
+        """Return the inputs [1, 1, L] before normalisation, in uint8."""
         return self._pack([part.pixels(image) for part in self.parts])
 
     def normalise(self, batch: Tensor) -> Tensor:
@@ -164,7 +165,7 @@ class Packed:
         return Packed(tuple(part.with_resize_mode(resize_mode) for part in self.parts))
 
     def unpack(self, batch: Tensor) -> list[Tensor]:
-        """[N, 1, 1, L] as one [N, C, H, W] for each transform."""
+        """Return a batch [N, 1, 1, L] as one batch [N, C, H, W] for each transform."""
         lengths = [math.prod(part.size) for part in self.parts]
         pieces = batch.flatten(1).split(lengths, 1)
         return [piece.reshape(-1, *part.size) for part, piece in zip(self.parts, pieces, strict=True)]
@@ -175,7 +176,7 @@ class Packed:
 
 
 def _centre_crop(image: Image.Image, width: int, height: int, fill: tuple[int, ...]) -> Image.Image:
-    """The middle of the image; where it is smaller than the crop, `fill` around it."""
+    """Return the centre of the image, padded with the colour `fill` if the image is smaller than the crop."""
     if image.width < width or image.height < height:
         outer = max(width, image.width), max(height, image.height)
         canvas = Image.new(image.mode, outer, fill if len(fill) > 1 else fill[0])

@@ -1,7 +1,7 @@
-"""From the columns of a table (a parquet file, a dataset of the hub) to images, labels and class names.
+"""Images, labels and class names from the columns of a table: a parquet file, or a dataset of the hub.
 
-Tables in the Hugging Face layout say themselves which column is an image and how the classes are called. Others are read by
-what their columns hold: whole numbers are class indices, texts class names, lists the several classes of one example.
+Class names come from the table if it declares them. Otherwise the values of the label column decide: whole numbers are class
+indices, texts are class names, and lists are the classes of a multi-label example.
 """
 
 from collections.abc import Sequence
@@ -23,75 +23,86 @@ LABEL_NAMES = ("label", "labels", "fine_label", "class", "cls", "target", "wnid"
 
 @dataclass(frozen=True)
 class Truth:
-    """What a table says about the classes of its rows: labels [N], targets [N, K] where a row has several, or neither."""
+    """The classes and labels of a table."""
 
     classes: tuple[str, ...] = ()
-    labels: np.ndarray | None = None
-    targets: np.ndarray | None = None
+    labels: np.ndarray | None = None  # [N]
+    targets: np.ndarray | None = None  # [N, K] of a multi-label table
 
 
 def image_and_label(columns: Sequence[str], spec: str) -> tuple[str, str | None]:
-    """The columns of images and of labels, by the usual names; a table may have no labels."""
-    image_column = _first(columns, IMAGE_NAMES)
+    """Return the names of the image column and of the label column, which may be None."""
+    image_column, label_column = (
+        next((name for name in usual if name in columns), None) for usual in (IMAGE_NAMES, LABEL_NAMES)
+    )
     if image_column is None:
-        raise InputError(f"{spec}: no column of images; expected one named image, found {', '.join(columns)}")
-    return image_column, _first(columns, LABEL_NAMES)
-
-
-def _first(columns: Sequence[str], usual: Sequence[str]) -> str | None:
-    return next((name for name in usual if name in columns), None)
+        problem = f"has no image column among {', '.join(columns)}"
+        raise InputError(problem, where=spec, expected="one named `image`")
+    return image_column, label_column
 
 
 def image(value: Any, row: int, folder: Path | None) -> Image.Image:
-    """The image in a cell: bytes, a path inside `folder`, or the hub's `{bytes, path}`."""
+    """Return the image in a cell.
+
+    Args:
+        value: bytes, a path, or the hub's `{bytes, path}`.
+        row: the row number, for errors.
+        folder: the folder of the table, which paths must not leave; None for a table that the hub's library prepared.
+    """
     if isinstance(value, dict):
         data = value.get("bytes")
         value = data if data is not None else value.get("path")
     if isinstance(value, str):
         return image_files.read(_inside(folder, value, row))
     if not isinstance(value, bytes):
-        raise image_files.Undecodable(f"row {row}: no image in it")
+        raise image_files.Undecodable("has no image", where=f"row {row}")
     return image_files.decode(value, f"row {row}")
 
 
 def _inside(folder: Path | None, value: str, row: int) -> Path:
-    """The file a row names: beside its table, or, of a table that `datasets` prepared, where that library put it."""
-    if "\0" in value:
-        raise image_files.Undecodable(f"row {row}: its image {value!r} is not a file")
+    """Return the path of a row's image, after checking that it is a file in the folder of the table."""
     path = Path(value) if folder is None else folder / value
-    if folder is not None and (Path(value).is_absolute() or not path.resolve().is_relative_to(folder.resolve())):
-        raise image_files.Undecodable(f"row {row}: its image {value!r} lies outside of {folder}; expected a path inside")
-    if not path.is_file():
-        raise image_files.Undecodable(f"row {row}: its image {value!r} is not a file")
+    valid = "\0" not in value
+    if valid and folder and (Path(value).is_absolute() or not path.resolve().is_relative_to(folder.resolve())):
+        raise image_files.Undecodable(f"its image {value!r} is outside of {folder}", where=f"row {row}")
+    if not valid or not path.is_file():
+        raise image_files.Undecodable(f"its image {value!r} is not a file", where=f"row {row}")
     return path
 
 
 def truth(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Truth:
-    """The meaning of a label column; `names` are the class names the table declares, in the order of its indices."""
+    """Return the classes and labels of a label column.
+
+    Args:
+        values: [N] class indices, class names, or lists of them.
+        names: the class names that the table declares, in the order of the indices.
+        where: the table and column, for errors.
+    """
     if any(value is None for value in values):
         row = next(row for row, value in enumerate(values) if value is None)
-        raise InputError(f"{where}: row {row} has no label")
+        raise InputError("has no label", where=f"{where}: row {row}")
     first = values[0] if len(values) else 0
     if isinstance(first, (list, tuple, np.ndarray)):
-        return _several(values, names, where)
+        return _multi_label(values, names, where)
     if isinstance(first, str):
         classes = tuple(names or class_order(set(values)))
         index = {name: k for k, name in enumerate(classes)}
         unknown = next((value for value in values if value not in index), None)
         if unknown is not None:
-            raise InputError(f"{where}: label {unknown!r} is not among its {len(classes)} classes")
+            raise InputError(f"label {unknown!r} is not among its {len(classes)} classes", where=where)
         return Truth(classes, np.array([index[value] for value in values], np.int64))
     labels = np.asarray(values)
     if labels.dtype.kind not in "iu":
-        raise InputError(f"{where}: labels are {labels.dtype}, expected whole numbers, class names or lists of them")
-    if len(labels) and labels.max() < 0:  # the hub's way of saying that a test split is unlabelled
+        expected = "whole numbers, class names or lists of them"
+        raise InputError(where=where, argument="labels", expected=expected, found=labels.dtype)
+    if len(labels) and labels.max() < 0:  # the hub's convention for an unlabelled test split
         return Truth(tuple(names or ()))
     limits.check_classes(0 if names else int(labels.max(initial=-1)), where)
     classes = tuple(names or (str(k) for k in range(int(labels.max(initial=-1)) + 1)))
     return Truth(classes, labels.astype(np.int64))
 
 
-def _several(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Truth:
+def _multi_label(values: Sequence[Any], names: Sequence[str] | None, where: str) -> Truth:
     members = sorted({member for value in values for member in value}, key=lambda m: (isinstance(m, str), m))
     if names and all(len(value) == len(names) for value in values) and set(members) <= {0, 1}:
         return Truth(tuple(names), targets=np.array([list(value) for value in values], np.uint8))
@@ -103,6 +114,7 @@ def _several(values: Sequence[Any], names: Sequence[str] | None, where: str) -> 
     for row, value in enumerate(values):
         for member in value:
             if member not in index:
-                raise InputError(f"{where}: row {row} has class {member!r}, expected one of {len(classes)}")
+                expected = f"one of {len(classes)} classes"
+                raise InputError(where=f"{where}: row {row}", expected=expected, found=member)
             targets[row, index[member]] = 1
     return Truth(tuple(str(name) for name in classes), targets=targets)

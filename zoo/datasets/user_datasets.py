@@ -1,6 +1,6 @@
-"""Datasets by a name of one's own, of which there are outputs and no images: ids, labels and classes are all there is.
+"""User-defined datasets: known by a name and by stored outputs, with ids, labels and classes but without images.
 
-The first outputs stored on such a dataset define it, in `<home>/datasets/`; what comes later is held against it.
+The first outputs stored on such a dataset define it, in `<home>/datasets/`. Later outputs are checked against it.
 """
 
 import functools
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}(:[A-Za-z0-9][A-Za-z0-9._+
 
 
 def is_name(spec: str) -> bool:
-    """Whether a dataset could be called so: letters, digits and `. _ + -`, maybe with `:split`.
+    """Return whether a text is a valid name: letters, digits and `. _ + -`, optionally followed by `:split`.
 
     >>> is_name("cifar10.1-v6"), is_name("mine:val"), is_name("../x")
     (True, True, False)
@@ -31,21 +31,22 @@ def is_name(spec: str) -> bool:
 
 
 def exists(spec: str, home: Path | None = None) -> bool:
-    """Whether outputs on a dataset of that name were stored."""
+    """Return whether a dataset of that name is stored."""
     return _path(spec, home).exists()
 
 
 def find(spec: str, home: Path | None = None) -> Dataset | None:
-    """The dataset of that name, if outputs on it were stored."""
+    """Return the dataset of that name; None if it is not stored."""
     path = _path(spec, home)
     if not path.exists():
         return None
     try:
         tensors, note = tensorfile.read_sealed(path)
     except CorruptFile as error:
-        raise CorruptFile(f"{error}; remove it and import the outputs again") from error
+        error.hint = "Remove it and import the outputs again"
+        raise
     if note["schema"] > SCHEMA:
-        raise InputError(f"{path}: schema {note['schema']}, this version reads up to {SCHEMA}; upgrade the package")
+        raise files.newer_schema(path, note["schema"], SCHEMA)
     text, ends = tensors["ids"].tobytes(), tensors["id_ends"].tolist()
     return Dataset(
         name=spec,
@@ -67,9 +68,19 @@ def remember(
     targets: np.ndarray | None = None,
     home: Path | None = None,
 ) -> None:
-    """Keep what outputs say about the dataset they are on, unless as much is known of it already."""
-    known = find(spec, home)
-    if known is not None and (known.labels is not None or known.targets is not None or (labels is None and targets is None)):
+    """Store a dataset that outputs define, unless it is stored with labels already.
+
+    Args:
+        spec: the dataset's name.
+        ids: [N] ids of the examples.
+        classes: [K] class names.
+        labels: [N] class indices.
+        targets: [N, K] of 0, 1 and -1 (ignored), for a multi-label dataset.
+        home: where to store it; default `ZOO_HOME`.
+    """
+    stored = find(spec, home)
+    unlabelled = labels is None and targets is None
+    if stored is not None and (stored.labels is not None or stored.targets is not None or unlabelled):
         return
     encoded = [row_id.encode() for row_id in ids]
     tensors: dict[str, np.ndarray] = {
@@ -83,30 +94,31 @@ def remember(
 
 
 def specs(home: Path | None = None) -> list[str]:
-    """The names of all such datasets."""
-    found = []
+    """Return the names of all user-defined datasets."""
+    names = []
     for path in sorted(home_layout.folder("datasets", home).glob("*.safetensors")):
         try:
-            found.append(str(tensorfile.read_note(path, check=False)["dataset"]))
-        except (ZooError, KeyError, TypeError):  # loading it by name says what is wrong with it
+            names.append(str(tensorfile.read_note(path, check=False)["dataset"]))
+        except (ZooError, KeyError, TypeError):  # loading the dataset by name says what is wrong
             continue
-    return sorted(found)
+    return sorted(names)
 
 
 def forget(spec: str, home: Path | None = None) -> bool:
-    """Remove what is kept of a dataset; whether there was anything."""
+    """Remove a dataset, and return whether it was stored."""
     path = _path(spec, home)
-    there = path.exists()
+    stored = path.exists()
     with files.writing(path):
         path.unlink(missing_ok=True)
-    return there
+    return stored
 
 
 def _path(spec: str, home: Path | None) -> Path:
-    # the digest keeps names apart that differ only in case, or in what a file's name cannot hold
+    # The digest separates names that differ only in case, or in characters that are invalid in a file name.
     digest = hashlib.sha256(spec.encode()).hexdigest()[:8]
     return home_layout.folder("datasets", home) / f"{spec.replace(':', '-').lower()}-{digest}.safetensors"
 
 
 def _no_image(spec: str, index: int) -> Image.Image:
-    raise InputError(f"{spec}: is known by stored outputs alone and has no images; choose outputs that are stored on it")
+    hint = "Choose models whose outputs on it are stored"
+    raise InputError("is known by stored outputs only and has no images", where=spec, hint=hint)

@@ -1,11 +1,11 @@
-"""A transform of one's own, any function of an image: torchvision's `Compose`, timm's, a line of Python.
+"""A user's preprocessing as the transform of a model: any function of an image, such as torchvision's `Compose`.
 
-Stored outputs are known by what made them, and a function has no name that changes when it does. So it is known by what it
-does with a few fixed images of noise, whose sizes are such that another resize, crop, filter or mean shows.
+Stored outputs are identified by what produced them, and a function has no name that changes with its code. So a function is
+identified by its results on a few fixed noise images, whose sizes reveal another resize, crop, filter or mean.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,38 +23,90 @@ _SIZES = ((64, 48), (301, 400), (512, 512), (17, 90))
 
 @functools.cache
 def noise() -> tuple[Image.Image, ...]:
-    """The images that a function is known by."""
+    """Return the images that identify a function."""
     rng = np.random.default_rng(0)
     return tuple(Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)) for width, height in _SIZES)
 
 
 class UserTransform:
-    """`function` of an RGB image as the transform of a model; its results are the network's inputs as they are."""
+    """The transform of a model from a function of an RGB image, whose results are the network's inputs.
+
+    A function that does not resize, such as `ToTensor` followed by `Normalize`, returns inputs [C, H, W] of the image's
+    size. Then all images must have the size of the first one.
+
+    Args:
+        function: from a PIL image to a tensor or array.
+        name: the model's name, for errors.
+    """
 
     def __init__(self, function: Callable[[Image.Image], Any], name: str) -> None:
         self.function = function
         self.name = name
-        results = [self(image) for image in noise()]
-        for image, result in zip(noise(), results, strict=True):
-            if result.shape != results[0].shape:
-                raise InputError(
-                    f"{name}: transform: expected inputs of one shape, found {list(results[0].shape)} and "
-                    f"{list(result.shape)} for images of other sizes; resize to a fixed size"
-                )
-            if not torch.equal(result, self(image)):
-                raise InputError(
-                    f"{name}: transform: gives another result for the same image each time; use the one for evaluation"
-                )
-        self.size = tuple(results[0].shape)
+        results = [self._apply(image) for image in noise()]
+        shapes = [tuple(result.shape) for result in results]
+        self.keeps_size = all(
+            shape == (*shapes[0][:1], image.height, image.width) for shape, image in zip(shapes, noise(), strict=True)
+        )
+        if not self.keeps_size and len(set(shapes)) > 1:
+            other = next(shape for shape in shapes if shape != shapes[0])
+            raise InputError(
+                f"returns shapes {list(shapes[0])} and {list(other)} for images of different sizes",
+                where=name,
+                argument="transform",
+                hint="Resize to a fixed size",
+            )
+        if not all(torch.equal(result, self._apply(image)) for image, result in zip(noise(), results, strict=True)):
+            raise InputError(
+                "returns different results for the same image",
+                where=name,
+                argument="transform",
+                hint="Use the transform for evaluation",
+            )
+        self.default_size = shapes[0]  # of an input, until the first image is seen
+        self._seen_size: tuple[int, ...] | None = None
         self.fingerprint = files.digest(f"{r.dtype} {list(r.shape)} ".encode() + r.numpy().tobytes() for r in results)[:16]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "UserTransform":
+        return self  # copies of a model on other devices share the size of the first image
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The shape of one input; for a function that does not resize, of the first image seen."""
+        return self._seen_size or self.default_size
+
     def __call__(self, image: Image.Image) -> Tensor:
+        result = self._apply(image)
+        self.check_size(result.shape)
+        return result
+
+    def check_size(self, shape: Sequence[int]) -> None:
+        """Raise an error if an input has another shape than the first one and the function does not resize."""
+        if not self.keeps_size:
+            return
+        if self._seen_size is None:
+            self._seen_size = tuple(shape)
+        if tuple(shape) != self._seen_size:
+            (height, width), (other_height, other_width) = self._seen_size[1:], tuple(shape)[1:]
+            raise InputError(
+                f"does not resize, and images have different sizes: {width} x {height} and {other_width} x {other_height}",
+                where=self.name,
+                argument="transform",
+                hint="Add a Resize to the transform",
+            )
+
+    def squares(self, side: int) -> Tensor:
+        """Return the inputs of the noise images resized to squares of a side, [4, C, side, side] if the size is kept."""
+        return torch.stack([self._apply(image.resize((side, side))) for image in noise()])
+
+    def _apply(self, image: Image.Image) -> Tensor:
         result = self.function(to_rgb(image))
         if isinstance(result, np.ndarray):
             result = torch.from_numpy(result)
         if not isinstance(result, Tensor):
             raise InputError(
-                f"{self.name}: transform: expected a tensor or an array for an image, found {type(result).__name__}"
+                f"returns {type(result).__name__} for an image instead of a tensor or an array",
+                where=self.name,
+                argument="transform",
             )
         return (result.float() if result.dtype == torch.float64 else result).contiguous()
 
@@ -67,6 +119,8 @@ class UserTransform:
     def with_resize_mode(self, resize_mode: ResizeMode) -> "UserTransform":
         if resize_mode != "evaluation":
             raise InputError(
-                f"{self.name}: its transform is a function of its own, which cannot show images as for {resize_mode}"
+                f"its transform is a user's function, which has no resize mode {resize_mode!r}",
+                where=self.name,
+                argument="resize_mode",
             )
         return self

@@ -1,4 +1,4 @@
-"""Datasets made from another one: half of its classes, the other half, or its images without colour."""
+"""Datasets made from another one: half of its classes, the other half, or all images without colour."""
 
 import dataclasses
 import functools
@@ -12,12 +12,12 @@ from zoo.datasets.dataset import Dataset
 
 
 def first_half(dataset: Dataset, name: str, spec: str) -> Dataset:
-    """The images of the first half of the classes, and these classes alone."""
+    """Return the images of the first half of the classes, with these classes only."""
     return _of_classes(dataset, range(len(dataset.classes) // 2), name, spec)
 
 
 def other_half(dataset: Dataset, name: str, spec: str) -> Dataset:
-    """The images of the other classes: what a model of the first half never saw."""
+    """Return the images of the second half of the classes, which a model trained on `first_half` has not seen."""
     return _of_classes(dataset, range(len(dataset.classes) // 2, len(dataset.classes)), name, spec)
 
 
@@ -29,7 +29,7 @@ def _of_classes(dataset: Dataset, kept: range, name: str, spec: str) -> Dataset:
 
 
 def grey(dataset: Dataset, name: str, spec: str) -> Dataset:
-    """The same images in shades of grey, still of three channels."""
+    """Return the same images in grey, still with three channels."""
     image = functools.partial(_grey, dataset.image)
     fingerprint = files.digest([name, dataset.fingerprint])
     return dataclasses.replace(dataset, name=name, spec=spec, image=image, fingerprint=fingerprint)

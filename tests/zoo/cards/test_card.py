@@ -1,20 +1,21 @@
-"""Cards: every mistake in one is an error that names card and field; what is written is read back equal."""
+"""Cards: every mistake is an error that names card and field, and a written card is read back equal."""
 
 import dataclasses
 import datetime
 import math
-import re
 from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 import yaml
+from raised import fields
 
 import zoo
 from zoo.cards.card import Card, EnsembleMember, Reference, SweepMember, Training, Transform, parse, read, write
 from zoo.errors import InputError
 
+DAY = datetime.date(2020, 1, 1)
 FRONT = {
     "license": "mit",
     "tags": ["image-classification"],
@@ -46,7 +47,7 @@ def text(front: object, body: str = "# Tiny\n\nA card.") -> str:
 
 
 def changed(path: str, value: object = None, *, delete: bool = False) -> str:
-    """The good card's text with the field at a dotted path set or deleted."""
+    """Return the text of the valid card with the field at a dotted path set or deleted."""
     front = yaml.safe_load(yaml.safe_dump(FRONT))
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     block = front
@@ -59,7 +60,7 @@ def changed(path: str, value: object = None, *, delete: bool = False) -> str:
     return text(front)
 
 
-def test_a_good_card_is_read() -> None:
+def test_a_valid_card_is_read() -> None:
     card = parse(text(FRONT), "tiny.md")
     assert (card.name, card.license, card.title, card.objective) == ("tiny", "mit", "Tiny", "softmax")
     assert card.body == "# Tiny\n\nA card."
@@ -69,45 +70,56 @@ def test_a_good_card_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "place", "facts"),
     [
-        ("colour", "red", r"unknown field 'colour'"),
-        ("zoo.colour", "red", r"field 'zoo\.colour' is unknown; known fields: architecture, "),
-        ("zoo.training.optimiser", "sgd", r"field 'zoo\.training\.optimiser' is unknown"),
-        ("zoo.reference.0.acc", 1, r"field 'zoo\.reference\[0\]\.acc' is unknown"),
-        ("zoo.license", "mit", r"field 'zoo\.license' does not belong in the block"),
-        ("zoo.schema", 2, r"field 'zoo\.schema' is 2, this version reads 1; upgrade"),
-        ("zoo.source", "keras", r"field 'zoo\.source' is 'keras', expected one of timm, "),
-        ("zoo.training.framework", 3, r"field 'zoo\.training\.framework' is 3, expected one of supervised, "),
-        ("zoo.training.seed", "one", r"field 'zoo\.training\.seed' must be a whole number, found 'one'"),
-        ("zoo.training.seed", True, r"field 'zoo\.training\.seed' must be a whole number, found True"),
-        ("zoo.training.hyperparameters", [1], r"field 'zoo\.training\.hyperparameters' must be a mapping, found \[1\]"),
-        ("zoo.training.hyperparameters", {1: 2}, r"field 'zoo\.training\.hyperparameters' has the key 1, expected text"),
-        ("zoo.reference.0.accuracy", "70%", r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found '70%'"),
-        ("zoo.reference.0.accuracy", float("nan"), r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found nan"),
-        ("zoo.reference.0.results", {"top5": None}, r"field 'zoo\.reference\[0\]\.results\.top5' must be a number"),
-        ("zoo.details", {"a": [math.nan]}, r"field 'zoo\.details\.a\[0\]' must be text, a finite number, .*, found nan"),
-        ("zoo.details", {"a": datetime.date(2020, 1, 1)}, r"field 'zoo\.details\.a' .*, found datetime\.date\(2020, 1, 1\)"),
-        ("zoo.details", {"a": b"x"}, r"field 'zoo\.details\.a' must be text, a finite number, .*, found b'x'"),
-        ("zoo.training.seed", 10**400, r"field 'zoo\.training\.seed' must be a whole number, found 1000.*\.\.\.$"),
-        ("zoo.reference.0.accuracy", 10**400, r"field 'zoo\.reference\[0\]\.accuracy' must be a number, found 1000"),
-        ("zoo.reference", "none", r"field 'zoo\.reference' must be a list, found 'none'"),
-        ("zoo.training", "supervised", r"field 'zoo\.training' must be a mapping, found 'supervised'"),
-        ("zoo.name", 7, r"field 'zoo\.name' must be text, found 7"),
-        ("zoo.transform.size", [8, 8], r"field 'zoo\.transform' has size \[8, 8\], expected channels, height and width"),
-        ("zoo.transform.size.1", 8.5, r"field 'zoo\.transform\.size\[1\]' must be a whole number, found 8\.5"),
-        ("zoo.transform.resize", [0], r"field 'zoo\.transform' has resize \[0\], expected the shortest side"),
-        ("zoo.transform.std", [0, 1, 1], r"field 'zoo\.transform' needs one mean and one positive std"),
-        ("zoo.transform.mean", [0.5], r"field 'zoo\.transform' needs one mean and one positive std"),
-        ("zoo.transform.fit", "inside", r"field 'zoo\.transform' has fit inside, which needs a resize of height and width"),
-        ("license", 3, r"field 'license' must be text, found 3"),
-        ("tags", "one", r"field 'tags' must be a list, found 'one'"),
-        ("zoo", [], r"field 'zoo' must be a mapping, found \[\]"),
+        ("colour", "red", "colour", {"problem": "unknown", "hint": "`zoo:`"}),
+        ("zoo.colour", "red", "zoo.colour", {"problem": "unknown", "hint": "architecture, "}),
+        ("zoo.training.optimiser", "sgd", "zoo.training.optimiser", {"problem": "unknown"}),
+        ("zoo.reference.0.acc", 1, "zoo.reference[0].acc", {"problem": "unknown"}),
+        ("zoo.license", "mit", "zoo.license", {"problem": "belong"}),
+        ("zoo.schema", 2, "zoo.schema", {"expected": "1", "found": 2, "hint": "Upgrade"}),
+        ("zoo.source", "keras", "zoo.source", {"expected": "timm, ", "found": "keras"}),
+        ("zoo.training.framework", 3, "zoo.training.framework", {"expected": "supervised, ", "found": 3}),
+        ("zoo.training.seed", "one", "zoo.training.seed", {"expected": "whole number", "found": "one"}),
+        ("zoo.training.seed", True, "zoo.training.seed", {"expected": "whole number", "found": True}),
+        ("zoo.training.hyperparameters", [1], "zoo.training.hyperparameters", {"expected": "mapping", "found": [1]}),
+        ("zoo.training.hyperparameters", {1: 2}, "zoo.training.hyperparameters", {"expected": "text", "found": 1}),
+        ("zoo.reference.0.accuracy", "70%", "zoo.reference[0].accuracy", {"expected": "number", "found": "70%"}),
+        ("zoo.reference.0.accuracy", math.inf, "zoo.reference[0].accuracy", {"expected": "number", "found": math.inf}),
+        ("zoo.reference.0.results", {"top5": None}, "zoo.reference[0].results.top5", {"expected": "number"}),
+        ("zoo.details", {"a": [math.inf]}, "zoo.details.a[0]", {"expected": "finite", "found": math.inf}),
+        ("zoo.details", {"a": DAY}, "zoo.details.a", {"expected": "text", "found": DAY}),
+        ("zoo.details", {"a": b"x"}, "zoo.details.a", {"expected": "text", "found": b"x"}),
+        ("zoo.training.seed", 10**400, "zoo.training.seed", {"expected": "whole number", "found": 10**400}),
+        ("zoo.reference.0.accuracy", 10**400, "zoo.reference[0].accuracy", {"expected": "number", "found": 10**400}),
+        ("zoo.reference", "none", "zoo.reference", {"expected": "list", "found": "none"}),
+        ("zoo.training", "supervised", "zoo.training", {"expected": "mapping", "found": "supervised"}),
+        ("zoo.name", 7, "zoo.name", {"expected": "text", "found": 7}),
+        ("zoo.transform.size", [8, 8], "zoo.transform", {"argument": "size", "found": [8, 8]}),
+        ("zoo.transform.size.1", 8.5, "zoo.transform.size[1]", {"expected": "whole number", "found": 8.5}),
+        ("zoo.transform.resize", [0], "zoo.transform", {"argument": "resize", "found": [0]}),
+        ("zoo.transform.std", [0, 1, 1], "zoo.transform", {"argument": "std", "found": [0, 1, 1]}),
+        ("zoo.transform.mean", [0.5], "zoo.transform", {"argument": "mean", "found": [0.5]}),
+        ("zoo.transform.fit", "inside", "zoo.transform", {"argument": "fit", "found": "inside"}),
+        ("license", 3, "license", {"expected": "text", "found": 3}),
+        ("tags", "one", "tags", {"expected": "list", "found": "one"}),
+        ("zoo", [], "zoo", {"expected": "mapping", "found": []}),
     ],
 )
-def test_a_wrong_field_is_named_with_its_card(path: str, value: object, message: str) -> None:
-    with pytest.raises(InputError, match=rf"^cards/tiny\.md: .*{message}"):
+def test_an_invalid_field_is_named_with_its_card(path: str, value: object, place: str, facts: dict[str, object]) -> None:
+    with pytest.raises(InputError, check=fields(**facts)) as refused:
         parse(changed(path, value), "cards/tiny.md")
+    assert refused.value.where == f"cards/tiny.md: {place}"
+
+
+def test_a_value_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(InputError, check=fields(where="tiny.md: zoo.reference[0].accuracy", expected="number")):
+        parse(changed("zoo.reference.0.accuracy", math.nan), "tiny.md")
+
+
+def test_a_field_may_have_its_former_name() -> None:
+    members = [{"name": "a", "weight": 1.0, "reading": "distribution"}]
+    assert parse(changed("zoo.members", members), "tiny.md").members[0].temperature_space == "distribution"
 
 
 @pytest.mark.parametrize(
@@ -119,52 +131,52 @@ def test_a_wrong_field_is_named_with_its_card(path: str, value: object, message:
     ],
 )  # fmt: skip
 def test_a_missing_field_is_named_with_its_card(path: str) -> None:
-    field = path.replace(".0.", "[0].")
-    with pytest.raises(InputError, match=rf"^tiny\.md: field '{re.escape(field)}' is missing"):
+    with pytest.raises(InputError, check=fields(problem="missing")) as refused:
         parse(changed(path, delete=True), "tiny.md")
+    assert refused.value.where == f"tiny.md: {path.replace('.0.', '[0].')}"
 
 
 def test_a_card_without_a_schema_is_refused() -> None:
-    with pytest.raises(InputError, match=r"field 'zoo\.schema' is None"):
+    with pytest.raises(InputError, check=fields(where="zoo.schema", found=None)):
         parse(changed("zoo.schema", delete=True), "tiny.md")
 
 
-def test_a_key_given_twice_is_refused() -> None:
+def test_a_duplicate_key_is_refused() -> None:
     twice = text(FRONT).replace("license: mit\n", "license: mit\nlicense: apache-2.0\n")
-    with pytest.raises(InputError, match=r"^tiny\.md: .*'license' is given twice"):
+    with pytest.raises(InputError, check=fields(where="tiny.md", problem="'license'")):
         parse(twice, "tiny.md")
     nested = text(FRONT).replace("    dataset:", "    objective: sigmoid\n    dataset:")
-    with pytest.raises(InputError, match=r"^tiny\.md: .*'objective' is given twice"):
+    with pytest.raises(InputError, check=fields(where="tiny.md", problem="'objective'")):
         parse(nested, "tiny.md")
 
 
 @pytest.mark.parametrize("broken", ["", "no front matter", "---\nlicense: mit\n", "---\n- a\n---\n", "---\na: [1\n---\n"])
 def test_text_without_a_front_matter_mapping_is_refused(broken: str) -> None:
-    with pytest.raises(InputError, match=r"^tiny\.md: .*front matter"):
+    with pytest.raises(InputError, match=r"^tiny\.md: .*front matter"):  # as its place, or as what is expected
         parse(broken, "tiny.md")
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "fact"),
     [
-        ("9" * 5000, "Exceeds the limit"),
-        ("2020-13-01", "month must be in 1..12"),
-        ("[" * 100_000, "line 2 is nested deeper than 32 levels"),
-        ('["]", ' * 5000 + "1" + "]" * 5000, "line 2 is nested deeper than 32 levels"),
-        ("- " * 1000, "not valid YAML"),
-        ("[&a [1], *a]", r"\*a refers to another part; write its value out"),
-        ("&a [*a]", r"\*a refers to another part"),
+        ("9" * 5000, "limit"),
+        ("2020-13-01", "month"),
+        ("[" * 100_000, "line 2"),
+        ('["]", ' * 5000 + "1" + "]" * 5000, "line 2"),
+        ("- " * 1000, "YAML"),
+        ("[&a [1], *a]", "*a"),
+        ("&a [*a]", "*a"),
     ],
     ids=range(7),
 )
-def test_values_that_no_card_has(value: str, message: str) -> None:
-    with pytest.raises(InputError, match=rf"^tiny\.md: front matter is not valid YAML: .*{message}|^tiny.*{message}"):
+def test_yaml_that_no_card_needs_is_refused(value: str, fact: str) -> None:
+    with pytest.raises(InputError, check=fields(where="tiny.md: front matter", problem=fact)):
         parse(text(FRONT).replace("license: mit", f"license: {value}"), "tiny.md")
 
 
-def test_a_card_longer_than_any_is_not_read(tmp_path: Path) -> None:
+def test_a_card_that_is_too_long_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tiny.md").write_text(text(FRONT) + "x" * 2**20)
-    with pytest.raises(InputError, match=r"tiny\.md: not a readable card: longer than 1048576 bytes"):
+    with pytest.raises(InputError, check=fields(where="tiny.md", problem="large", expected="1,048,576")):
         read(tmp_path / "tiny.md")
 
 
@@ -174,35 +186,35 @@ def test_a_value_that_occurs_twice_is_written_twice() -> None:
     assert parse(write(card), "written") == card
 
 
-def test_front_matter_makes_no_python_objects() -> None:
-    with pytest.raises(InputError, match=r"^tiny\.md: front matter is not valid YAML"):
+def test_front_matter_creates_no_python_objects() -> None:
+    with pytest.raises(InputError, check=fields(where="tiny.md: front matter", problem="YAML")):
         parse(text(FRONT).replace("license: mit", "license: !!python/name:os.system"), "tiny.md")
 
 
 @pytest.mark.parametrize(
     "name", ["../tiny", "/etc/tiny", "C:tiny", "a\0b", "tiny/../..", "é", "nul", ".tiny", "t" * 300, ""]
 )
-def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"^tiny\.md: name"):
-        parse(changed("zoo.name", name), "tiny.md")
-    with pytest.raises(InputError, match=r"^tiny\.md: name"):
-        parse(changed("zoo.sweep", [{"name": name}]), "tiny.md")
+def test_a_name_that_is_not_a_safe_file_name_is_refused(name: str) -> None:
+    for broken in (changed("zoo.name", name), changed("zoo.sweep", [{"name": name}])):
+        with pytest.raises(InputError, check=fields(where="tiny.md", argument="name", found=name)):
+            parse(broken, "tiny.md")
 
 
-def test_reading_needs_the_file_to_bear_the_name(tmp_path: Path) -> None:
+def test_a_card_has_the_name_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "tiny.md"
     path.write_text(text(FRONT))
     assert read(path).path == path
     path.rename(tmp_path / "other.md")
-    with pytest.raises(InputError, match=r"other\.md: field 'zoo\.name' is 'tiny', expected the file's name 'other'"):
+    with pytest.raises(InputError, check=fields(where="other.md: zoo.name", expected="'other'", found="tiny")):
         read(tmp_path / "other.md")
 
 
-def test_reading_what_is_not_text_names_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["bytes.md", "absent.md", "folder.md"])
+def test_an_unreadable_card_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "bytes.md").write_bytes(b"---\n\xff\xfe")
-    for name in ("bytes.md", "absent.md", "."):
-        with pytest.raises(InputError, match="not a readable card"):
-            read(tmp_path / name)
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(InputError, check=fields(where=name, problem="readable")):
+        read(tmp_path / name)
 
 
 def test_a_card_saved_on_windows_is_read(tmp_path: Path) -> None:
@@ -257,7 +269,7 @@ cards = st.builds(
 
 @hypothesis.settings(deadline=None)  # the machine may be busy
 @hypothesis.given(cards)
-def test_what_is_written_is_read_back_equal(card: Card) -> None:
+def test_a_written_card_is_read_back_equal(card: Card) -> None:
     assert parse(write(card), "written") == card
 
 
@@ -266,7 +278,7 @@ def test_a_card_without_a_body_gets_its_title_as_one() -> None:
     assert parse(write(card), "written") == dataclasses.replace(card, body="# Tiny")
 
 
-def test_a_sweep_stands_for_its_members() -> None:
+def test_a_sweep_expands_to_its_members() -> None:
     sweep = [
         {"name": "tiny-1", "hyperparameters": {"dropout": 0.1}, "reference": [{"paper": "P", "table": "1", "row": "a"}]},
         {"name": "tiny-2", "objective": "sigmoid", "link": "sigmoid"},
@@ -288,7 +300,7 @@ def test_fields_are_matched_on_the_card_its_training_and_its_hyperparameters() -
     assert card.value("no-such-thing") is None
 
 
-def test_accuracy_is_measured_or_the_librarys_or_the_papers():
+def test_accuracy_comes_from_a_measurement_else_the_library_else_the_paper() -> None:
     card = zoo.card("resnet50-ra")
     papers, library = (row.accuracy for row in card.reference if row.accuracy is not None)
     assert (card.accuracy, card.accuracy_by) == (library, "library")

@@ -1,4 +1,4 @@
-"""The shipped cards: all valid, each equal to its library's registry, and the papers' tables complete in them."""
+"""The shipped cards: all valid, each equal to its library's registry, and together they contain the papers' tables."""
 
 import collections
 import time
@@ -35,7 +35,7 @@ def rows(paper: str, table: str | None = None) -> list[Reference]:
     return [row for row in found if table in (None, row.table)]
 
 
-def test_the_folder_holds_cards_what_goes_with_them_and_plans() -> None:
+def test_the_folder_has_cards_weights_plans_and_sets_only() -> None:
     others = {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES}
     ending = {"recipe": "safetensors", "fitted": "head.safetensors"}
     pretrained = {f"{one.name}.{ending[one.source]}" for one in MODELS if one.source in ending and one.sha256}
@@ -48,7 +48,7 @@ def test_names_differ_by_more_than_case() -> None:
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_a_card_survives_being_rewritten_and_says_what_it_is(card: Card) -> None:
+def test_a_card_is_rewritten_unchanged_and_describes_its_model(card: Card) -> None:
     assert parse(write(card), card.name) == card
     assert card.title
     assert len(card.body.splitlines()) > 2
@@ -57,7 +57,7 @@ def test_a_card_survives_being_rewritten_and_says_what_it_is(card: Card) -> None
         assert "unknown" not in (model.dataset, model.framework, model.objective)
 
 
-def test_all_cards_are_read_at_once_in_a_moment() -> None:
+def test_all_cards_are_read_within_a_second() -> None:
     def seconds() -> float:
         started = time.process_time()
         for path in FILES:
@@ -96,8 +96,8 @@ def test_a_packaged_card_equals_timms_registry_for_its_network(card: Card) -> No
 
 
 @pytest.mark.parametrize("card", of_source("transformers"), ids=lambda card: card.name)
-def test_the_align_cards_equal_what_transformers_makes_of_align(card: Card) -> None:
-    # The settings that the library's conversion of ALIGN gives to its EfficientNet image processor.
+def test_an_align_card_equals_the_configuration_of_transformers(card: Card) -> None:
+    # The settings of the image processor in the library's conversion of ALIGN.
     processor = transformers.EfficientNetImageProcessor(
         do_center_crop=True, rescale_factor=1 / 127.5, rescale_offset=True, do_normalize=False, include_top=False, resample=2
     )
@@ -107,14 +107,14 @@ def test_the_align_cards_equal_what_transformers_makes_of_align(card: Card) -> N
     assert hasattr(transformers, card.architecture)
 
 
-def test_an_unknown_licence_comes_with_a_place_to_look() -> None:
+def test_a_card_with_an_unknown_licence_links_where_to_look() -> None:
     for card in CARDS:
         if card.license == "unknown" and card.source != "reference":
             assert "licence" in card.body, card.name
             assert "https://" in card.body, card.name
 
 
-def test_the_models_people_reach_for_are_there() -> None:
+def test_popular_models_have_cards() -> None:
     names = {model.name for model in MODELS}
     wanted = ["clip-vit-b32", "clip-vit-l14-laion2b", "clip-vit-b16-datacomp", "siglip2-vit-b16", "align-zero-shot",
               "dinov2-vit-b14", "dinov3-vit-b16", "mae-vit-b16", "beit-base", "eva02-large", "convnext-tiny",
@@ -141,7 +141,7 @@ def test_every_row_of_the_four_tables_has_a_card() -> None:
     assert all(row.note for row in TABLED if row.row in twice)
 
 
-def test_the_rows_are_complete_and_in_the_tables_range() -> None:
+def test_rows_are_complete_and_within_the_accuracy_range_of_their_table() -> None:
     for row in TABLED:
         figures = (row.temperature, row.inconsistency, row.ensemble_accuracy)
         assert row.accuracy is not None
@@ -158,7 +158,7 @@ def test_inconsistency_predicts_the_gain_over_the_mean_member() -> None:
     assert np.corrcoef(np.array(inconsistency, float), gain)[0, 1] == pytest.approx(0.98, abs=0.005)
 
 
-def test_what_was_never_published_is_kept_for_reference_only() -> None:
+def test_models_that_were_never_published_are_references_only() -> None:
     for card in of_source("reference"):
         assert "published" in card.body, card.name
         assert card.transform is None
@@ -168,7 +168,7 @@ def test_what_was_never_published_is_kept_for_reference_only() -> None:
     assert len([name for name in never if name.startswith("resnet50-ra-")]) == 48
 
 
-def test_members_of_a_sweep_differ_from_each_other_in_its_hyperparameters_only() -> None:
+def test_members_of_a_sweep_differ_in_the_same_hyperparameters() -> None:
     for card in of_source("reference"):
         settings = [model.hyperparameters for model in card.expand()]
         assert len({tuple(sorted(setting)) for setting in settings}) == 1, card.name
@@ -179,7 +179,7 @@ def test_members_of_a_sweep_differ_from_each_other_in_its_hyperparameters_only()
 
 
 def test_each_architecture_of_the_recipes_has_the_nine_objectives() -> None:
-    models = [model for model in MODELS if model.source == "recipe" and model.sha256 is None]  # the others are ours
+    models = [model for model in MODELS if model.source == "recipe" and model.sha256 is None]  # without shipped weights
     architectures = {"resnet50", "inception_v3", "resnet20", "resnet8", "all-cnn-c", "wrn-16-8"}
     assert {(model.architecture, model.objective) for model in models} == {
         (architecture, objective) for architecture in architectures for objective in OBJECTIVES
@@ -203,7 +203,7 @@ def test_each_architecture_of_the_recipes_has_the_nine_objectives() -> None:
         ("wrn-16-8", "cifar100", "cifar100"),
     ],
 )
-def test_a_recipe_opens_with_its_command_and_has_the_published_settings(
+def test_a_recipes_card_begins_with_its_command_and_has_the_published_settings(
     architecture: str, dataset: str, option: str
 ) -> None:
     for objective in OBJECTIVES:
@@ -212,26 +212,26 @@ def test_a_recipe_opens_with_its_command_and_has_the_published_settings(
         assert card.body.splitlines()[2:5] == ["```", f"zoo train {card.name}", "```"]
         assert f"Expect {card.accuracy}%" in card.body
         published = tuned.defaults(objective, option)
-        own = {key: card.hyperparameters[key] for key in published}
-        assert own == pytest.approx(published, rel=1e-3)
+        on_card = {key: card.hyperparameters[key] for key in published}
+        assert on_card == pytest.approx(published, rel=1e-3)
 
 
-def test_a_recipes_card_says_what_zoo_train_does() -> None:
-    """Where one fails, `recipe_cards.made` has what the card must say; weights shipped beside it are to be trained again."""
-    own = {entry.name: plan(**entry.call) for entry in campaign.read(FOLDER / "cifar10.plan.yaml")}
+def test_a_recipes_card_describes_what_zoo_train_does() -> None:
+    """If this fails, `recipe_cards.made` returns what the card must say; its shipped weights must be trained again."""
+    plans = {entry.name: plan(**entry.call) for entry in campaign.read(FOLDER / "cifar10.plan.yaml")}
     for model in MODELS:
         if model.source == "recipe":
             parts = parse_recipe(model.name)
             if parts is not None:
                 made = recipe_cards.made(parts)
                 assert model.name == made.name
-            else:  # other settings than a recipe's own, which the plan has
-                planned = own[model.name]
+            else:  # settings that differ from the recipe's, from the plan
+                planned = plans[model.name]
                 settings = {**planned.hyperparameters, **planned.recipe.settings}
                 made = recipe_cards.describe(planned.parts, settings, planned.recipe.transform, planned.command)
                 assert model.details["command"] == planned.command
             if model.sha256 is not None and model.training.initialisation is None:
-                continue  # weights of an earlier recipe, which their card describes
+                continue  # weights of an earlier version of the recipe, which their card describes
             assert model.training == made.training
             assert (model.transform, model.family, model.labels) == (made.transform, made.family, made.labels)
             assert (model.link, model.license, model.head) == (made.link, made.license, made.head)
@@ -242,7 +242,7 @@ def test_the_published_epochs_of_resnet50() -> None:
     assert [epochs[objective] for objective in OBJECTIVES] == [146, 180, 172, 168, 180, 152, 158, 166, 196]
 
 
-def test_class_separation_goes_against_transfer() -> None:
+def test_class_separation_correlates_negatively_with_transfer() -> None:
     separation, transfer = [], []
     for objective in OBJECTIVES:
         results: dict[str, float] = {}
@@ -269,33 +269,33 @@ def test_the_loss_functions_tables_are_complete() -> None:
 
 
 def by_objective(table: str) -> dict[str, dict[str, float]]:
-    """A table of the paper from the ResNet-50 cards: its numbers by objective, top-1 accuracy among them."""
-    found = {}
+    """Return a table of the paper from the ResNet-50 cards: its numbers, and top-1 accuracy, by objective."""
+    results = {}
     for objective in OBJECTIVES:
         lines = [row for row in read(FOLDER / f"resnet50-{objective}.in1k.md").reference if row.table == table]
         if lines:
             top = {"accuracy": lines[0].accuracy} if lines[0].accuracy is not None else {}
-            found[objective] = top | {key: value for row in lines for key, value in row.results.items()}
-    return found
+            results[objective] = top | {key: value for row in lines for key, value in row.results.items()}
+    return results
 
 
-def test_a_result_means_one_thing_on_a_card() -> None:
+def test_a_result_has_one_value_on_a_card() -> None:
     for model in MODELS:
         seen: dict[str, float] = {}
         for row in (row for row in model.reference if row.paper == KORNBLITH):
             assert all(seen.setdefault(key, value) == value for key, value in row.results.items()), model.name
 
 
-# What the paper says of each table, computed from the cards.
+# The paper's statements about each table, computed from the cards.
 
 
-def test_fine_tuned_averages() -> None:
+def test_fine_tuned_averages_are_the_means_of_their_columns() -> None:
     for results in by_objective("2").values():
         every = [value for key, value in results.items() if key != "finetuned-average"]
         assert np.mean(every) == pytest.approx(results["finetuned-average"], abs=0.06)
 
 
-def test_temperature_trades_accuracy_against_transfer() -> None:
+def test_a_higher_temperature_separates_classes_more_and_transfers_less() -> None:
     results = by_objective("4")["cosine"]
     taus = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08]
     top1, separation = ([results[f"tau-{tau}-{key}"] for tau in taus] for key in ("top1", "class-separation"))
@@ -316,7 +316,7 @@ def test_regularizers_lower_training_accuracy() -> None:
     assert best == "label-smoothing"
 
 
-def test_alternatives_are_more_robust_and_two_most_of_all() -> None:
+def test_alternatives_to_softmax_are_more_robust_and_two_of_them_most() -> None:
     results = by_objective("C.2")
     soft = results.pop("softmax")
     signs = {"in-v2": 1, "in-a": 1, "in-sketch": 1, "in-r": 1, "in-c-mce": -1}
@@ -326,7 +326,7 @@ def test_alternatives_are_more_robust_and_two_most_of_all() -> None:
     assert set(best.values()) == {"logit-norm", "cosine"}
 
 
-def test_calibration_by_objective() -> None:
+def test_label_smoothing_is_calibrated_best_and_logit_penalty_worst() -> None:
     results = by_objective("C.3")
     assert min(results, key=lambda name: results[name]["ece"]) == "label-smoothing"
     assert min(results, key=lambda name: results[name]["nll"]) == "cosine"
@@ -368,7 +368,7 @@ def test_class_separation_agrees_between_tables() -> None:
     separation, others, collapse = by_objective("3"), by_objective("E.1"), by_objective("E.2")
     for name, found in others.items():
         assert found["separation-cosine"] == pytest.approx(separation[name]["class-separation"], abs=0.0005)
-    # the measure of collapse that is said to be the most related to class separation, and to tell softmax from the rest
+    # The measure of collapse that is most related to class separation, according to the paper; it singles out softmax.
     ratio = [collapse[name]["collapse-variability"] for name in OBJECTIVES]
     index = [1 / separation[name]["class-separation"] - 1 for name in OBJECTIVES]
     assert spearmanr(ratio, index).statistic > 0.9
@@ -377,7 +377,7 @@ def test_class_separation_agrees_between_tables() -> None:
     assert all(len(found) == 8 for found in collapse.values())
 
 
-def test_class_overlap() -> None:
+def test_class_overlap_exceeds_half_of_the_linear_accuracy_for_two_datasets() -> None:
     overlap, linear = by_objective("F.1")["softmax"], by_objective("1")["softmax"]
     names = [key.removeprefix("assignment-") for key in overlap if key.startswith("assignment-")]
     assert all(overlap[f"linear-{name}"] == linear[f"linear-{name}"] for name in names)
@@ -386,7 +386,7 @@ def test_class_overlap() -> None:
     assert sum(overlap[f"semantic-overlap-{name}"] for name in names) == 153
 
 
-def test_numbers_of_gontijo_lopes_text_and_fifth_figure() -> None:
+def test_numbers_of_gontijo_lopes_text_and_figure_5() -> None:
     def line(name: str, table: str) -> Reference:
         return next(row for row in read(FOLDER / f"{name}.md").reference if row.paper == GONTIJO and row.table == table)
 

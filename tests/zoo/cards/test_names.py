@@ -1,10 +1,11 @@
-"""Names: safe as file names everywhere, near ones offered, recipes taken apart."""
+"""Names: valid as file names on every system, similar names, and the parts of recipe names."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raised import fields
 
-from zoo.cards.names import RecipeName, bare, check_safe, check_user_name, dataset_name, full, near, parse_recipe
+from zoo.cards.names import RecipeName, bare, check_safe, check_user_name, dataset_name, full, parse_recipe, similar
 from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError
 
@@ -16,7 +17,7 @@ UNSAFE = [
 
 @pytest.mark.parametrize("name", UNSAFE)
 def test_unsafe_names_are_refused(name: str) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, check=fields(argument="name", found=name)):
         check_safe(name)
 
 
@@ -41,11 +42,12 @@ def test_a_safe_name_is_one_part_of_a_path(name: str) -> None:
         assert not path.is_absolute()
 
 
-def test_near_names() -> None:
-    known = ["resnet50-cosine", "resnet20-cosine", "clip-vit-b32"]
-    assert near("resnet50-cosin", known) == "; did you mean resnet50-cosine?"
-    assert near("CLIP-ViT-B32", known) == "; did you mean clip-vit-b32?"
-    assert near("zzz", known) == ""
+@pytest.mark.parametrize(
+    ("name", "suggestions"),
+    [("resnet50-cosin", ["resnet50-cosine"]), ("CLIP-ViT-B32", ["clip-vit-b32"]), ("zzz", []), ("r7", ["r7.cifar10"])],
+)
+def test_similar_names(name: str, suggestions: list[str]) -> None:
+    assert similar(name, ["resnet50-cosine", "resnet20-cosine", "clip-vit-b32", "r7.cifar10"]) == suggestions
 
 
 @given(
@@ -54,19 +56,19 @@ def test_near_names() -> None:
     st.integers(0, 99),
     st.sampled_from([None, "cifar10", "in1k", "fashion-mnist"]),
 )
-def test_recipe_names_come_apart_as_they_were_put_together(
+def test_a_recipe_name_is_parsed_back_to_its_parts(
     architecture: str, objectives: list[str], seed: int, dataset: str | None
 ) -> None:
     recipe = RecipeName(architecture, "+".join(objectives), seed, dataset)
     assert parse_recipe(str(recipe)) == recipe
     whole = full(str(recipe), "digits")
     assert parse_recipe(whole) == RecipeName(architecture, recipe.objective, seed, dataset or "digits")
-    assert full(whole, "cifar100") == whole  # a full name is itself, whatever is assumed
+    assert full(whole, "cifar100") == whole  # a full name does not depend on the default
     assert bare(whole) == bare(str(recipe)) == str(RecipeName(architecture, recipe.objective, seed))
 
 
 @pytest.mark.parametrize("name", ["resnet50", "resnet50-a1", "cosine", "-cosine", "resnet8-cosine-s", "resnet8-cosine-x"])
-def test_other_names_are_no_recipes(name: str) -> None:
+def test_other_names_are_not_recipes(name: str) -> None:
     assert parse_recipe(name) is None
     assert (full(name, "digits"), bare(name)) == (name, name)
 
@@ -87,14 +89,14 @@ def test_other_names_are_no_recipes(name: str) -> None:
         ("file:/tmp/resnet8-cosine", "digits", "file:/tmp/resnet8-cosine"),
     ],
 )
-def test_one_resolver_gives_the_full_name(typed: str, default: str, meant: str) -> None:
+def test_the_full_name_of_a_typed_one(typed: str, default: str, meant: str) -> None:
     assert full(typed, default) == meant
     assert full(meant, "fashion-mnist") == meant
 
 
 @pytest.mark.parametrize("name", ["resnet50-cosine", "my-own-dropout", "mine-softmax-s3.lamps"])
-def test_a_recipes_name_is_nobodys_own(name: str) -> None:
-    with pytest.raises(InputError, match="always means a recipe"):
+def test_a_user_may_not_use_the_name_of_a_recipe(name: str) -> None:
+    with pytest.raises(InputError, check=fields(argument="name", expected="recipe", found=name)):
         check_user_name(name)
 
 
@@ -103,5 +105,5 @@ def test_a_recipes_name_is_nobodys_own(name: str) -> None:
     [("digits", "digits"), ("in1k:val", "in1k"), ("parquet:/a/b.parquet[3:9]", "b"), ("hf:me/Cats:train[:5]", "cats"),
      ("folder:/", "folder")],
 )  # fmt: skip
-def test_a_spec_has_a_name(spec: str, name: str) -> None:
+def test_the_dataset_name_of_a_spec(spec: str, name: str) -> None:
     assert dataset_name(spec) == name

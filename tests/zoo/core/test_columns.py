@@ -1,10 +1,11 @@
-"""A column in blocks answers as the one array it stands for."""
+"""A column in blocks behaves like the array it represents."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 
 from zoo.core.columns import Column
 from zoo.errors import InputError
@@ -59,23 +60,26 @@ def test_one_row_by_number():
 
 
 @pytest.mark.parametrize("rows", [[5], [-6], [0, 99]])
-def test_rows_that_are_not_there(rows):
-    with pytest.raises(IndexError, match="of a column of 5 rows"):
+def test_rows_out_of_range_are_refused(rows):
+    with pytest.raises(IndexError, match="5 rows"):
         column([2, 3], "numpy")[0][rows]
 
 
-@pytest.mark.parametrize("rows", [[0.5], [[0]], np.array([True, False])])
-def test_rows_that_are_no_rows(rows):
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(("rows", "found"), [([0.5], "1-d float64"), ([[0]], "2-d int64"), (np.array([True, False]), [2])])
+def test_invalid_row_selections_are_refused(rows, found):
+    with pytest.raises(InputError, check=fields(argument="rows", found=found)):
         column([2, 3], "numpy")[0][rows]
 
 
-def test_blocks_that_do_not_belong_together():
-    with pytest.raises(InputError, match="at least one block"):
-        Column([])
-    with pytest.raises(InputError, match="one kind"):
-        Column([np.zeros((1, 2)), np.zeros((1, 2), np.float32)])
-    with pytest.raises(InputError, match="one kind"):
-        Column([np.zeros((1, 2)), torch.zeros(1, 2, dtype=torch.float64)])
-    with pytest.raises(InputError, match="one row shape"):
-        Column([np.zeros((1, 2)), np.zeros((1, 3))])
+@pytest.mark.parametrize(
+    ("blocks", "expected", "found"),
+    [
+        ([], "at least one", 0),
+        ([np.zeros((1, 2)), np.zeros((1, 2), np.float32)], "one dtype", "float64 and float32"),
+        ([np.zeros((1, 2)), torch.zeros(1, 2, dtype=torch.float64)], "all tensors", "float64 and torch.float64"),
+        ([np.zeros((1, 2)), np.zeros((1, 3))], "row shape", "[2] and [3]"),
+    ],
+)
+def test_blocks_of_different_kinds_are_refused(blocks, expected, found):
+    with pytest.raises(InputError, check=fields(argument="blocks", expected=expected, found=found)):
+        Column(blocks)

@@ -1,11 +1,11 @@
-"""How many threads share an operation: one for small ones, as many as before for large ones and ever after."""
+"""Small operations use one thread, large ones as many as before."""
 
 import numpy as np
 import pytest
 import torch
 
 import probes
-from zoo.core.threads import TOO_FEW_TO_SHARE, threads_for
+from zoo.core.threads import MAX_SINGLE_THREADED, threads_for
 
 
 @pytest.fixture
@@ -16,10 +16,10 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-def test_small_operations_are_not_shared(two_threads):
-    with threads_for(TOO_FEW_TO_SHARE):
+def test_small_operations_use_one_thread(two_threads):
+    with threads_for(MAX_SINGLE_THREADED):
         assert torch.get_num_threads() == 1
-    with threads_for(TOO_FEW_TO_SHARE + 1):
+    with threads_for(MAX_SINGLE_THREADED + 1):
         assert torch.get_num_threads() == 2
     with pytest.raises(KeyError), threads_for(1):
         raise KeyError
@@ -27,7 +27,7 @@ def test_small_operations_are_not_shared(two_threads):
 
 
 @pytest.mark.parametrize(("examples", "expected"), [(200, 1), (8000, 2)])
-def test_a_probe_shares_its_products_where_they_are_large(two_threads, monkeypatch, examples, expected):
+def test_a_probe_uses_several_threads_for_large_products(two_threads, monkeypatch, examples, expected):
     """[examples, 64] features, 10 classes: 8,000 examples make more than five million multiplications."""
     seen = set()
     judge = probes.LinearProbe._judge

@@ -1,4 +1,4 @@
-"""Datasets by spec string: the right images, labels, classes and order, and a fingerprint that notices any change."""
+"""Datasets by spec: images, labels, classes, order, and a fingerprint that changes with the contents."""
 
 import csv
 import io
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from raised import fields
 from small_models import save_images
 
 from zoo import datasets
 from zoo.cards import labels
-from zoo.datasets import fingerprints, folder, holes, multilabel, tables
+from zoo.datasets import digits, fingerprints, folder, multilabel, tables
 from zoo.errors import InputError, UnknownName, ZooError
 
 REAL = Path(os.environ.get("ZOO_TEST_DATA") or Path(__file__).resolve().parents[4] / "shared" / "data")
@@ -41,15 +42,14 @@ def write_parquet(path, count=5, label=None, features=None, **columns):
 
 
 class TestDigits:
-    def test_the_split_is_fixed_stratified_and_without_overlap(self):
+    def test_splits_are_fixed_stratified_and_disjoint(self):
         parts = {split: datasets.load(f"digits:{split}") for split in ("train", "calibration", "test")}
         assert [len(part) for part in parts.values()] == [896, 299, 602]
         ids = [row_id for part in parts.values() for row_id in part.ids]
         assert sorted(ids, key=int) == [str(row) for row in range(1797)]
         for part in parts.values():
-            shares = np.bincount(part.labels) / len(part)
-            np.testing.assert_allclose(shares, 0.1, atol=0.005)
-        # a change of these would make every stored output and trained model speak of other data
+            np.testing.assert_allclose(np.bincount(part.labels) / len(part), 0.1, atol=0.005)
+        # Stored outputs and trained models refer to these splits.
         assert [part.ids[0] for part in parts.values()] == ["2", "5", "0"]
         assert [part.fingerprint[:8] for part in parts.values()] == ["35c54c5c", "84cc55f6", "869545f5"]
 
@@ -65,16 +65,16 @@ class TestDigits:
             assert pixels.shape == (8, 8, 3)
             np.testing.assert_allclose(pixels[:, :, 1], source.images[row] * 255 / 16, atol=0.5)
 
-    def test_rows_of_a_spec(self):
+    def test_a_spec_may_select_rows(self):
         whole, part = datasets.load("digits:test"), datasets.load("digits:test[5:9]")
         assert part.ids == whole.ids[5:9]
         assert part.labels.tolist() == whole.labels[5:9].tolist()
         assert part.fingerprint != whole.fingerprint
         assert part[0].tobytes() == whole[5].tobytes()
-        with pytest.raises(InputError, match="no rows left of 602"):
+        with pytest.raises(InputError, check=fields(where="digits:test[700:]", problem="602")):
             datasets.load("digits:test[700:]")
 
-    def test_holes_are_fixed_and_move_no_label(self):
+    def test_holes_are_fixed_and_labels_unchanged(self):
         whole, holed = datasets.load("digits:test"), datasets.load("digits-holes:test")
         assert holed.ids == whole.ids
         assert holed.labels.tolist() == whole.labels.tolist()
@@ -84,22 +84,22 @@ class TestDigits:
         after = np.stack([np.asarray(holed[row]) for row in range(len(holed))])
         changed = before != after
         assert (after[changed] == 0).all()
-        assert abs(changed.sum() / (before > 0).sum() - holes.BLACK / 256) < 0.01
+        assert abs(changed.sum() / (before > 0).sum() - digits.BLACK_PIXELS / 256) < 0.01
         assert holed[3].tobytes() == datasets.load("digits-holes:test[3:4]")[0].tobytes()
 
-    def test_turned_digits(self):
+    def test_rotated_digits(self):
         upright, turned = datasets.load("digits:test"), datasets.load("digits-rotated:test")
         for row in range(20):
             expected = np.rot90(np.asarray(upright[row]), int(turned.labels[row]))
             assert (np.asarray(turned[row]) == expected).all()
         assert np.bincount(turned.labels).min() > 120
 
-    def test_only_the_splits_there_are(self):
-        for spec in ("digits-holes:train", "digits-rotated:calibration"):
-            with pytest.raises(InputError, match="split"):
-                datasets.load(spec)
+    @pytest.mark.parametrize("spec", ["digits-holes:train", "digits-rotated:calibration"])
+    def test_an_unknown_split_is_refused(self, spec):
+        with pytest.raises(UnknownName, check=fields(kind="split", where=spec, hint="test")):
+            datasets.load(spec)
 
-    def test_the_split_for_temperatures(self):
+    def test_the_calibration_split(self):
         assert datasets.calibration_split("digits-holes:test[:50]") == "digits-holes:calibration"
         for spec in ("digits:train", "digits-rotated", "cifar10", "folder:x"):
             assert datasets.calibration_split(spec) is None
@@ -135,33 +135,33 @@ class TestSpecs:
             ("mine:dev[:5]", "mine:dev[:5]"),
         ],
     )
-    def test_one_way_to_write_each(self, spec, canonical):
+    def test_every_dataset_has_one_canonical_spec(self, spec, canonical):
         assert datasets.canonical(spec, new=True) == canonical
         assert datasets.canonical(canonical, new=True) == canonical
 
     @pytest.mark.parametrize(
-        ("spec", "message"),
+        ("spec", "facts"),
         [
-            ("", "expected a spec"),
-            ("digits\0", "expected a spec"),
-            ("cifar:test", "unknown dataset 'cifar:test'; did you mean cifar1"),
-            ("cifar10:dev", "no split 'validation'; it has train, test"),
-            ("in-c", "expected in-c/CORRUPTION/SEVERITY"),
-            ("in-c/gaussian_noise/6", "no severity '6'"),
-            ("in-c/fuzz/1", "no corruption 'fuzz'"),
-            ("in-a/x", "expected in-a"),
-            ("folder:", "expected folder:PATH"),
-            ("folder:/caf\udce9", "is not UTF-8; rename it"),
-            ("digits[3:5][2:]", "no rows left of 602"),
-            ("hf:../../etc", "not the name of a hub repository"),
+            ("", {"argument": "data", "found": ""}),
+            ("digits\0", {"argument": "data", "found": "digits\0"}),
+            ("cifar:test", {"name": "cifar:test", "hint": "'cifar10'"}),
+            ("cifar10:dev", {"kind": "split", "name": "validation", "hint": "train, test"}),
+            ("in-c", {"expected": "in-c/CORRUPTION/SEVERITY", "found": "in-c"}),
+            ("in-c/gaussian_noise/6", {"kind": "severity", "name": "6"}),
+            ("in-c/fuzz/1", {"kind": "corruption", "name": "fuzz", "hint": "fog"}),
+            ("in-a/x", {"expected": "in-a", "found": "in-a/x"}),
+            ("folder:", {"expected": "folder:PATH", "found": "folder:"}),
+            ("folder:/caf\udce9", {"problem": "UTF-8"}),
+            ("digits[3:5][2:]", {"where": "digits[3:5][2:]", "problem": "602"}),
+            ("hf:../../etc", {"problem": "'../../etc'", "expected": "OWNER/NAME"}),
         ],
     )
-    def test_specs_that_are_refused(self, spec, message):
-        with pytest.raises(InputError, match=message):
+    def test_invalid_specs_are_refused(self, spec, facts):
+        with pytest.raises(InputError, check=fields(**facts)):
             datasets.load(spec)
 
-    def test_unknown_names_are_told_what_there_is(self):
-        with pytest.raises(UnknownName, match=r"cifar10, cifar100, .*chexpert, folder:PATH"):
+    def test_an_unknown_name_lists_the_known_ones(self):
+        with pytest.raises(UnknownName, check=fields(name="imagenette", hint=["cifar10, cifar100, ", "folder:PATH"])):
             datasets.load("imagenette")
 
 
@@ -177,13 +177,13 @@ class TestFolders:
         assert dataset.labels.tolist() == [0, 0, 0, 1, 1]
         assert dataset[2].tobytes() == Image.open(tmp_path / "d/ant/1.png").tobytes()
 
-    def test_numbers_are_sorted_as_numbers(self, tmp_path):
+    def test_numeric_classes_are_sorted_as_numbers(self, tmp_path):
         save_images(tmp_path / "d", 1, classes=("10", "9", "2", "100"))
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
         assert dataset.classes == ("2", "9", "10", "100")
         assert dataset.ids == ["2/0.png", "9/0.png", "10/0.png", "100/0.png"]
 
-    def test_wordnet_ids_are_imagenets_classes(self, tmp_path):
+    def test_folders_named_by_wordnet_ids_have_imagenets_classes(self, tmp_path):
         save_images(tmp_path / "d", 1, classes=("n02123045", "n01440764"))
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
         assert dataset.classes == labels.classes("imagenet-1k")
@@ -195,13 +195,13 @@ class TestFolders:
         dataset = datasets.load(f"folder:{tmp_path / 'd/x'}")
         assert (dataset.labels, dataset.classes, len(dataset)) == (None, (), 3)
 
-    def test_a_link_that_leads_back_is_not_followed_for_ever(self, tmp_path):
+    def test_a_link_to_a_parent_folder_is_not_followed(self, tmp_path):
         save_images(tmp_path / "d", 1, classes=("x",))
         (tmp_path / "d/x/loop").symlink_to(tmp_path / "d/x", target_is_directory=True)
         assert datasets.load(f"folder:{tmp_path / 'd'}").ids == ["x/0.png"]
 
     @pytest.mark.parametrize("case", ["absent", "empty", "mixed", "file"])
-    def test_folders_that_are_refused(self, tmp_path, case):
+    def test_invalid_folders_are_refused(self, tmp_path, case):
         if case == "mixed":
             save_images(tmp_path / "d", 1)
             shutil.copy(tmp_path / "d/cat/0.png", tmp_path / "d/loose.png")
@@ -209,11 +209,11 @@ class TestFolders:
             (tmp_path / "d/cat").mkdir(parents=True)
         elif case == "file":
             (tmp_path / "d").write_text("")
-        message = {"mixed": "both images", "empty": "no images"}.get(case, "is not a folder")
-        with pytest.raises(ZooError, match=message):
+        problem = {"mixed": "both", "empty": "no images"}.get(case, "not a folder")
+        with pytest.raises(ZooError, check=fields(where="folder:", problem=problem)):
             datasets.load(f"folder:{tmp_path / 'd'}")
 
-    def test_splits_inside_are_not_classes(self, tmp_path):
+    def test_folders_of_splits_are_not_classes(self, tmp_path):
         for split, classes in (("train", ("cat", "dog", "owl")), ("Val", ("dog", "cat")), ("test", ("owl",))):
             save_images(tmp_path / "d" / split, 2, classes=classes)
         spec = f"folder:{tmp_path / 'd'}"
@@ -225,43 +225,43 @@ class TestFolders:
         assert datasets.load(f"{spec}:train[:1]")[0].size == (12, 9)
         shutil.rmtree(tmp_path / "d/test")
         assert datasets.load(spec).spec == f"{spec}:validation"
-        with pytest.raises(InputError, match=r"no test split in .*; found Val, train"):
+        with pytest.raises(UnknownName, check=fields(kind="split", name="test", where=spec, problem="Val, train")):
             datasets.load(f"{spec}:test")
 
-    def test_what_may_be_splits_or_classes_is_refused(self, tmp_path):
+    def test_folders_that_may_be_splits_or_classes_are_refused(self, tmp_path):
         save_images(tmp_path / "a", 1, classes=("train", "test"))
         spec = f"folder:{tmp_path / 'a'}"
-        with pytest.raises(InputError, match=r"test, train in .* may be splits without classes, or classes; name a split"):
+        with pytest.raises(InputError, check=fields(where=spec, problem="test, train", hint=f"{spec}:test")):
             datasets.load(spec)
         assert (datasets.load(f"{spec}:test").ids, datasets.load(f"{spec}:test").labels) == (["0.png"], None)
         save_images(tmp_path / "b/train", 1)
         save_images(tmp_path / "b", 1, classes=("extra",))
-        with pytest.raises(InputError, match="train looks like a split and extra does not"):
+        with pytest.raises(InputError, check=fields(where="folder:", problem=["train", "extra"])):
             datasets.load(f"folder:{tmp_path / 'b'}")
         save_images(tmp_path / "c/val", 1)
         save_images(tmp_path / "c/valid", 1)
-        with pytest.raises(InputError, match="both val and valid are its validation split"):
+        with pytest.raises(InputError, check=fields(where="folder:", problem="val and valid", hint="one of them")):
             datasets.load(f"folder:{tmp_path / 'c'}")
         save_images(tmp_path / "vehicles", 1, classes=("car", "train"))  # a train is also a vehicle
         assert datasets.load(f"folder:{tmp_path / 'vehicles'}").classes == ("car", "train")
 
     @pytest.mark.parametrize("place", [b"caf\xe9/0.png", b"cat/\xff.png"])
-    def test_names_that_are_not_utf8_are_refused_before_any_work(self, tmp_path, place):
+    def test_names_that_are_not_utf8_are_refused(self, tmp_path, place):
         path = os.path.join(os.fsencode(tmp_path), b"d", place)
         os.makedirs(os.path.dirname(path))
         try:
             with open(path, "wb") as file:
                 file.write(png(1))
         except OSError:
-            pytest.skip("this file system takes UTF-8 alone")
-        with pytest.raises(InputError, match=r"udc?[ef]. is not UTF-8; rename it|is not UTF-8; rename it"):
+            pytest.skip("this file system accepts UTF-8 names only")
+        with pytest.raises(InputError, check=fields(where="folder:", problem="UTF-8", hint="Rename")):
             datasets.load(f"folder:{tmp_path / 'd'}")
 
-    def test_an_undecodable_image_says_which(self, tmp_path):
+    def test_an_undecodable_image_is_named(self, tmp_path):
         save_images(tmp_path / "d", 1, classes=("x",))
         (tmp_path / "d/x/bad.jpg").write_bytes(b"\xff\xd8\xff garbage")
         dataset = datasets.load(f"folder:{tmp_path / 'd'}")
-        with pytest.raises(datasets.Undecodable, match=r"bad\.jpg"):
+        with pytest.raises(datasets.Undecodable, check=fields(where="bad.jpg")):
             dataset[1]
 
     @pytest.mark.parametrize(
@@ -288,17 +288,17 @@ class TestFingerprints:
         save_images(folder_path, 2)
         return f"folder:{folder_path}"
 
-    def test_the_place_and_the_time_do_not_matter(self, tmp_path):
+    def test_a_fingerprint_does_not_depend_on_place_and_time(self, tmp_path):
         first = datasets.load(self.prepare(tmp_path / "a"))
         shutil.copytree(tmp_path / "a", tmp_path / "b")
         os.utime(tmp_path / "b/cat/0.png", (1, 1))
         assert datasets.load(f"folder:{tmp_path / 'b'}").fingerprint == first.fingerprint
 
-    @pytest.mark.parametrize("remembered", [False, True])
-    @pytest.mark.parametrize("change", ["pixel", "name", "class", "new", "gone", "empty class"])
-    def test_any_change_of_the_contents_does(self, tmp_path, change, remembered, monkeypatch):
-        if remembered:
-            monkeypatch.setattr(fingerprints, "REMEMBER_ABOVE", 0)
+    @pytest.mark.parametrize("cached", [False, True])
+    @pytest.mark.parametrize("change", ["pixel", "name", "class", "new", "removed", "empty class"])
+    def test_a_fingerprint_changes_with_the_contents(self, tmp_path, change, cached, monkeypatch):
+        if cached:
+            monkeypatch.setattr(fingerprints, "CACHED_ABOVE", 0)
         spec = self.prepare(tmp_path / "a")
         before = datasets.load(spec).fingerprint
         assert datasets.load(spec).fingerprint == before
@@ -314,14 +314,14 @@ class TestFingerprints:
             file.rename(tmp_path / "a/dog/7.png")
         elif change == "new":
             shutil.copy(file, file.with_name("2.png"))
-        elif change == "gone":
+        elif change == "removed":
             file.unlink()
         else:
             (tmp_path / "a/emu").mkdir()
         assert datasets.load(spec).fingerprint != before
 
     def test_large_data_is_hashed_once(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(fingerprints, "REMEMBER_ABOVE", 0)
+        monkeypatch.setattr(fingerprints, "CACHED_ABOVE", 0)
         spec = self.prepare(tmp_path / "a")
         before = datasets.load(spec).fingerprint
         hashed = []
@@ -357,20 +357,21 @@ class TestTables:
         assert datasets.load(f"parquet:{tmp_path / 'y.parquet'}")[0].getpixel((0, 0)) == (8, 8, 8)
 
     @pytest.mark.parametrize("path", ["/etc/hostname", "../outside.png", "/dev/zero", "link.png", "absent.png", "a\0b"])
-    def test_images_are_read_from_beside_the_table_alone(self, tmp_path, path):
+    def test_images_outside_of_the_tables_folder_are_refused(self, tmp_path, path):
         (tmp_path / "outside.png").write_bytes(png(1))
         (tmp_path / "d").mkdir()
         (tmp_path / "d/link.png").symlink_to(tmp_path / "outside.png")
         pq.write_table(pa.table({"image": [{"bytes": None, "path": path}]}), tmp_path / "d/x.parquet")
-        with pytest.raises(datasets.Undecodable, match=r"row 0: its image .* (lies outside of|is not a file)"):
+        problem = "not a file" if path in ("absent.png", "a\0b") else "outside"
+        with pytest.raises(datasets.Undecodable, check=fields(where="row 0", problem=[repr(path), problem])):
             datasets.load(f"parquet:{tmp_path / 'd/x.parquet'}")[0]
 
-    def test_a_label_beyond_reason(self, tmp_path):
+    def test_a_label_above_the_limit_is_refused(self, tmp_path):
         write_parquet(tmp_path / "x.parquet", count=2, label=[0, 2**40])
-        with pytest.raises(InputError, match=r"label 1099511627776 asks for .* ZOO_MAX_CLASSES"):
+        with pytest.raises(InputError, check=fields(where="x.parquet", problem="1099511627776", hint="ZOO_MAX_CLASSES")):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
 
-    def test_damaged_tables_end_in_one_sentence(self, tmp_path):
+    def test_a_damaged_table_is_named(self, tmp_path):
         path = tmp_path / "x.parquet"
         write_parquet(path, count=5, label=[0, 1, 0, 1, 0])
         whole = path.read_bytes()
@@ -386,42 +387,46 @@ class TestTables:
             except ZooError as error:
                 assert "x.parquet" in str(error) or isinstance(error, datasets.Undecodable)  # noqa: PT017
 
-    def test_a_row_without_a_image_is_undecodable(self, tmp_path):
+    def test_a_row_without_an_image_is_undecodable(self, tmp_path):
         pq.write_table(pa.table({"image": pa.array([None], pa.binary())}), tmp_path / "x.parquet")
-        with pytest.raises(datasets.Undecodable, match="row 0"):
+        with pytest.raises(datasets.Undecodable, check=fields(where="row 0", problem="no image")):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")[0]
 
-    def test_several_classes_a_row(self):
+    def test_multi_label_rows(self):
         truth = tables.truth([[0, 2], [], [1]], ["a", "b", "c"], "x")
         assert truth.targets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
         assert tables.truth([["b"], ["a", "b"]], None, "x").targets.tolist() == [[0, 1], [1, 1]]
         assert tables.truth([[0, 1], [1, 1]], ["a", "b"], "x").targets.tolist() == [[0, 1], [1, 1]]
-        with pytest.raises(InputError, match="row 1 has class 'z'"):
+        with pytest.raises(InputError, check=fields(where="x: row 1", expected="2 classes", found="z")):
             tables.truth([["a"], ["z"]], ["a", "b"], "x")
 
     def test_an_unlabelled_split_of_the_hub(self):
         assert tables.truth([-1, -1], ["a", "b"], "x").labels is None
 
     @pytest.mark.parametrize(
-        ("label", "message"),
-        [([0.5, 1.0], "labels are float64"), ([0, None], "row 1 has no label"), ([0, -1], "from -1 to 0")],
+        ("label", "facts"),
+        [
+            ([0.5, 1.0], {"argument": "labels", "found": np.dtype("float64")}),
+            ([0, None], {"where": "row 1", "problem": "no label"}),
+            ([0, -1], {"argument": "labels", "expected": "0 to 0", "found": "-1 to 0"}),
+        ],
     )
-    def test_labels_that_are_refused(self, tmp_path, label, message):
+    def test_invalid_labels_are_refused(self, tmp_path, label, facts):
         write_parquet(tmp_path / "x.parquet", count=2, label=label)
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, check=fields(**facts)):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
 
-    def test_files_that_are_refused(self, tmp_path):
+    def test_invalid_files_are_refused(self, tmp_path):
         (tmp_path / "x.parquet").write_bytes(b"not parquet")
-        with pytest.raises(ZooError, match=r"x\.parquet: not a readable parquet file"):
+        with pytest.raises(ZooError, check=fields(where="x.parquet", problem="parquet file")):
             datasets.load(f"parquet:{tmp_path / 'x.parquet'}")
-        with pytest.raises(ZooError, match="no parquet file at"):
+        with pytest.raises(ZooError, check=fields(problem="absent.parquet")):
             datasets.load(f"parquet:{tmp_path / 'absent.parquet'}")
         pq.write_table(pa.table({"text": ["a"]}), tmp_path / "y.parquet")
-        with pytest.raises(InputError, match="no column of images; expected one named image, found text"):
+        with pytest.raises(InputError, check=fields(where="y.parquet", problem="text", expected="`image`")):
             datasets.load(f"parquet:{tmp_path / 'y.parquet'}")
 
-    def test_a_loaded_table_can_go_to_another_process(self, tmp_path):
+    def test_a_loaded_table_can_be_pickled(self, tmp_path):
         import pickle
 
         write_parquet(tmp_path / "x.parquet")
@@ -448,7 +453,7 @@ class TestKnownSets:
             tuple("abc"),
         )
 
-    def test_metrics_are_those_the_authors_ask_for(self, data):
+    def test_a_known_dataset_has_the_metric_of_its_authors(self, data):
         save_images(data / "pets/test", 1)
         assert datasets.load("pets").metric == "mean-per-class"
 
@@ -462,7 +467,7 @@ class TestKnownSets:
         assert [every[index] for index in dataset.class_subset] == list(subset)
         outside = next(name for name in every if name not in subset)
         save_images(data / "in-a/test", 1, classes=(outside,))
-        with pytest.raises(InputError, match=f"class '{outside}' is not one of the 200 of imagenet-a"):
+        with pytest.raises(InputError, check=fields(where="in-a", problem=[repr(outside), "200", "imagenet-a"])):
             datasets.load("in-a")
 
     def test_imagenet_v2_numbers_its_classes(self, data):
@@ -474,10 +479,10 @@ class TestKnownSets:
     def test_imagenet_c_by_corruption_and_severity(self, data):
         save_images(data / "in-c/fog/2", 1, classes=("n01440764",))
         assert len(datasets.load("in-c/fog/2")) == 1
-        with pytest.raises(ZooError, match=r"in-c/fog/3:test: not found in the data folders.*hendrycks/robustness"):
+        with pytest.raises(ZooError, check=fields(where="in-c/fog/3:test", hint=["hendrycks/robustness", str(data)])):
             datasets.load("in-c/fog/3")
 
-    def test_all_thousand_by_other_names_are_in_imagenets_order(self, data):
+    def test_a_thousand_classes_of_other_names_are_in_imagenets_order(self, data):
         names = {"label": {"names": [f"name {k}" for k in range(1000)], "_type": "ClassLabel"}}
         write_parquet(data / "in1k/validation.parquet", label=[0, 5, 999, 1, 2], features=names)
         dataset = datasets.load("in1k")
@@ -510,45 +515,43 @@ class TestKnownSets:
         assert (dataset.metric, dataset[0].mode) == ("auc", "RGB")
 
     @pytest.mark.parametrize("spec", ["cifar100", "hf:some/where", "in-r"])
-    def test_offline_and_not_cached_is_said_within_a_second(self, data, spec, monkeypatch):
+    def test_a_dataset_that_is_not_cached_is_refused_offline(self, data, spec, monkeypatch):
         monkeypatch.setenv("HF_HOME", str(data / "hf"))
         start = time.perf_counter()
-        with pytest.raises(
-            ZooError, match=r"is not in the Hugging Face cache \(.*hf/hub/datasets--.* and HF_HUB_OFFLINE is set"
-        ):
+        with pytest.raises(ZooError, check=fields(where=spec, problem=["hf/hub/datasets--", "HF_HUB_OFFLINE"])):
             datasets.load(spec)
-        assert time.perf_counter() - start < 10  # one, on a machine that is not busy; the library tries for half a minute
+        assert time.perf_counter() - start < 10  # one second if the machine is idle; the library tries for half a minute
 
-    def test_no_network_is_said_within_a_second(self, data, monkeypatch):
+    def test_a_dataset_that_is_not_cached_is_refused_without_a_network(self, data, monkeypatch):
         monkeypatch.setenv("HF_HOME", str(data / "hf"))
         monkeypatch.setenv("HF_HUB_OFFLINE", "0")
         monkeypatch.setenv("HF_DATASETS_OFFLINE", "0")
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
         start = time.perf_counter()
-        with pytest.raises(ZooError, match=f"the hub does not answer.*data folders searched: {data}"):
+        with pytest.raises(ZooError, check=fields(problem="http://127.0.0.1:9", hint=["hf download", str(data)])):
             datasets.load("cifar100")
-        assert time.perf_counter() - start < 10  # one, on a machine that is not busy; the library tries for half a minute
+        assert time.perf_counter() - start < 10  # one second if the machine is idle; the library tries for half a minute
 
 
-def test_a_repository_of_the_hub(tmp_path, monkeypatch):
-    """What `datasets` prepared in its cache, as it would be after a download."""
+def test_a_cached_repository_of_the_hub(tmp_path, monkeypatch):
+    """The library `datasets` returns a table from its cache, as it does after a download."""
     library = pytest.importorskip("datasets")
     names = {"img": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
     images = [{"bytes": png(value), "path": None} for value in (7, 8, 9)]
     table = pa.table({"img": images, "label": [0, 1, 1]})
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": names}})})
     pq.write_table(table, tmp_path / "test.parquet")
-    asked = []
+    requested = []
 
     def load_dataset(repo, split):
-        asked.append((repo, split))
+        requested.append((repo, split))
         return library.Dataset.from_parquet(str(tmp_path / "test.parquet"), cache_dir=str(tmp_path / "prepared"))
 
     monkeypatch.setattr(library, "load_dataset", load_dataset)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     (tmp_path / "hf/hub/datasets--uoft-cs--cifar10").mkdir(parents=True)
     dataset = datasets.load("cifar10")
-    assert asked == [("uoft-cs/cifar10", "test")]
+    assert requested == [("uoft-cs/cifar10", "test")]
     assert (dataset.classes, dataset.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
     assert [image.getpixel((0, 0)) for image in dataset] == [(7, 7, 7), (8, 8, 8), (9, 9, 9)]
     assert datasets.load("cifar10").fingerprint == dataset.fingerprint
@@ -574,5 +577,5 @@ class TestRealData:
         assert dataset[0].mode == "RGB"
 
 
-def test_class_order_of_mixed_names_is_by_text():
+def test_mixed_class_names_are_ordered_as_text():
     assert folder.class_order(["b", "10", "9"]) == ["10", "9", "b"]

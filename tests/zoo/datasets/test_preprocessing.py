@@ -1,8 +1,7 @@
-"""Transforms give the very numbers that timm's, open_clip's and torchvision's own pipelines give."""
+"""Transforms equal those of timm, open_clip and torchvision, bit for bit."""
 
 import dataclasses
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ HALF = (0.5, 0.5, 0.5)
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
-    """Noise with some shape to it, so that interpolation and crops show."""
+    """Return noise with structure, so that differences in interpolation and crops are visible."""
     rng = np.random.default_rng(seed)
     coarse = Image.fromarray(rng.integers(0, 256, (7, 9, 3), np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
     return Image.fromarray(np.clip(np.asarray(coarse) + rng.normal(0, 20, (height, width, 3)), 0, 255).astype(np.uint8))
@@ -71,14 +70,14 @@ def test_equal_to_torchvision(width: int, height: int, rows: int, columns: int, 
          transforms.Normalize(HALF, (0.2, 0.3, 0.4))]
     )  # fmt: skip
     if max(width, height) > 32 * min(width, height):
-        return  # slivers are cut first; see below
+        return  # very long images are cropped first, see below
     ours = Pipeline(Transform((3, rows, columns), (short,), interpolation, HALF, (0.2, 0.3, 0.4)))
     image = noise(width, height)
     assert torch.equal(ours(image), theirs(image))
 
 
 @pytest.mark.parametrize("fit", ["cover", "inside"])
-def test_fits_equal_to_timm(fit: str) -> None:
+def test_cover_and_inside_equal_to_timm(fit: str) -> None:
     from timm.data.transforms import CenterCropOrPad, ResizeKeepRatio
 
     mean = (0.48, 0.45, 0.4)
@@ -91,7 +90,7 @@ def test_fits_equal_to_timm(fit: str) -> None:
         assert np.array_equal(ours.pixels(image).permute(1, 2, 0).numpy(), theirs), size
 
 
-def test_pixels_then_normalise_is_the_whole() -> None:
+def test_pixels_and_normalise_together_equal_the_call() -> None:
     pipeline = Pipeline(Transform((3, 20, 24), (26,), "bicubic", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     images = [noise(50, 40, seed) for seed in range(3)]
     batch = torch.stack([pipeline.pixels(image) for image in images])
@@ -99,29 +98,29 @@ def test_pixels_then_normalise_is_the_whole() -> None:
     assert torch.equal(pipeline.normalise(batch), torch.stack([pipeline(image) for image in images]))
 
 
-def test_one_channel() -> None:
+def test_an_input_may_have_one_channel() -> None:
     pipeline = Pipeline(Transform((1, 4, 4), (4, 4), "bilinear", (0.0,), (1.0,)))
     assert torch.allclose(pipeline(Image.new("RGB", (9, 9), (255, 255, 255))), torch.ones(1, 4, 4))
 
 
-def test_a_sliver_does_not_fill_the_memory() -> None:
+def test_a_very_long_image_is_not_enlarged_as_a_whole() -> None:
     pipeline = Pipeline(Transform((3, 224, 224), (256,), "bicubic", HALF, HALF))
     sliver = Image.new("RGB", (40_000, 1), (10, 200, 30))
     assert np.array_equal(pipeline.pixels(sliver)[:, 100, 100].numpy(), [10, 200, 30])
 
 
-def test_the_fingerprint_changes_with_every_field_and_with_nothing_else() -> None:
+def test_the_fingerprint_changes_with_every_field_and_is_the_same_in_every_process() -> None:
     base = {"size": (3, 8, 8), "resize": (9, 9), "interpolation": "bicubic", "mean": HALF, "std": HALF, "fit": "squash"}
     other = {"size": (3, 8, 9), "resize": (9, 8), "interpolation": "box", "mean": (0.5, 0.5, 0.4), "std": (0.5, 0.4, 0.5),
              "fit": "cover"}  # fmt: skip
     prints = {Pipeline(Transform(**(base | {key: value}))).fingerprint for key, value in other.items()}
     assert len(prints) == len(other)
     assert Pipeline(Transform(**base)).fingerprint not in prints
-    # Stored outputs are found by it, so it must be the same in every process and on every machine.
+    # The fingerprint is part of the key of stored outputs.
     assert Pipeline(Transform(**base)).fingerprint == "b14f716e5f18c5f3"
 
 
-def test_packed_transforms_come_apart_again() -> None:
+def test_packed_inputs_are_unpacked_to_those_of_each_transform() -> None:
     parts = (
         Pipeline(Transform((3, 8, 6), (9,), "bicubic", HALF, HALF)),
         Pipeline(Transform((1, 5, 5), (5, 5), "bilinear", (0.1,), (0.3,))),
@@ -139,14 +138,13 @@ def test_packed_transforms_come_apart_again() -> None:
     assert packed.fingerprint != Packed(parts[::-1]).fingerprint
 
 
-def test_workers_can_carry_it_out(tmp_path: Path) -> None:
+def test_a_pipeline_can_be_pickled() -> None:
     pipeline = Pipeline(Transform((3, 8, 6), (9,), "bicubic", HALF, HALF))
     image = noise(20, 15)
     assert torch.equal(pickle.loads(pickle.dumps(pipeline))(image), pipeline(image))
 
 
-def test_a_network_of_grey_images_sees_no_colour() -> None:
-    """What it sees of a coloured image is what it sees of its grey version, which torchvision makes."""
+def test_a_grey_transform_removes_colours_as_torchvision_does() -> None:
     from torchvision.transforms.functional import to_grayscale
 
     image = noise(7, 5)

@@ -1,4 +1,4 @@
-"""Data whose classes are ImageNet's thousand, or part of them, under whichever names it calls them by."""
+"""Datasets whose classes are ImageNet's thousand, or some of them, under different class names."""
 
 import dataclasses
 import re
@@ -16,30 +16,34 @@ _WORDNET_ID = re.compile(r"n\d{8}\Z")
 
 
 def in_imagenet(dataset: Dataset, subset: Literal["imagenet-a", "imagenet-r"] | None = None) -> Dataset:
-    """The dataset with its labels as indices among ImageNet's thousand classes, or among the classes of a `subset`.
+    """Return the dataset with its labels as indices into ImageNet's thousand classes, or into those of a subset.
 
-    Its own classes may be WordNet ids or numbers (`0` to `999`); a set of all thousand by other names is taken to be in
-    ImageNet's order, as every published copy is.
+    Args:
+        dataset: its classes are WordNet ids or numbers (`0` to `999`). A dataset of all thousand classes under other names
+        is
+            assumed to have ImageNet's order, as every published copy does.
+        subset: the label set whose classes the dataset has.
     """
     every = labels.classes(IMAGENET)
     chosen = every if subset is None else labels.classes(subset)
-    called = _wordnet_ids(dataset)
+    wordnet_ids = _wordnet_ids(dataset)
     position = {name: k for k, name in enumerate(chosen)}
-    outside = [name for name in called if name not in position]
-    if outside:
-        raise InputError(f"{dataset.spec}: class {outside[0]!r} is not one of the {len(chosen)} of {subset or IMAGENET}")
-    moved = np.array([position[name] for name in called], np.int64)
+    unknown = next((name for name in wordnet_ids if name not in position), None)
+    if unknown is not None:
+        problem = f"class {unknown!r} is not one of the {len(chosen)} of {subset or IMAGENET}"
+        raise InputError(problem, where=dataset.spec)
+    new_index = np.array([position[name] for name in wordnet_ids], np.int64)
     return dataclasses.replace(
         dataset,
         classes=chosen,
-        labels=None if dataset.labels is None else moved[dataset.labels],
+        labels=None if dataset.labels is None else new_index[dataset.labels],
         label_set=IMAGENET,
         class_subset=None if subset is None else tuple(labels.indices(chosen, every)),
     )
 
 
 def is_imagenet(classes: Sequence[str]) -> bool:
-    """Whether the classes are WordNet ids of ImageNet's thousand.
+    """Return whether the classes are WordNet ids of ImageNet's thousand classes.
 
     >>> is_imagenet(["n01443537", "n01440764"]), is_imagenet(["cat", "dog"])
     (True, False)
@@ -57,6 +61,7 @@ def _wordnet_ids(dataset: Dataset) -> Sequence[str]:
     if len(dataset.classes) == len(every):
         return every
     raise InputError(
-        f"{dataset.spec}: {len(dataset.classes)} classes such as {dataset.classes[0]!r}; expected ImageNet's by WordNet id, "
-        "by number from 0 to 999, or all thousand in order"
+        f"has {len(dataset.classes)} classes such as {dataset.classes[0]!r}",
+        where=dataset.spec,
+        expected="ImageNet's by WordNet id, by number from 0 to 999, or all thousand in order",
     )
