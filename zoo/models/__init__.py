@@ -1,1 +1,1 @@
-"""From a name to a card, and to the weights that belong to it."""
+"""Models: from a name to a card, its weights and a `Model` that embeds and predicts."""

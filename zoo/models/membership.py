@@ -1,47 +1,43 @@
-"""What a model is made of, through the ensembles within it: never itself, and no more networks than can be held.
+"""Checks of the members of ensembles: no ensemble contains itself, and none loads too many networks.
 
-Each member is loaded wherever it is named, so an ensemble of two ensembles of two ensembles... doubles at every level.
+Every member is loaded as often as it is named, so an ensemble of two ensembles of two ensembles doubles at every level.
 """
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 
+from zoo.core import settings
 from zoo.errors import InputError
 
-DEEPEST = 16
-
-
-def most_networks() -> int:
-    """`ZOO_MAX_NETWORKS`: how many networks one ensemble may load, ensembles within it included. Default: 256."""
-    value = os.environ.get("ZOO_MAX_NETWORKS") or "256"
-    if not value.isdecimal() or int(value) < 1:
-        raise InputError(f"ZOO_MAX_NETWORKS: expected a whole number above 0, found {value!r}")
-    return int(value)
+MAX_DEPTH = 16
 
 
 def check(name: str, members: Iterable[str], parts_of: Callable[[str], Sequence[str]]) -> int:
-    """How many networks a model of these members loads, or an error: it contains itself, or is too large or too deep.
+    """Return how many networks an ensemble loads; raise an error if it contains itself, or is too large or too deep.
 
-    `parts_of` names what a member is itself made of: `zoo.models.registry.parts`.
+    Args:
+        name: the ensemble's name.
+        members: names of its members.
+        parts_of: returns the names of the models that a member consists of, as `zoo.models.registry.parts` does.
 
     >>> check("pair of pairs", ["pair", "pair"], lambda member: ["a", "b"] if member == "pair" else [])
     4
     """
-    counted: dict[str, int] = {}  # so that what is named a million times is looked at once
+    counted: dict[str, int] = {}  # each model is counted once, even if it is named a million times
 
     def count(member: str, chain: tuple[str, ...]) -> int:
         if member in chain:
-            raise InputError(f"{name}: a model cannot be its own member ({' > '.join([*chain, member])})")
-        if len(chain) > DEEPEST:
-            raise InputError(f"{name}: ensembles within ensembles {len(chain)} deep, at most {DEEPEST} are loaded")
+            raise InputError(f"an ensemble cannot contain itself ({' > '.join([*chain, member])})", where=name)
+        if len(chain) > MAX_DEPTH:
+            raise InputError(f"ensembles are nested {len(chain)} deep; at most {MAX_DEPTH} levels are allowed", where=name)
         if member not in counted:
             counted[member] = sum(count(part, (*chain, member)) for part in parts_of(member)) or 1
         return counted[member]
 
     networks = sum(count(member, (name,)) for member in members)
-    if networks > most_networks():
+    if networks > settings.max_networks():
         raise InputError(
-            f"{name}: {networks} networks, those of ensembles within it included, but at most {most_networks()} are loaded; "
-            "name fewer members or set ZOO_MAX_NETWORKS"
+            f"has {networks} networks, nested ensembles included; at most {settings.max_networks()} are loaded",
+            where=name,
+            hint="Use fewer members, or set ZOO_MAX_NETWORKS",
         )
     return networks

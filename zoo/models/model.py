@@ -1,4 +1,4 @@
-"""The one interface of every model: images in, embeddings and logits out."""
+"""`Model`, the interface of every model: images in, embeddings, logits, hidden layers or class names out."""
 
 import contextlib
 import copy
@@ -10,24 +10,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from zoo.cards import labels
 from zoo.cards.card import Card
-from zoo.cards.names import near
+from zoo.cards.names import similar
+from zoo.core.links import to_probabilities
 from zoo.core.pages import kept_pages
 from zoo.core.types import Link
 from zoo.datasets import ResizeMode
 from zoo.datasets.images import Images, decoded
 from zoo.datasets.preprocessing import Preprocessing
+from zoo.datasets.user_transform import UserTransform
 from zoo.errors import InputError, UnknownName
-from zoo.models.sources.user_models import AnyTransform, Gives, adopt
+from zoo.models.sources.user_models import AnyTransform, OutputKind, adopt
 from zoo.networks.network import Network as Network
 from zoo.networks.network import state_hash as state_hash
 
 
 class Model:
-    """A network with its card, its transform and its class names; made by `zoo.load`, or by `Model.of` from one's own.
+    """A network with its card, its transform and its class names. `zoo.load` returns one; `Model.of` wraps your own code.
 
-    `transform` turns an image into the network's input and is part of the model: the two are never apart. Images come
-    in any size (see `embed`); embeddings [N, D] are what the final layer sees, logits [N, K] are in the order of `classes`.
+    The transform turns an image into the network's input and is part of the model. Embeddings [N, D] are the input of the
+    network's final layer; logits [N, K] are in the order of `classes`. Wherever images are expected, pass one or many of:
+    PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W] or [N, 3, H, W], or a generator of
+    such.
+
+    Args:
+        card: description of the model.
+        network: body and head.
+        transform: preprocessing of images.
+        classes: class names in the order of the logits; empty for an encoder without a head.
+        weights_hash: identifies the weights; default: a hash of all numbers of the network.
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
@@ -49,7 +61,7 @@ class Model:
         self.card = card
         self.network = network
         self.transform = transform
-        self.classes = tuple(classes)  # () for a bare encoder
+        self.classes = tuple(classes)
         self._weights_hash = weights_hash
 
     @classmethod
@@ -61,15 +73,21 @@ class Model:
         *,
         name: str,
         final_layer: str | None = None,
-        kind: Gives = "logits",
+        kind: OutputKind = "logits",
         link: Link = "softmax",
     ) -> "Model":
-        """A model of one's own: any network, or any function from a batch of inputs to numbers [N, K].
+        """Return a model made from your own network or function.
 
-        `transform` is a `zoo.cards.Transform`, or a function from an image to a tensor such as torchvision's; `classes` the
-        names of the columns, a label set's name (`imagenet-1k`), or None for an encoder. The network is copied. Embeddings
-        are what goes into its last linear layer, or into `final_layer`; where something after that layer changes the
-        answer, as in any function, there are none. `kind` says what the numbers are.
+        Args:
+            classifier: a network, which is copied, or a function from a batch of inputs to numbers [N, K].
+            transform: a `zoo.cards.Transform`, or a function from a PIL image to a tensor, such as torchvision's. If it
+                does not resize (`ToTensor` and `Normalize` alone), all images must have the size of the first one.
+            classes: names of the columns, the name of a label set (`imagenet-1k`), or None for an encoder.
+            name: the model's name.
+            final_layer: path of the layer whose input is the embedding; default: the last linear layer. A function, or
+                a network in which something after that layer changes the result, has no embeddings.
+            kind: what the classifier returns.
+            link: how logits become probabilities.
 
         >>> import numpy as np
         >>> def brightness(batch):
@@ -78,8 +96,8 @@ class Model:
         >>> def shrink(image):
         ...     return np.moveaxis(np.array(image.resize((8, 8))), 2, 0) / 255
         >>> model = Model.of(brightness, shrink, ["dark", "light"], name="brightness", kind="probabilities")
-        >>> model.predict(torch.full((1, 3, 20, 20), 255, dtype=torch.uint8)).exp()
-        tensor([[0., 1.]])
+        >>> model.classify(torch.full((1, 3, 20, 20), 255, dtype=torch.uint8))
+        [[('light', 1.0)]]
         """
         card, network, prepared, names, digest = adopt(classifier, transform, classes, name, final_layer, kind, link)
         return cls(card, network, prepared, names, digest)
@@ -102,12 +120,12 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        own = itertools.chain(self.network.parameters(), self.network.buffers())
-        return next(own, torch.empty(0)).device  # a function of one's own has neither
+        tensors = itertools.chain(self.network.parameters(), self.network.buffers())
+        return next(tensors, torch.empty(0)).device  # a plain function has no tensors
 
     @property
     def embeds(self) -> bool:
-        """Whether it has embeddings; a network that cannot be taken apart has none."""
+        """Whether the model has embeddings; a network that cannot be split into body and head has none."""
         return self.network.embeds
 
     @property
@@ -116,38 +134,95 @@ class Model:
 
     @cached_property
     def num_features(self) -> int:
-        """The dimensions of the embeddings, seen on one black image."""
-        empty = torch.zeros(1, *self.transform.size, device=self.device)
-        return int(self.forward(empty)[0].shape[1])
+        """The number of dimensions of the embeddings, found by running the network on zeros."""
+        self.network.eval()
+        with torch.inference_mode():
+            return int(self.body(torch.zeros(1, *self.transform.size, device=self.device)).shape[1])
 
     @property
     def layer_names(self) -> list[str]:
-        """The hidden layers `layers` gives: the network's blocks, in order of computation."""
+        """The names of the hidden layers that `layers` returns: the network's blocks, in order of computation."""
         return list(self.network.blocks)
 
     @cached_property
     def weights_hash(self) -> str:
-        """The hash of the weights as they were loaded; random weights are hashed number by number."""
+        """A hash that identifies the weights; random weights are hashed number by number."""
         return self._weights_hash or state_hash(self.network)
 
     def to(self, device: torch.device | str) -> "Model":
-        """This model, moved to another device."""
+        """Move this model to another device and return it."""
         self.network.to(device)
         return self
 
     def with_resize_mode(self, resize_mode: ResizeMode) -> "Model":
-        """The same network, shown as much of each image as `resize_mode` says."""
+        """Return a model with the same network whose transform resizes images by another mode."""
         if resize_mode == "evaluation":
             return self
         other = copy.copy(self)
         other.transform = self.transform.with_resize_mode(resize_mode)
         return other
 
-    def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Embeddings [N, D] and logits [N, K] (None without a head) of an already transformed batch on the model's device.
+    def embed(self, images: Images, batch_size: int = 64) -> Tensor:
+        """Return the embeddings [N, D] of images, float32 on the CPU."""
+        if not self.embeds:
+            raise InputError(
+                "has no embeddings, because its final layer is unknown",
+                where=self.name,
+                hint="Pass {final_layer} to Model.of, or use predict",
+            )
+        return self._map(images, batch_size, lambda batch: {"embeddings": self.forward(batch)[0]})["embeddings"]
 
-        A uint8 batch of `transform.pixels` is normalised here. The network runs in evaluation mode whatever mode it was
-        left in, so that an image alone and in a batch give the same answer.
+    def predict(self, images: Images, batch_size: int = 64) -> Tensor:
+        """Return the logits [N, K] of images, float32 on the CPU, in the order of `classes`."""
+        if not self.classes:
+            raise InputError(
+                "is an encoder without classes",
+                where=self.name,
+                hint="Use embed, or fit a head with zoo.heads.fit_linear",
+            )
+        return self._map(images, batch_size, self._logits)["logits"]
+
+    def classify(self, images: Images, top: int = 1, batch_size: int = 64) -> list[list[tuple[str, float]]]:
+        """Return the most probable classes of each image with their probabilities, the most probable class first.
+
+        WordNet ids (`n02123045`) are replaced by their words (`tabby, tabby cat`); other class names are those of
+        `classes`. The probabilities are not calibrated.
+
+        Args:
+            images: one or many images.
+            top: how many classes to return per image; all of them if there are fewer.
+            batch_size: images per forward pass.
+
+        >>> import zoo
+        >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
+        >>> image = torch.zeros(3, 8, 8, dtype=torch.uint8)
+        >>> [[(name, round(p, 2)) for name, p in classes] for classes in model.classify(image, top=2)]
+        [[('3', 0.1), ('2', 0.1)]]
+        """
+        if top < 1:
+            raise InputError(argument="top", expected="at least 1", found=top)
+        logits = self.predict(images, batch_size)
+        probabilities = torch.as_tensor(to_probabilities(logits, link=self.card.link, name=f"{self.name} logits"))
+        best = probabilities.topk(min(top, len(self.classes)), 1)
+        rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [[(labels.describe(self.classes[k]), p) for k, p in zip(*row, strict=True)] for row in rows]
+
+    def layers(self, images: Images, names: Sequence[str] | None = None, batch_size: int = 64) -> dict[str, Tensor]:
+        """Return hidden layers of images by name, [N, ...] float32 on the CPU.
+
+        Args:
+            images: one or many images.
+            names: names of the layers; default: all of `layer_names`.
+            batch_size: images per forward pass.
+        """
+        self._named_blocks(names)
+        return self._map(images, batch_size, lambda batch: self.forward_layers(batch, names))
+
+    def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return embeddings [N, D] and logits [N, K] (None without a head) of a transformed batch on the model's device.
+
+        A uint8 batch, as `transform.pixels` returns, is normalised first. The network is set to evaluation mode, so that
+        the result for an image does not depend on the rest of the batch.
         """
         self.network.eval()
         with torch.inference_mode():
@@ -155,10 +230,10 @@ class Model:
             return result
 
     def forward_layers(self, batch: Tensor, names: Sequence[str] | None = None) -> dict[str, Tensor]:
-        """The outputs of the named blocks for an already transformed batch, in the shapes the network gives them."""
+        """Return the outputs of blocks (default: all) for a transformed batch, in the network's own shapes."""
         blocks = self._named_blocks(names)
-        found: dict[str, Tensor] = {}
-        hooks = [block.register_forward_hook(_keep(found, name)) for name, block in blocks.items()]
+        outputs: dict[str, Tensor] = {}
+        hooks = [block.register_forward_hook(_store_output(outputs, name)) for name, block in blocks.items()]
         try:
             self.network.eval()
             with torch.inference_mode():
@@ -166,56 +241,33 @@ class Model:
         finally:
             for hook in hooks:
                 hook.remove()
-        return {name: found[name] for name in blocks}
-
-    def embed(self, images: Images, batch_size: int = 64) -> Tensor:
-        """Embeddings [N, D] of images, float32 on the CPU.
-
-        `images` is one or many of: PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W]
-        or [N, 3, H, W]; they may be a generator.
-        """
-        if not self.embeds:
-            raise InputError(
-                f"{self.name}: has no embeddings: it is not known which of its layers is the last; name it, or use predict"
-            )
-        return self._map(images, batch_size, lambda batch: {"embeddings": self.forward(batch)[0]})["embeddings"]
-
-    def predict(self, images: Images, batch_size: int = 64) -> Tensor:
-        """Logits [N, K] of images, float32 on the CPU; columns in the order of `classes`."""
-        if not self.classes:
-            raise InputError(
-                f"{self.name}: a bare encoder has no classes to predict; use embed, or fit a head with zoo.heads.fit_linear"
-            )
-        return self._map(images, batch_size, self._logits)["logits"]
-
-    def layers(self, images: Images, names: Sequence[str] | None = None, batch_size: int = 64) -> dict[str, Tensor]:
-        """Hidden layers of images by name, [N, ...] float32 on the CPU; all blocks unless `names` says which."""
-        self._named_blocks(names)
-        return self._map(images, batch_size, lambda batch: self.forward_layers(batch, names))
+        return {name: outputs[name] for name in blocks}
 
     def _logits(self, batch: Tensor) -> dict[str, Tensor]:
         logits = self.forward(batch)[1]
         return {} if logits is None else {"logits": logits}
 
     def _inputs(self, batch: Tensor) -> Tensor:
+        if isinstance(self.transform, UserTransform):
+            self.transform.check_size(batch.shape[1:])
         return self.transform.normalise(batch) if batch.dtype == torch.uint8 else batch
 
     def _map(self, images: Images, batch_size: int, function: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """`function` of each batch of images, its results put end to end."""
+        """Apply a function to each batch of images and concatenate its results."""
         parts: dict[str, list[Tensor]] = {}
         with contextlib.ExitStack() as stack:
             for number, batch in enumerate(self._batches(images, batch_size)):
-                if number == 1:  # worth its while from the second batch on
+                if number == 1:  # only pays off from the second batch on
                     stack.enter_context(kept_pages())
                 for name, values in function(batch.to(self.device)).items():
                     parts.setdefault(name, []).append(values.float().cpu())
         if not parts:
-            raise InputError(f"{self.name}: expected at least one image, found none")
+            raise InputError(where=self.name, argument="images", expected="at least one image", found=0)
         return {name: torch.cat(values) for name, values in parts.items()}
 
     def _batches(self, images: Images, batch_size: int) -> Iterator[Tensor]:
         if batch_size < 1:
-            raise InputError(f"batch_size: expected at least 1, found {batch_size}")
+            raise InputError(argument="batch_size", expected="at least 1", found=batch_size)
         queue = decoded(images)
         while group := list(itertools.islice(queue, batch_size)):
             yield torch.stack([self.transform.pixels(image) for image in group])
@@ -224,14 +276,15 @@ class Model:
         blocks = self.network.blocks
         for name in names or ():
             if name not in blocks:
-                raise UnknownName(f"{self.name}: no layer {name!r}{near(name, blocks)}; layers: {', '.join(blocks)}")
+                hint = f"Layers: {', '.join(blocks)}"
+                raise UnknownName(where=self.name, kind="layer", name=name, suggestions=similar(name, blocks), hint=hint)
         return blocks if names is None else {name: blocks[name] for name in names}
 
 
-def _keep(found: dict[str, Tensor], name: str) -> Callable[..., None]:
-    """A hook that keeps a block's output; of a tuple the first tensor, which is the hidden state everywhere."""
+def _store_output(outputs: dict[str, Tensor], name: str) -> Callable[..., None]:
+    """Return a hook that stores a block's output; of a tuple the first tensor, which is the hidden state."""
 
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-        found[name] = output if isinstance(output, Tensor) else output[0]
+        outputs[name] = output if isinstance(output, Tensor) else output[0]
 
     return hook

@@ -1,18 +1,18 @@
 """The card of a recipe, from its full name alone: `arch-objective[-sSEED].dataset`.
 
-A shipped card is the recipe as its paper gives it, from seed 0. Another seed is the same card with another seed; anything
-else (a combination of objectives, another dataset, any architecture of timm's) has the settings that `zoo train` uses.
-Nothing that was trained, loaded or saved here plays a part. None of this loads torch where a paper's architecture and one
-of the known datasets are named.
+A shipped card is the recipe of its paper with seed 0. Another seed gives the same card with that seed. Any other recipe (a
+combination of objectives, another dataset, any architecture of timm) has the settings that `zoo train` uses. The card never
+depends on what was trained, loaded or saved on this machine. For the papers' architectures and the datasets with settings
+of their own, torch is not loaded.
 """
 
 import dataclasses
 
 from zoo.cards import card_index
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import RecipeName, label_set, near
+from zoo.cards.names import RecipeName, label_set, similar
 from zoo.cards.published import recipe as published_recipe
-from zoo.cards.recipe_names import DATASETS, FRAMEWORKS, OBJECTIVES, SMALL_ARCHITECTURES, framework, small_family
+from zoo.cards.recipe_names import DATASETS, FRAMEWORKS, OBJECTIVES, framework, small_family
 from zoo.cards.tuned import defaults
 from zoo.core.types import Link
 from zoo.errors import UnknownName
@@ -21,12 +21,12 @@ EMBEDDED_DATASET = "digits"  # ships inside scikit-learn
 
 
 def card(parts: RecipeName) -> Card:
-    """The card of a full name; an error where its architecture or its dataset is not known."""
+    """Return the card of a recipe; raise an error if its architecture or dataset is unknown."""
     name, shipped = str(parts), card_index.shipped()
     if name in shipped:
         return shipped[name]
     first = shipped.get(str(dataclasses.replace(parts, seed=0)))
-    if first is not None and first.sha256 is None:  # a card of weights speaks of these weights
+    if first is not None and first.sha256 is None:  # a card with a hash describes shipped weights, not the recipe
         return dataclasses.replace(
             first,
             name=name,
@@ -39,7 +39,7 @@ def card(parts: RecipeName) -> Card:
 
 
 def made(parts: RecipeName) -> Card:
-    """The card of a full name from the settings of its recipe, as if none were shipped."""
+    """Return the card of a recipe from its settings, ignoring shipped cards."""
     dataset = parts.dataset or ""
     check_dataset(dataset, str(parts))
     check_architecture(parts.architecture, str(parts))
@@ -49,7 +49,14 @@ def made(parts: RecipeName) -> Card:
 
 
 def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: Transform, command: str = "") -> Card:
-    """The card of a model trained by such settings."""
+    """Return the card of a model trained with these hyper-parameters.
+
+    Args:
+        parts: the parsed name.
+        hyperparameters: settings of the training and of the objective.
+        transform: preprocessing of the images.
+        command: the command that trains the model; default: `zoo train NAME`.
+    """
     title = f"{parts.architecture} trained with {parts.objective} on {parts.dataset}"
     return Card(
         name=str(parts),
@@ -75,61 +82,65 @@ def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: T
 
 
 def objective_settings(objective: str, dataset: str) -> dict[str, object]:
-    """The hyper-parameters of an objective on a dataset: the tuned ones, else those an objective of no tuning has."""
-    tuned: dict[str, object] = {**defaults(objective, dataset)}
+    """Return an objective's hyper-parameters on a dataset: tuned ones, or the defaults of a registered objective."""
+    tuned: dict[str, float] = {**defaults(objective, dataset)}
     if all(part in OBJECTIVES for part in objective.split("+")):
-        return tuned
+        return {**tuned}
     from zoo.objectives import get
 
     return {**get(objective, **tuned).hyperparameters}
 
 
 def check_architecture(architecture: str, name: str) -> None:
-    """An error that offers the near ones, unless it is an architecture of ours or of timm's."""
-    if small_family(architecture) or _relative(architecture) is not None:
+    """Raise an error that suggests similar names unless the architecture is one of ours or of timm."""
+    if small_family(architecture) or _same_architecture(architecture) is not None:
         return
-    import timm  # takes seconds, so only for an architecture that no card mentions
+    from zoo.networks import check  # imports timm, which takes seconds, so only for an architecture that no card mentions
 
-    if not timm.is_model(architecture):
-        close = near(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()])
-        raise UnknownName(
-            f"unknown model {name!r}: {architecture!r} is no architecture, expected {', '.join(SMALL_ARCHITECTURES)} or a "
-            f"name of timm's{close}"
-        )
+    try:
+        check(architecture)
+    except UnknownName as error:
+        error.inside(f"model {name}")
+        raise
 
 
 def check_dataset(dataset: str, name: str) -> None:
-    """An error that offers the near ones, unless it is a dataset known by name that has images to learn from."""
+    """Raise an error that suggests similar names unless the dataset is known by name and has a training split."""
     if dataset in DATASETS:
         return
     from zoo.datasets.known import KNOWN
 
-    trained = [*DATASETS, *(known for known, about in KNOWN.items() if "train" in about.splits and known not in DATASETS)]
-    if dataset not in trained:
+    trainable = [*DATASETS, *(known for known, about in KNOWN.items() if "train" in about.splits and known not in DATASETS)]
+    if dataset not in trainable:
         raise UnknownName(
-            f"unknown model {name!r}: {dataset!r} is no dataset to train on, expected {', '.join(trained)}"
-            f"{near(dataset, trained)}; for images of your own: `zoo train ARCHITECTURE-OBJECTIVE --data SPEC --as NAME`"
+            where=f"model {name}",
+            kind="training dataset",
+            name=dataset,
+            suggestions=similar(dataset, trainable),
+            hint=f"Known: {', '.join(trainable)}. For your own images run "
+            "`zoo train ARCHITECTURE-OBJECTIVE --data SPEC --name NAME`",
         )
 
 
-def _relative(architecture: str) -> Card | None:
-    """A shipped recipe of the same architecture."""
+def _same_architecture(architecture: str) -> Card | None:
+    """Return a shipped recipe of the same architecture."""
     return next((c for c in card_index.shipped().values() if c.source == "recipe" and c.architecture == architecture), None)
 
 
 def _family(architecture: str) -> str:
-    relative = _relative(architecture)
-    known = small_family(architecture) or (relative and relative.family)
-    if known:
-        return known
-    from zoo.models.sources.tags import family
+    shipped = _same_architecture(architecture)
+    family = small_family(architecture) or (shipped and shipped.family)
+    if family:
+        return family
+    from zoo.models.sources import tags
 
-    return family(architecture)
+    return tags.family(architecture)
 
 
 def _link(objective: str) -> Link:
-    if all(part in (*OBJECTIVES, *FRAMEWORKS) for part in objective.split("+")):
-        return "sigmoid" if "sigmoid" in objective.split("+") else "softmax"
+    parts = objective.split("+")
+    if all(part in (*OBJECTIVES, *FRAMEWORKS) for part in parts):
+        return "sigmoid" if "sigmoid" in parts else "softmax"
     from zoo.objectives import get
 
     return get(objective).link

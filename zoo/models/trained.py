@@ -1,10 +1,10 @@
-"""A trained model as one file: its weights, and in the file's metadata all that is known of how they were made.
+"""Weights trained on this machine: one file per model with its weights and, as metadata, the record of its training.
 
-One file is replaced in one step, so no kill can leave new weights with an old description. The file's seal is checked
-whenever the weights are read; a digest of the tensors and the description stands for them in the outputs. The description
-alone is read without the tensors, torch or NumPy, so that `zoo list` can afford it.
+Replacing one file is atomic, so a killed process cannot leave new weights with an old record. The file's checksum is
+verified whenever the weights are read; a digest of tensors and record identifies them in stored outputs. The record alone
+is read without tensors, torch or NumPy, so that `zoo list` stays fast.
 
-How long the training took is in the log beside the file: the file's bytes depend on what was learnt alone.
+The time that training took is in the log next to the file, so that the file's bytes depend on the result alone.
 """
 
 import json
@@ -24,32 +24,33 @@ if TYPE_CHECKING:
     import numpy as np
 
 SCHEMA = 1
-LOG = "log.jsonl"  # beside the weights, one line per epoch
-_LARGEST_HEADER = 16 * 2**20
+LOG = "log.jsonl"  # next to the weights, one line per epoch
+_MAX_HEADER = 16 * 2**20
+_RETRAIN = "Train the model again with `zoo train --restart`"
 
 
 @dataclass(frozen=True)
 class Record:
-    """How a model was made."""
+    """How a model was trained."""
 
     card: Card
-    data: str  # spec of the images learnt from
-    fingerprint: str  # of these images
+    data: str  # spec of the training images
+    fingerprint: str  # of the training images
     command: str
-    epoch: int  # whose weights these are
+    epoch: int  # after which these weights were saved
     steps: int
     results: dict[str, float]  # accuracy, NLL and class separation on the training and the test images
 
 
 def path(name: str, home: Path | None = None) -> Path:
-    """Where the weights of a model trained here are, or of one of its snapshots, which lie beside them."""
+    """Return the weights file of a model trained on this machine, or of one of its snapshots in the same folder."""
     model, epoch = split_snapshot(name)
     file = "model.safetensors" if epoch is None else f"epoch{epoch}.safetensors"
     return home_layout.folder("weights", home) / model / file
 
 
 def snapshot_card(card: Card, epoch: int) -> Card:
-    """The card of what a model was after an epoch: its own, but for the name and what is said of the finished weights."""
+    """Return the card of a model's snapshot after an epoch: the model's card without results of the final weights."""
     title = f"{card.title}, after epoch {epoch}"
     details = {key: value for key, value in card.details.items() if key == "classes"}
     name = snapshot(card.name, epoch)
@@ -57,19 +58,19 @@ def snapshot_card(card: Card, epoch: int) -> Card:
 
 
 def names() -> list[str]:
-    """The models trained here."""
+    """Return the names of the models trained on this machine."""
     return sorted(file.parent.name for file in home_layout.folder("weights").glob("*/model.safetensors"))
 
 
 def snapshots(name: str) -> list[str]:
-    """The snapshots of a model trained here, in the order of their epochs."""
-    kept = (f"{name}@{file.stem}" for file in path(name).parent.glob("epoch*.safetensors"))
-    epochs = {epoch: found for found in kept if (epoch := split_snapshot(found)[1]) is not None}
+    """Return the names of a trained model's snapshots, in the order of their epochs."""
+    stored = (f"{name}@{file.stem}" for file in path(name).parent.glob("epoch*.safetensors"))
+    epochs = {epoch: one for one in stored if (epoch := split_snapshot(one)[1]) is not None}
     return [epochs[epoch] for epoch in sorted(epochs)]
 
 
 def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:
-    """The file of a model."""
+    """Return the bytes of a weights file."""
     from zoo.core import tensorfile
 
     note: dict[str, Any] = {"schema": SCHEMA, "record": typed.plain(record)}
@@ -77,35 +78,35 @@ def encode(record: Record, tensors: "Mapping[str, np.ndarray]") -> bytes:
 
 
 def read(file: Path) -> "tuple[Record, dict[str, np.ndarray], str]":
-    """Description, tensors and digest of a file; an error that names it where one bit of them changed."""
+    """Return record, tensors and digest of a weights file; raise an error if its checksum does not match."""
     from zoo.core import tensorfile
 
     try:
         tensors, note = tensorfile.read_sealed(file)
     except CorruptFile as error:
-        raise CorruptFile(f"{error}; train the model again (`zoo train --restart`)") from error
-    return _record(_checked(note, file), file), tensors, str(note.get("digest"))
+        error.hint = _RETRAIN
+        raise
+    return _record(note, file), tensors, str(note.get("digest"))
 
 
 def describe(file: Path) -> Record:
-    """The description of a file, without its tensors."""
+    """Return the record of a weights file without reading its tensors."""
     try:
         with open(file, "rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            header = stream.read(length) if length <= _LARGEST_HEADER else b""
+            header = stream.read(length) if length <= _MAX_HEADER else b""
     except OSError as error:
-        raise ZooError(f"{file}: cannot be read: {error.strerror or error}") from error
+        raise ZooError(f"cannot be read: {error.strerror or error}", where=file) from error
     if len(header) != length or not length:
-        raise CorruptFile(f"{file}: not a file of weights; train the model again (`zoo train --restart`)")
+        raise CorruptFile("is not a weights file", where=file, hint=_RETRAIN)
     values = files.parse_json(header, f"{file} header")
     metadata = values.get("__metadata__") if isinstance(values, dict) else None
     text = metadata.get("zoo") if isinstance(metadata, dict) else None
-    note = files.parse_json(str(text or "null").encode("utf-8", "surrogatepass"), f"{file} metadata")
-    return _record(_checked(note, file), file)
+    return _record(files.parse_json(str(text or "null").encode("utf-8", "surrogatepass"), f"{file} metadata"), file)
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
-    """What each epoch came to, from the folder of the weights; none where the log is gone."""
+    """Return the results of each epoch from the log in a folder of weights; empty without a log."""
     file = folder / LOG
     if not file.is_file():
         return []
@@ -113,24 +114,21 @@ def log(folder: Path) -> list[dict[str, Any]]:
         with open(file, "rb") as stream:
             lines = stream.read(files.MAX_JSON).splitlines()
     except OSError as error:
-        raise ZooError(f"{file}: cannot be read: {error.strerror or error}") from error
+        raise ZooError(f"cannot be read: {error.strerror or error}", where=file) from error
     entries = [files.parse_json(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, dict):
-            raise CorruptFile(f"{file}, line {number}: expected a JSON object of one epoch")
+            raise CorruptFile(where=f"{file}, line {number}", expected="a JSON object with the results of one epoch")
     return entries
 
 
-def _checked(note: Any, file: Path) -> dict[str, Any]:
+def _record(note: Any, file: Path) -> Record:
     if not isinstance(note, dict) or not isinstance(note.get("schema"), int):
-        raise CorruptFile(f"{file}: does not say how it was made; it was not written by `zoo train`")
+        raise CorruptFile("has no record of its training, so `zoo train` did not write it", where=file)
     if note["schema"] > SCHEMA:
-        found = note["schema"]
-        raise InputError(f"{file}: field 'schema' is {found}, this version reads up to {SCHEMA}; upgrade the package")
-    return note
-
-
-def _record(note: Mapping[str, Any], file: Path) -> Record:
+        raise InputError(
+            f"field 'schema' is {note['schema']}, this version reads up to {SCHEMA}", where=file, hint="Upgrade the package"
+        )
     record = typed.build(Record, note.get("record") or {}, str(file), "record")
     return replace(record, card=replace(record.card, path=None))
 
@@ -143,16 +141,16 @@ def _digest(note: Mapping[str, Any], tensors: "Mapping[str, np.ndarray]") -> str
 
 
 def head_file(card: Card) -> Path:
-    """The linear head of a card: the one that comes with the package, else where one fitted here is kept."""
+    """Return the file of a card's linear head: the shipped one, else the one that a local head would have."""
     shipped = shipped_head(card)
     return shipped if shipped.exists() else local_head(card)
 
 
 def shipped_head(card: Card) -> Path:
-    """Where a head that comes with the package would be."""
+    """Return the file that a shipped linear head of this card would have."""
     return card_index.shipped_folder() / f"{card.name}.head.safetensors"
 
 
 def local_head(card: Card) -> Path:
-    """Where a head that was fitted here is kept."""
+    """Return the file that a linear head of this card, fitted on this machine, would have."""
     return home_layout.folder("weights") / card.name / "head.safetensors"

@@ -1,7 +1,4 @@
-"""Weights stay the same: the hash of a file is recorded at its first use in `<home>/hashes.json` and checked ever after.
-
-So weights which change, on the hub or on the disk, are noticed.
-"""
+"""Detect changed weights: the hash of a file is recorded at its first use in `<home>/hashes.json` and checked afterwards."""
 
 import re
 import time
@@ -14,47 +11,57 @@ from zoo.core import files, home
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 
 SCHEMA = 1
-TURNS = 1000  # a hundredth of a second each, to wait for other processes
+MAX_ATTEMPTS = 1000  # to get the lock, with 10 ms between them
 
 
 def verify(card: Card, path: Path) -> str:
-    """The hash of a card's weights file; an error if it is not the card's or the one recorded at first use."""
-    found = files.sha256(path)
-    promised = path.resolve().name  # the hub's client names a large file by its announced hash, and checks its size only
-    if re.fullmatch("[0-9a-f]{64}", promised) and found != promised:
+    """Return the hash of a weights file; raise an error if the card or the record of its first use has another one."""
+    digest = files.sha256(path)
+    announced = path.resolve().name  # the hub's client names a large file by its announced hash, and checks only its size
+    if re.fullmatch("[0-9a-f]{64}", announced) and digest != announced:
         raise CorruptFile(
-            f"{card.name}: {path} has the sha256 {found}, but the hub announced {promised}; the file was damaged on its way "
-            f"or here: delete {path.resolve()} to fetch it again"
+            f"has the sha256 {digest}, but the hub announced {announced}",
+            where=f"{card.name}: {path}",
+            hint=f"Delete {path.resolve()} to download it again",
         )
-    register = _register()
+    register = home.hashes()
     key = f"{_key(card)}{path.name}"
-    expected, said_by = card.sha256, f"the card {card.path or card.name}"
+    expected, origin = card.sha256, f"the card {card.path or card.name}"
     if expected is None:
-        expected, said_by = _recorded(register).get(key), f"{register}, where its first use is recorded"
+        expected, origin = _recorded(register).get(key), f"{register}, recorded at its first use"
     if expected is None:
-        _record(register, key, found)
-    elif expected != found:
+        _record(register, key, digest)
+    elif expected != digest:
         raise CorruptFile(
-            f"{card.name}: {path} has the sha256 {found}, expected {expected} by {said_by}; the file is damaged or was "
-            f"replaced: delete {path.resolve()} to fetch it again, or, if you trust the new one, remove {register}, "
-            "which forgets every recorded hash"
+            f"has the sha256 {digest}, expected {expected} ({origin}): the file is damaged or was replaced",
+            where=f"{card.name}: {path}",
+            hint=f"Delete {path.resolve()} to download it again; if you trust the new file, remove {register}, which "
+            "forgets every recorded hash",
         )
-    return found
+    return digest
+
+
+def verify_shipped(card: Card, path: Path) -> str:
+    """Return the hash of a shipped file; raise an error if its card has another one."""
+    digest = files.sha256(path)
+    if digest != card.sha256:
+        raise CorruptFile(
+            f"has the sha256 {digest}, but its card says {card.sha256 or 'none'}",
+            where=f"{card.name}: {path}",
+            hint="Install the package again",
+        )
+    return digest
 
 
 def recorded(card: Card) -> dict[str, str]:
-    """The hashes recorded for a card's own files, by file name; none where the register cannot be read."""
+    """Return the recorded hashes of a card's files by file name; empty if the register is missing or unreadable."""
     try:
-        hashes = files.read_json(_register(), SCHEMA).get("hashes")
+        hashes = files.read_json(home.hashes(), SCHEMA).get("hashes")
     except ZooError:
         return {}
     key = _key(card)
-    own = hashes if isinstance(hashes, dict) else {}
-    return {name.removeprefix(key): str(value) for name, value in sorted(own.items()) if name.startswith(key)}
-
-
-def _register() -> Path:
-    return home.hashes()
+    every = hashes if isinstance(hashes, dict) else {}
+    return {name.removeprefix(key): str(value) for name, value in sorted(every.items()) if name.startswith(key)}
 
 
 def _key(card: Card) -> str:
@@ -67,26 +74,27 @@ def _recorded(register: Path) -> dict[str, Any]:
     try:
         hashes = files.read_json(register, SCHEMA).get("hashes")
         if not isinstance(hashes, dict):
-            raise CorruptFile(f"{register}: field 'hashes' must be a mapping")
+            raise CorruptFile("field 'hashes' must be a mapping", where=register)
     except CorruptFile as error:
         moved = files.set_aside(register)
-        raise CorruptFile(f"{error}; set aside as {moved}: hashes are recorded anew from the next use on") from error
+        error.hint = f"It was set aside as {moved}; hashes are recorded anew from the next use on"
+        raise
     return hashes
 
 
 def _record(register: Path, key: str, value: str) -> None:
-    """Add an entry. Processes that add one at the same moment take turns; where locks do not work, the last one wins."""
+    """Add an entry. Concurrent processes take turns; on a file system without locks the last one wins."""
     try:
         files.make_folder(register.parent)
-        for _ in range(TURNS):
+        for _ in range(MAX_ATTEMPTS):
             with files.lock(register.with_suffix(".lock")) as first:
                 if first:
                     files.write_json(register, {"schema": SCHEMA, "hashes": _recorded(register) | {key: value}})
                     return
             time.sleep(0.01)
-        raise ZooError(f"{register}: other processes are writing to it all the time")
+        raise ZooError("other processes kept it locked", where=register)
     except InputError:
         raise
     except ZooError as error:
-        warnings.warn(f"the hash of {key} is not recorded, so a change of these weights would go unseen: {error}",
-                      ZooWarning, stacklevel=4)  # fmt: skip
+        message = f"the hash of {key} was not recorded, so a later change of the file would not be noticed: {error}"
+        warnings.warn(message, ZooWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Networks for recipes: small ones for small images, and any of timm's."""
+"""Architectures for training recipes: small networks for small images, and every architecture of timm."""
 
 from zoo.networks.builder import build as build
 from zoo.networks.builder import check as check

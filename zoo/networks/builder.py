@@ -1,21 +1,20 @@
-"""From an architecture's name to a network whose head follows an objective."""
+"""Build a network from the name of its architecture and of its training objective."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
 
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.cards.recipe_names import SMALL_ARCHITECTURES, WIDE_RESNET, small_family
 from zoo.errors import UnknownName
 from zoo.networks import blocks, compact, tokens
 from zoo.networks.network import Network
-from zoo.networks.pooled import PooledResNet
-from zoo.networks.small import AllConvolutional, CifarResNet, WideResNet
+from zoo.networks.small import AllConvolutional, CifarResNet, PooledResNet, WideResNet
 from zoo.objectives import ObjectiveHead
-from zoo.objectives.catalogue import pick
+from zoo.objectives.catalogue import from_settings
 
-# The small networks by name, made for square images of a side; Wide ResNets are made by the numbers in their name.
+# Small networks by name, each from the side of its square input. Wide ResNets are built from the numbers in their name.
 _BUILDERS: dict[str, Callable[[int], Any]] = {
     "resnet8": lambda side: CifarResNet(1),
     "resnet7": lambda side: PooledResNet(),
@@ -37,10 +36,14 @@ def build(
     hyperparameters: Mapping[str, Any] | None = None,
     input_size: tuple[int, ...] = (3, 224, 224),
 ) -> Network:
-    """A network with random weights for images of `input_size` (channels, height, width).
+    """Return a network with random weights, whose head computes the logits of an objective.
 
-    `architecture` is one of the small ones (`resnet8`, `wrn-16-8`, `vit-mini`, ...) or any name of timm's. Of
-    `hyperparameters` the objective takes its own: a card's training settings may stand among them.
+    Args:
+        architecture: a small one (`resnet8`, `wrn-16-8`, `vit-mini`, ...) or any architecture of timm.
+        num_classes: number of outputs.
+        objective: name of the training objective; `a+b` combines several.
+        hyperparameters: settings, of which the objective uses its own; a card's other training settings are ignored.
+        input_size: (channels, height, width).
 
     >>> network = build("resnet8", 10, "cosine", {"tau": 0.1, "epochs": 12}, (3, 16, 16))
     >>> network.head.objective.hyperparameters, list(network.blocks)
@@ -48,20 +51,23 @@ def build(
     """
     small = small_family(architecture) is not None
     body, num_features, layers = _small(architecture, input_size[1]) if small else _timm(architecture, input_size)
-    head = ObjectiveHead(num_features, num_classes, pick(objective, hyperparameters or {}))
+    head = ObjectiveHead(num_features, num_classes, from_settings(objective, hyperparameters or {}))
     return Network(body, head, layers)
 
 
 def check(architecture: str) -> None:
-    """An error with the near names unless `build` can make this architecture."""
+    """Raise an error that suggests similar names unless `build` knows this architecture."""
     if small_family(architecture) is not None:
         return
     import timm
 
     if not timm.is_model(architecture):
-        close = near(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()])
-        small = ", ".join(SMALL_ARCHITECTURES)
-        raise UnknownName(f"unknown architecture {architecture!r}, expected {small} or a name of timm's{close}")
+        raise UnknownName(
+            kind="architecture",
+            name=architecture,
+            suggestions=similar(architecture, [*SMALL_ARCHITECTURES, *timm.list_models()]),
+            hint=f"Known: {', '.join(SMALL_ARCHITECTURES)} and every architecture of timm",
+        )
 
 
 def _small(architecture: str, side: int) -> tuple[nn.Module, int, dict[str, nn.Module]]:
@@ -74,9 +80,9 @@ def _timm(architecture: str, input_size: tuple[int, ...]) -> tuple[nn.Module, in
     import timm
 
     check(architecture)
-    # Networks with position embeddings are made for one size; the others take any.
+    # Networks with position embeddings are built for one input size; the others accept any.
     fixed = getattr(timm.get_pretrained_cfg(architecture), "fixed_input_size", False)
     size = {"img_size": input_size[1:]} if fixed else {}
-    # timm's ResNets start the last scale of each block at zero unless told otherwise.
+    # By default timm initialises the last scale of each block of a ResNet with zero.
     body = timm.create_model(architecture, num_classes=0, in_chans=input_size[0], **size)
     return body, body.head_hidden_size, blocks.find(body)

@@ -1,6 +1,6 @@
-"""Convolutional networks of other kinds at the size of small images: inverted residuals, dense blocks, ConvNeXt.
+"""MobileNetV2, DenseNet and ConvNeXt, scaled down for small images.
 
-Nearly all of their layers work at half the side or less: there an image costs a quarter of the time.
+Nearly all layers work at half the side of the image or less, where they take a quarter of the time.
 """
 
 from collections import OrderedDict
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo.networks.small import Stacked, conv3x3, start_convolutions
+from zoo.networks.small import Stacked, conv3x3, init_convolutions
 
 
 class InvertedResidual(nn.Module):
-    """Widen by a 1 x 1 convolution, convolve each channel alone, narrow again without ReLU (Sandler et al. 2018)."""
+    """Widen by a 1 x 1 convolution, convolve depthwise, narrow again without ReLU (Sandler et al. 2018)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expansion: int = 3) -> None:
         super().__init__()
@@ -31,9 +31,9 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNet(Stacked):
-    """MobileNetV2 for small images: `stages` are pairs of width and number of blocks."""
+    """MobileNetV2 for small images; `stages` are pairs of width and number of blocks."""
 
-    memory_format = torch.channels_last  # convolutions of single channels are then half again as fast on a CPU
+    memory_format = torch.channels_last  # makes depthwise convolutions 1.5 times as fast on a CPU
 
     def __init__(self, stem: int = 32, stages: Sequence[tuple[int, int]] = ((32, 1), (64, 2), (128, 2))) -> None:
         layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -48,11 +48,11 @@ class MobileNet(Stacked):
         last = nn.Conv2d(inputs, features, 1, bias=False)
         layers["last"] = nn.Sequential(last, nn.BatchNorm2d(features), nn.ReLU6())
         super().__init__(layers, features)
-        start_convolutions(self)
+        init_convolutions(self)
 
 
 class DenseLayer(nn.Module):
-    """`growth` new channels, by a bottleneck, beside all those before (Huang et al. 2017)."""
+    """The input and, appended to it, `growth` new channels computed through a bottleneck (Huang et al. 2017)."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class DenseLayer(nn.Module):
 
 
 class DenseNet(Stacked):
-    """DenseNet-BC: dense blocks, and between them transitions that halve channels and side."""
+    """DenseNet-BC: dense blocks with transitions between them that halve the channels and the side."""
 
     memory_format = torch.channels_last
 
@@ -83,14 +83,14 @@ class DenseNet(Stacked):
             width += count * growth
         layers["last"] = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU())
         super().__init__(layers, width)
-        start_convolutions(self)
+        init_convolutions(self)
 
 
 class ConvNeXt(Stacked):
-    """ConvNeXt (Liu et al. 2022) in three stages for small images, of timm's blocks with a narrower window.
+    """ConvNeXt (Liu et al. 2022) in three stages for small images, with timm's blocks and a smaller kernel.
 
-    A convolution at the full side comes before the first halving: squares of 2 x 2 cut out of the image, as ConvNeXt begins,
-    see too little in a short training.
+    The stem is a convolution at the full side. The original stem, non-overlapping 2 x 2 patches, learns too little in a
+    short training.
     """
 
     memory_format = torch.channels_last
@@ -105,7 +105,7 @@ class ConvNeXt(Stacked):
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True), start=1):
             layers[f"down{stage}"] = nn.Sequential(LayerNorm2d(inputs), nn.Conv2d(inputs, width, 2, stride=2))
             for block in range(depth):
-                # A scale of 1e-6 on each block, made for 300 epochs, would hold the blocks back in a short training.
+                # The original layer scale of 1e-6 is meant for 300 epochs and learns too slowly in a short training.
                 layers[f"stage{stage}_{block}"] = ConvNeXtBlock(width, kernel_size=5, ls_init_value=0.1, act_layer="relu")
             inputs = width
         super().__init__(layers, inputs)

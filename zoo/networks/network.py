@@ -1,4 +1,4 @@
-"""What every model computes with: a body that gives embeddings and a head that gives logits."""
+"""The network inside every model: a body that returns embeddings and a head that returns logits."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,11 +9,13 @@ from zoo.core import files
 
 
 class Network(nn.Module):
-    """A body from pixels [N, C, H, W] to embeddings [N, D], and a head from these to logits [N, K].
+    """A body from inputs [N, C, H, W] to embeddings [N, D], and a head from embeddings to logits [N, K].
 
-    The embedding is the input of the final layer, so `head(body(x))` is all there is. `head` is None for a bare encoder.
-    `blocks` are modules inside the body whose outputs are its hidden layers, by name, in order of computation. A network
-    that cannot be taken apart does not embed: its body gives the logits, and its head hands them on (`Unchanged`).
+    Args:
+        body: returns the input of the final layer, so that `head(body(x))` is the whole network.
+        head: the final layer; None for an encoder without one.
+        blocks: modules inside the body whose outputs are the hidden layers, by name, in order of computation.
+        embeds: False for a network that cannot be split: its body returns the logits, and its head is an `IdentityHead`.
     """
 
     def __init__(
@@ -26,13 +28,13 @@ class Network(nn.Module):
         self.embeds = embeds
 
     def forward(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Embeddings [N, D] and logits [N, K]."""
+        """Return embeddings [N, D] and logits [N, K]; the logits are None without a head."""
         embeddings = self.body(batch)
         return embeddings, None if self.head is None else self.head(embeddings)
 
 
-class Unchanged(nn.Identity):
-    """The head of a network that is not taken apart."""
+class IdentityHead(nn.Identity):
+    """The head of a network that cannot be split: its body already returns the logits."""
 
     def __init__(self, out_features: int) -> None:
         super().__init__()
@@ -40,7 +42,7 @@ class Unchanged(nn.Identity):
 
 
 def state_hash(network: nn.Module) -> str:
-    """A hash of every parameter and buffer, by name, dtype, shape and value."""
+    """Return a hash of every parameter and buffer: name, dtype, shape and values."""
 
     def parts() -> Iterator[bytes | str]:
         for name, values in network.state_dict().items():

@@ -1,7 +1,7 @@
-"""Networks that see a small image as a sequence of tokens: a vision transformer and an MLP-Mixer.
+"""Token networks for small images: a vision transformer and an MLP-Mixer.
 
-Three convolutions make the tokens, the first at the full side: they learn from 50,000 images what patches cut out of the
-image need many more to learn (Xiao et al. 2021).
+Three convolutions compute the tokens. With such a stem 50,000 training images are enough; patches cut out of the image need
+many more (Xiao et al. 2021).
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ STEM_WIDTHS, REDUCTION = (32, 64), 4
 
 
 class TokenNetwork(nn.Module):
-    """Tokens of a quarter of the image's side, blocks that exchange what the tokens know, and the mean of the tokens."""
+    """A convolutional stem that returns (side / 4)^2 tokens, blocks that mix the tokens, and the mean over tokens."""
 
     def __init__(self, side: int, width: int, depth: int, block: Callable[[int, int], nn.Module]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class TokenNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.stem(x).flatten(2).transpose(1, 2)  # [N, tokens, width]
-        # One token alone would be spread over all positions by broadcasting; expanding refuses any other number of them.
+        # A plain sum would broadcast one token to all positions; `expand_as` raises an error for any other number of tokens.
         return self.norm(self.stages(self.positions.expand_as(tokens) + tokens)).mean(1)
 
     @property
@@ -43,19 +43,19 @@ class TokenNetwork(nn.Module):
 
 
 def vision_transformer(side: int, width: int = 96, depth: int = 3, heads: int = 4) -> TokenNetwork:
-    """Self-attention between tokens (Dosovitskiy et al. 2021); here and below ReLU, a fifth of GELU's time on a CPU."""
+    """Return a vision transformer (Dosovitskiy et al. 2021), with ReLU, which takes a fifth of GELU's time on a CPU."""
     from timm.models.vision_transformer import Block
 
     def block(dim: int, count: int) -> nn.Module:
-        made = Block(dim, heads, mlp_ratio=2.0, qkv_bias=True, act_layer=nn.ReLU)
-        made.attn.fused_attn = False  # fused, bfloat16 takes six times as long backwards as float32 on a CPU
-        return made
+        layer = Block(dim, heads, mlp_ratio=2.0, qkv_bias=True, act_layer=nn.ReLU)
+        layer.attn.fused_attn = False  # on a CPU the fused backward pass takes six times as long in bfloat16 as in float32
+        return layer
 
     return TokenNetwork(side, width, depth, block)
 
 
 def mixer(side: int, width: int = 96, depth: int = 4) -> TokenNetwork:
-    """A perceptron across the tokens in place of attention (Tolstikhin et al. 2021)."""
+    """Return an MLP-Mixer: a perceptron across tokens instead of attention (Tolstikhin et al. 2021)."""
     from timm.models.mlp_mixer import MixerBlock
 
     return TokenNetwork(side, width, depth, lambda dim, count: MixerBlock(dim, count, (1.0, 2.0), act_layer=nn.ReLU))

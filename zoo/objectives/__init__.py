@@ -1,6 +1,6 @@
-"""Nine training objectives, each a rule for logits, a loss and its regularizers; and a user's own beside them.
+"""Training objectives by name: each defines its logits, its loss and its penalties. Users can register their own.
 
-Reading this package's names does not load torch; using an objective does.
+Importing these names does not load torch; using an objective does.
 """
 
 from typing import TYPE_CHECKING

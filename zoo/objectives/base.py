@@ -1,6 +1,6 @@
-"""What an objective is: how logits come from penultimate features, what they cost, and what else is charged for.
+"""The base class of training objectives, and the final layer that computes an objective's logits and loss.
 
-Softmax cross-entropy is the base; every other objective overrides one or two of its hooks. A user's own does the same:
+The base class is softmax cross-entropy; every other objective overrides one or two of its methods. So does a user's:
 
     @zoo.objectives.register("focal")
     @dataclass(frozen=True)
@@ -14,22 +14,35 @@ Softmax cross-entropy is the base; every other objective overrides one or two of
 
 import dataclasses
 import math
+import operator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.core.types import Link
 from zoo.errors import InputError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def bounded(default: float, *, above: float | None = None, at_least: float | None = None,
-            below: float | None = None, at_most: float | None = None) -> Any:  # fmt: skip
-    """A hyper-parameter with a default and the range it must lie in.
+_COMPARISONS = {"above": operator.gt, "at least": operator.ge, "below": operator.lt, "at most": operator.le}
+
+
+def bounded(
+    default: float,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """Declare a hyper-parameter of an objective: its default and the range it must be in.
 
     >>> @dataclass(frozen=True)
     ... class Sharp(Objective):
@@ -40,26 +53,17 @@ def bounded(default: float, *, above: float | None = None, at_least: float | Non
     >>> Sharp(tau=0)
     Traceback (most recent call last):
     ...
-    zoo.errors.InputError: objective sharp: tau is 0, expected a finite number, above 0
+    zoo.errors.InputError: objective sharp: tau must be a finite number above 0 (got 0)
     """
     bounds = {"above": above, "at least": at_least, "below": below, "at most": at_most}
-    return dataclasses.field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
-
-
-_HOLDS = {
-    "above": lambda value, bound: value > bound,
-    "at least": lambda value, bound: value >= bound,
-    "below": lambda value, bound: value < bound,
-    "at most": lambda value, bound: value <= bound,
-}
+    return dataclasses.field(default=default, metadata={side: bound for side, bound in bounds.items() if bound is not None})
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Softmax cross-entropy (Kornblith et al. 2021, eq. 1), and the hooks by which the other objectives differ from it.
+    """Softmax cross-entropy (Kornblith et al. 2021, eq. 1), and the methods that other objectives override.
 
-    Called with features x [N, D], weights W [K, D], biases b [K] and targets y ([N] class indices, or [N, K] weights in
-    0..1), it gives the mean training loss
+    Calling an objective with features x [N, D], weights W [K, D], biases b [K] and targets returns the mean training loss
 
         scale * mean_n losses(z, targets(t))_n + penalty(z, W),    z = logits(features(x), W, b).
 
@@ -79,106 +83,125 @@ class Objective:
     """
 
     name: ClassVar[str] = "softmax"
-    link: ClassVar[Link] = "softmax"  # how predictions turn its logits into probabilities
+    link: ClassVar[Link] = "softmax"  # how predictions turn the logits into probabilities
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            expected = "a finite number" + "".join(f", {side} {bound:g}" for side, bound in field.metadata.items())
+            bounds = field.metadata.items()
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or not all(_HOLDS[side](value, bound) for side, bound in field.metadata.items()):
-                raise InputError(f"objective {self.name}: {field.name} is {value!r}, expected {expected}")
+            if not number or not all(_COMPARISONS[side](value, bound) for side, bound in bounds):
+                ranges = " and ".join(f"{side} {bound:g}" for side, bound in bounds)
+                expected = f"a finite number {ranges}".rstrip()
+                raise InputError(where=f"objective {self.name}", argument=field.name, expected=expected, found=value)
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The named settings, e.g. `{"tau": 0.05}`."""
+        """The hyper-parameters by name, such as `{"tau": 0.05}`."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def features(self, x: Tensor) -> Tensor:
-        """What training does to the features [N, D] before the logits; prediction leaves them alone."""
+        """Return the features [N, D] that the logits are computed from in training; prediction uses x itself."""
         return x
 
     def logits(self, x: Tensor, W: Tensor, b: Tensor) -> Tensor:
-        """This objective's own logits [N, K]; what it is trained on is also what it predicts with."""
+        """Return the logits [N, K], in training and prediction alike."""
         return functional.linear(x, W, b)
 
     def targets(self, t: Tensor) -> Tensor:
-        """The targets [N, K] that the loss is given in place of t."""
+        """Return the targets [N, K] that the loss uses instead of t."""
         return t
 
     def losses(self, z: Tensor, t: Tensor) -> Tensor:
-        """The loss [N] of each example; eq. 1."""
+        """Return the loss [N] of each example; eq. 1."""
         return functional.cross_entropy(z, t, reduction="none")
 
     def penalty(self, z: Tensor, W: Tensor) -> Tensor | float:
-        """What is added to the mean loss, unscaled."""
+        """Return the penalty that is added to the scaled mean loss."""
         return 0.0
 
     @property
     def scale(self) -> float:
-        """The factor on the mean loss."""
+        """The factor of the mean loss."""
         return 1.0
 
     def init_bias(self, num_classes: int) -> float:
-        """Where each class's bias starts."""
+        """Return the initial value of each class's bias."""
         return 0.0
 
     def loss(self, x: Tensor, W: Tensor, b: Tensor, t: Tensor, training: bool = True) -> Tensor:
-        """The mean loss for checked tensors; t is [N, K]."""
+        """Return the mean loss of tensors that are checked already; t is [N, K]."""
         z = self.logits(self.features(x) if training else x, W, b)
         return self.scale * self.losses(z, self.targets(t)).mean() + self.penalty(z, W)
 
-    def __call__(self, x: Any, W: Any, b: Any, y: Any, training: bool = True) -> Any:
-        """The mean loss, a scalar through which gradients flow; NumPy arrays give a NumPy scalar.
+    def __call__(
+        self,
+        x: "ArrayLike | Array",
+        W: "ArrayLike | Array",
+        b: "ArrayLike | Array",
+        y: "ArrayLike | Array",
+        training: bool = True,
+    ) -> Any:
+        """Return the mean loss: a tensor with gradients for tensors, a NumPy scalar for NumPy arrays.
+
+        Args:
+            x: [N, D] features.
+            W: [K, D] class weights.
+            b: [K] biases.
+            y: [N] class indices, or [N, K] weights in 0..1.
+            training: whether `features` is applied, as dropout is in training.
 
         >>> import torch
         >>> x, W, b = torch.eye(2), torch.eye(2), torch.zeros(2)
         >>> Objective()(x, W, b, torch.tensor([0, 1]))
         tensor(0.3133)
         """
-        features, weights, biases = (_float(value, name) for value, name in ((x, "x"), (W, "W"), (b, "b")))
-        if features.ndim != 2 or weights.ndim != 2 or features.shape[1] != weights.shape[1] or not len(features):
-            raise InputError(
-                f"objective {self.name}: expected features x [N, D] and weights W [K, D] of one width, "
-                f"found {list(features.shape)} and {list(weights.shape)}"
-            )
+        where = f"objective {self.name}"
+        features, weights, biases = (_float(value, name, where) for value, name in ((x, "x"), (W, "W"), (b, "b")))
+        if features.ndim != 2 or not len(features):
+            raise InputError(where=where, argument="x", expected="of shape [N, D]", found=list(features.shape))
+        width = features.shape[1]
+        if weights.ndim != 2 or weights.shape[1] != width:
+            raise InputError(where=where, argument="W", expected=f"of shape [K, {width}]", found=list(weights.shape))
         if biases.shape != weights.shape[:1]:
-            raise InputError(f"objective {self.name}: expected {len(weights)} biases, found shape {list(biases.shape)}")
-        t = as_targets(y, len(features), len(weights)).to(features)
+            raise InputError(where=where, argument="b", expected=f"of shape [{len(weights)}]", found=list(biases.shape))
+        t = _targets(y, len(features), len(weights), where).to(features)
         return arrays.like_input(self.loss(features, weights, biases, t, training), x)
 
 
-def as_targets(y: Any, rows: int, num_classes: int) -> Tensor:
-    """Targets [N, K] from class indices [N] or from [N, K] weights in 0..1."""
-    values = y if isinstance(y, Tensor) else arrays.tensor(y, "targets")
+def _targets(y: Any, rows: int, num_classes: int, where: str) -> Tensor:
+    """Return targets [N, K] from class indices [N] or from [N, K] weights in 0..1."""
+    values = y if isinstance(y, Tensor) else arrays.tensor(y, "y")
     if values.ndim != 2:
-        return functional.one_hot(arrays.labels(values, num_classes, rows, "targets"), num_classes)
+        return functional.one_hot(arrays.labels(values, num_classes, rows, "y"), num_classes)
     if values.shape != (rows, num_classes) or not values.is_floating_point():
         raise InputError(
-            f"targets: expected class indices [{rows}] or weights [{rows}, {num_classes}] in floating point, "
-            f"found shape {list(values.shape)} of {values.dtype}"
+            where=where,
+            argument="y",
+            expected=f"class indices [{rows}] or floating-point weights [{rows}, {num_classes}]",
+            found=f"{list(values.shape)} of {values.dtype}",
         )
     bad = ~((values >= 0) & (values <= 1)).all(1)
     if bad.any():
-        raise InputError(f"targets: row {int(bad.nonzero()[0])} has a weight that is not in 0..1")
+        raise InputError("has a weight outside 0..1", where=f"{where}: row {int(bad.nonzero()[0])}", argument="y")
     return values
 
 
-def _float(values: Any, name: str) -> Tensor:
+def _float(values: Any, name: str, where: str) -> Tensor:
     result = values if isinstance(values, Tensor) else arrays.tensor(values, name)
     if not result.is_floating_point():
-        raise InputError(f"{name}: expected floating-point numbers, found dtype {result.dtype}")
+        raise InputError(where=where, argument=name, expected="floating-point numbers", found=result.dtype)
     return result
 
 
-def _own_precision(x: Tensor) -> AbstractContextManager[Any]:
-    """Computation in the precision of its operands, on devices that could choose another one."""
-    device = x.device.type  # a `meta` tensor, which has a shape alone, has no precision to choose
+def _without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Return a context in which computation on x's device keeps the precision of its operands."""
+    device = x.device.type  # the `meta` device has no autocast to turn off
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 class ObjectiveHead(nn.Module):
-    """The final layer: W [K, D] and b [K] with an objective; features in, the objective's logits out, its loss beside them.
+    """The final layer: weights W [K, D] and biases b [K] with the logits and the loss of an objective.
 
     >>> from zoo import objectives
     >>> head = ObjectiveHead(4, 3, objectives.get("sigmoid"))
@@ -195,11 +218,11 @@ class ObjectiveHead(nn.Module):
         self.objective = objective
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [N, K] of features [N, D]."""
-        with _own_precision(x):
+        """Return logits [N, K] for features [N, D]."""
+        with _without_autocast(x):
             return self.objective.logits(x.to(self.weight.dtype), self.weight, self.bias)
 
     def loss(self, x: Tensor, t: Tensor) -> Tensor:
-        """The mean loss for features [N, D] and targets [N, K], in the weights' precision whatever the body computed in."""
-        with _own_precision(x):
+        """Return the mean loss for features [N, D] and targets [N, K], computed in the precision of the weights."""
+        with _without_autocast(x):
             return self.objective.loss(x.to(self.weight.dtype), self.weight, self.bias, t, self.training)

@@ -1,7 +1,8 @@
-"""Objectives by name: the nine, a user's own, and combinations such as `sigmoid+dropout`."""
+"""Objectives by name: the nine of the paper, registered ones, and combinations such as `sigmoid+dropout`."""
 
 import builtins
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -9,13 +10,14 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from zoo.cards import recipe_names
-from zoo.cards.names import check_safe, near
+from zoo.cards.names import check_safe, similar
 from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName
 from zoo.objectives import frameworks, losses
 from zoo.objectives.base import Objective
 
-_KINDS: dict[str, type[Objective]] = {
+# Objectives that can be combined. Users register theirs here.
+_OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind
     for kind in (
         losses.Softmax, losses.LabelSmoothing, losses.Dropout, losses.ExtraL2, losses.LogitPenalty, losses.LogitNorm,
@@ -23,6 +25,7 @@ _KINDS: dict[str, type[Objective]] = {
     )
 }  # fmt: skip
 
+# Objectives of other training frameworks, which cannot be combined.
 _FRAMEWORKS: dict[str, type[Objective]] = {
     kind.name: kind for kind in (frameworks.SimCLR, frameworks.SupCon, frameworks.Rotation, frameworks.Distilled)
 }
@@ -31,16 +34,20 @@ Kind = TypeVar("Kind", bound=type[Objective])
 
 
 def list() -> builtins.list[str]:
-    """The names of the objectives: the nine, then those registered here.
+    """Return the names of the supervised objectives: the nine of the paper, then registered ones.
 
     >>> list()[:3]
     ['softmax', 'label-smoothing', 'dropout']
     """
-    return [*_KINDS]
+    return [*_OBJECTIVES]
 
 
-def get(name: str, **hyperparameters: Any) -> Objective:
-    """The objective of that name; `a+b` combines several, each hyper-parameter going to the part that has it.
+def get(name: str, **hyperparameters: float) -> Objective:
+    """Return an objective by name.
+
+    Args:
+        name: an objective, or several joined by `+`.
+        hyperparameters: settings of the objective, or of whichever part of a combination has them.
 
     >>> get("cosine", tau=0.07).hyperparameters
     {'tau': 0.07}
@@ -51,23 +58,28 @@ def get(name: str, **hyperparameters: Any) -> Objective:
     owner = {field.name: kind for kind in kinds for field in dataclasses.fields(kind)}
     for key in hyperparameters:
         if key not in owner:
-            known = f"it has {', '.join(owner)}" if owner else "it has none"
-            raise InputError(f"objective {name}: unknown hyper-parameter {key!r}; {known}{near(key, owner)}")
+            raise UnknownName(
+                where=f"objective {name}",
+                kind="hyper-parameter",
+                name=key,
+                suggestions=similar(key, owner),
+                hint=f"It has {', '.join(owner) or 'none'}",
+            )
     parts = [kind(**{key: value for key, value in hyperparameters.items() if owner[key] is kind}) for kind in kinds]
     return parts[0] if len(parts) == 1 else Combination(tuple(parts))
 
 
-def pick(name: str, settings: Mapping[str, Any]) -> Objective:
-    """The objective of that name with those of `settings` that are its own; the others belong to something else.
+def from_settings(name: str, settings: Mapping[str, Any]) -> Objective:
+    """Return an objective with those of the settings that are its hyper-parameters; the others are ignored.
 
-    >>> pick("cosine", {"tau": 0.07, "epochs": 90}).hyperparameters
+    >>> from_settings("cosine", {"tau": 0.07, "epochs": 90}).hyperparameters
     {'tau': 0.07}
     """
     return get(name, **{key: value for key, value in settings.items() if key in options(name)})
 
 
 def options(name: str) -> builtins.list[str]:
-    """The hyper-parameters that an objective, or a combination, can be given.
+    """Return the names of the hyper-parameters of an objective or a combination.
 
     >>> options("cosine+dropout")
     ['tau', 'scale_below', 'rho']
@@ -76,7 +88,7 @@ def options(name: str) -> builtins.list[str]:
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
-    """A decorator that makes an `Objective` subclass known by `name` to `get`, to recipes and to the command line.
+    """Return a decorator that registers an `Objective` subclass, for `get`, recipe names and the command line.
 
     >>> @register("tempered")
     ... @dataclass(frozen=True)
@@ -87,21 +99,23 @@ def register(name: str) -> Callable[[Kind], Kind]:
     ...         return super().logits(x, W, b) / self.tau
     >>> get("tempered+dropout", tau=0.5).hyperparameters
     {'tau': 0.5, 'rho': 0.7}
-    >>> recipe_names.remove(_KINDS.pop("tempered").name)  # as the end of the process does
+    >>> recipe_names.remove(_OBJECTIVES.pop("tempered").name)  # as the end of the process does
     """
     check_safe(name, "objective")
     if "+" in name:
-        raise InputError(f"objective {name!r}: `+` joins the parts of a combination and cannot stand in a name")
-    if name in _KINDS or name in _FRAMEWORKS:
-        raise InputError(f"objective {name!r} is already registered")
+        raise InputError(argument="name", expected="without `+`, which joins the parts of a combination", found=name)
+    if name in _OBJECTIVES or name in _FRAMEWORKS:
+        raise InputError(f"an objective {name!r} is already registered", argument="name", found=name)
 
     def add(kind: Kind) -> Kind:
         if not dataclasses.is_dataclass(kind):
             raise InputError(
-                f"objective {name}: {kind.__name__} must be a frozen dataclass, its fields the hyper-parameters"
+                f"{kind.__name__} is not a dataclass",
+                where=f"objective {name}",
+                hint="Make it a frozen dataclass whose fields are its hyper-parameters",
             )
         kind.name = name
-        _KINDS[name] = kind
+        _OBJECTIVES[name] = kind
         recipe_names.add(name)
         return kind
 
@@ -109,35 +123,41 @@ def register(name: str) -> Callable[[Kind], Kind]:
 
 
 def _kind(part: str, name: str) -> type[Objective]:
-    known = _KINDS | (_FRAMEWORKS if part == name else {})  # another framework is no part of a combination
+    known = _OBJECTIVES | (_FRAMEWORKS if part == name else {})
     if part not in known:
-        of = "" if part == name else f" in {name!r}"
-        raise UnknownName(f"unknown objective {part!r}{of}, expected one of {', '.join(known)}{near(part, known)}")
+        raise UnknownName(
+            where=None if part == name else f"objective {name}",
+            kind="objective",
+            name=part,
+            suggestions=similar(part, known),
+            hint=f"Known: {', '.join(known)}",
+        )
     return known[part]
 
 
 @dataclass(frozen=True)
 class Combination(Objective):
-    """Several objectives as one: changes to features and targets in turn, penalties added, scales multiplied.
+    """Several objectives as one: changes of features and targets are chained, penalties added, scales multiplied.
 
-    At most one part may bring its own logits and at most one its own loss: `cosine+logit-norm` and
-    `sigmoid+squared-error` have no meaning. A logit penalty beside logit-norm is the constant beta / tau^2.
+    At most one part may define the logits and at most one the loss: `cosine+logit-norm` and `sigmoid+squared-error` have no
+    meaning. A logit penalty combined with logit-norm is the constant beta / tau^2.
     """
 
     parts: tuple[Objective, ...]
 
     def __post_init__(self) -> None:
         names = [part.name for part in self.parts]
-        for part in self.parts:
-            if names.count(part.name) > 1:
-                raise InputError(f"objective {self.name}: {part.name} is named twice")
-        for hook in ("logits", "losses"):
-            rivals = [part.name for part in self.parts if _overrides(part, hook)]
+        where = f"objective {self.name}"
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"{name} occurs twice", where=where)
+        for method in ("logits", "losses"):
+            rivals = [part.name for part in self.parts if _overrides(part, method)]
             if len(rivals) > 1:
-                raise InputError(f"objective {self.name}: {' and '.join(rivals)} each define the {hook}; name one of them")
+                raise InputError(f"{' and '.join(rivals)} each define the {method}", where=where, hint="Use one of them")
         settings = [key for part in self.parts for key in part.hyperparameters]
         if len(settings) > len(set(settings)):
-            raise InputError(f"objective {self.name}: two of its parts share the name of a hyper-parameter")
+            raise InputError("two parts have a hyper-parameter of the same name", where=where)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -172,17 +192,14 @@ class Combination(Objective):
 
     @property
     def scale(self) -> float:
-        product = 1.0
-        for part in self.parts:
-            product *= part.scale
-        return product
+        return math.prod(part.scale for part in self.parts)
 
     def init_bias(self, num_classes: int) -> float:
         return self._owner("losses").init_bias(num_classes)
 
-    def _owner(self, hook: str) -> Objective:
-        return next((part for part in self.parts if _overrides(part, hook)), self.parts[0])
+    def _owner(self, method: str) -> Objective:
+        return next((part for part in self.parts if _overrides(part, method)), self.parts[0])
 
 
-def _overrides(part: Objective, hook: str) -> bool:
-    return getattr(type(part), hook) is not getattr(Objective, hook)
+def _overrides(part: Objective, method: str) -> bool:
+    return getattr(type(part), method) is not getattr(Objective, method)

@@ -1,4 +1,4 @@
-"""Objectives beyond supervised learning: contrastive, self-supervised, and distilled from a teacher."""
+"""Objectives beyond supervised learning: contrastive, self-supervised, and distillation from a teacher."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,72 +7,81 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from zoo.objectives import views
+from zoo.objectives import random_views
 from zoo.objectives.base import Objective, bounded
 from zoo.objectives.losses import unit
 
-PROJECTION = 64  # dimensions in which views are compared
+PROJECTION = 64  # dimensions of the space in which views are compared
 
 
 @dataclass(frozen=True)
 class Pretext(Objective):
-    """Features learn to answer questions that the images themselves pose; the head reads classes off them, no more.
+    """A pretext task: features learn from questions that are generated from the images, not from the class labels.
 
-    The classes' logits and loss are those of softmax, and their gradient ends at the features. When training is over, the
-    part that answered the questions is dropped and the head is fitted anew, on the images as prediction sees them.
+    The head is trained with softmax cross-entropy, whose gradient stops at the features. After training, the module that
+    answered the questions is dropped, and the head is fitted again on the training images without augmentation.
     """
 
-    def pose(self, pixels: Tensor, labels: Tensor, draws: Generator) -> tuple[Tensor, Tensor]:
-        """Images to look at, uint8, one or more for each of `pixels` [N, C, H, W] in its order, and what to say of each."""
+    def pose(self, pixels: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Return the images of the task and the target of each.
+
+        Args:
+            pixels: [N, C, H, W] uint8.
+            labels: [N] class indices.
+            generator: source of random numbers.
+
+        Returns:
+            images [V * N, C, H, W] uint8, V views of all N images one after the other, and targets [V * N].
+        """
         raise NotImplementedError
 
     def answerer(self, num_features: int) -> nn.Module:
-        """The part that answers from features."""
+        """Return the module that computes answers from features [N, `num_features`]."""
         raise NotImplementedError
 
     def pretext_loss(self, answers: Tensor, right: Tensor) -> Tensor:
-        """The mean loss of the answers."""
+        """Return the mean loss of the answers, given the targets that `pose` returned."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class SimCLR(Pretext):
-    """Two views of an image are told from the views of all others in the batch: NT-Xent (Chen et al. 2020, eq. 1)."""
+    """Match the two views of each image among the views of all images of the batch: NT-Xent (Chen et al. 2020, eq. 1)."""
 
     name: ClassVar[str] = "simclr"
     tau: float = bounded(0.5, above=0)
 
-    def pose(self, pixels: Tensor, labels: Tensor, draws: Generator) -> tuple[Tensor, Tensor]:
+    def pose(self, pixels: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         images = torch.arange(len(pixels), device=pixels.device)
-        return torch.cat([views.random_views(pixels, draws) for _ in range(2)]), images.repeat(2)
+        return torch.cat([random_views.augment(pixels, generator) for _ in range(2)]), images.repeat(2)
 
     def answerer(self, num_features: int) -> nn.Module:
         return nn.Sequential(nn.Linear(num_features, num_features), nn.ReLU(), nn.Linear(num_features, PROJECTION))
 
     def pretext_loss(self, answers: Tensor, right: Tensor) -> Tensor:
-        return contrast(answers, right, self.tau)
+        return contrastive_loss(answers, right, self.tau)
 
 
 @dataclass(frozen=True)
 class SupCon(SimCLR):
-    """The same, except that all views of a class belong together (Khosla et al. 2020, eq. 2)."""
+    """SimCLR in which all views of a class match each other (Khosla et al. 2020, eq. 2)."""
 
     name: ClassVar[str] = "supcon"
     tau: float = bounded(0.1, above=0)
 
-    def pose(self, pixels: Tensor, labels: Tensor, draws: Generator) -> tuple[Tensor, Tensor]:
-        return super().pose(pixels, labels, draws)[0], labels.repeat(2)
+    def pose(self, pixels: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        return super().pose(pixels, labels, generator)[0], labels.repeat(2)
 
 
 @dataclass(frozen=True)
 class Rotation(Pretext):
-    """By how many quarters was the image turned? (Gidaris et al. 2018)"""
+    """Predict by how many quarter turns an image was rotated (Gidaris et al. 2018)."""
 
     name: ClassVar[str] = "rotation"
 
-    def pose(self, pixels: Tensor, labels: Tensor, draws: Generator) -> tuple[Tensor, Tensor]:
-        turns = torch.randint(4, (len(pixels),), generator=draws).to(pixels.device)
-        return views.rotate(pixels, turns), turns
+    def pose(self, pixels: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        turns = torch.randint(4, (len(pixels),), generator=generator).to(pixels.device)
+        return random_views.rotate(pixels, turns), turns
 
     def answerer(self, num_features: int) -> nn.Module:
         return nn.Linear(num_features, 4)
@@ -85,8 +94,8 @@ class Rotation(Pretext):
 class Distilled(Objective):
     """Cross-entropy with a teacher's probabilities, both softened by tau (Hinton et al. 2015).
 
-    The targets are the teacher's probabilities p for the image as prediction sees it. p^(1/tau), normalised, is what the
-    softmax of its logits over tau would be, and tau^2 keeps the gradient's size.
+    The targets are the teacher's probabilities p for the image without augmentation. p^(1/tau), normalised, equals the
+    softmax of the teacher's logits over tau. The factor tau^2 keeps the scale of the gradient.
     """
 
     name: ClassVar[str] = "distillation"
@@ -103,15 +112,20 @@ class Distilled(Objective):
         return self.tau**2
 
 
-def contrast(answers: Tensor, groups: Tensor, tau: float) -> Tensor:
-    """The mean over examples i of -mean_p log(exp(s_ip / tau) / sum_{a != i} exp(s_ia / tau)), p the others of i's group.
+def contrastive_loss(embeddings: Tensor, groups: Tensor, tau: float) -> Tensor:
+    """Return the mean over examples i of -mean_p log(exp(s_ip / tau) / sum_{a != i} exp(s_ia / tau)).
 
-    s are cosines of `answers` [N, D]; `groups` [N] says what belongs together. An example alone in its group is left out.
+    s are cosine similarities and p runs over the other examples of i's group. Examples alone in their group do not count.
+
+    Args:
+        embeddings: [N, D].
+        groups: [N] group of each example.
+        tau: temperature.
     """
-    similar = unit(answers) @ unit(answers).T / tau
-    itself = torch.eye(len(answers), dtype=torch.bool, device=answers.device)
-    log_shares = similar.masked_fill(itself, -torch.inf).log_softmax(1)
+    similarity = unit(embeddings) @ unit(embeddings).T / tau
+    itself = torch.eye(len(embeddings), dtype=torch.bool, device=embeddings.device)
+    log_p = similarity.masked_fill(itself, -torch.inf).log_softmax(1)
     partners = (groups[:, None] == groups[None, :]) & ~itself
     count = partners.sum(1)
-    means = log_shares.masked_fill(~partners, 0).sum(1) / count.clamp_min(1)
+    means = log_p.masked_fill(~partners, 0).sum(1) / count.clamp_min(1)
     return -means[count > 0].mean()

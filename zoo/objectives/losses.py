@@ -1,6 +1,6 @@
-"""The nine objectives of Kornblith et al. (2021), section 2; z are logits, t targets, x penultimate features.
+"""The nine objectives of Kornblith et al. (2021), section 2. z are logits, t targets, x penultimate features.
 
-The defaults are the values chosen on ImageNet (their Table A.1, bold); `tuned.py` has those for other datasets.
+The default hyper-parameters are those chosen on ImageNet (Table A.1, bold); `zoo.cards.tuned` has those for other datasets.
 """
 
 import math
@@ -14,9 +14,10 @@ from torch.nn import functional
 from zoo.core.types import Link
 from zoo.objectives.base import Objective, bounded
 
-# The gradient of cosine softmax grows as 1/tau; below this temperature training was unstable, and the loss times tau holds
-# it back. Table 4 scales at every tau: at 0.05 it has 77.6% and R^2 = 0.634, where Tables 1 and 3, unscaled, have 77.9% and
-# 0.641. Scaling costs accuracy where it is not needed, so by default it ends here; `scale_below=1` gives Table 4's models.
+# The gradient of cosine softmax grows as 1/tau, and training was unstable below this temperature. Multiplying the loss by
+# tau compensates. Table 4 scales the loss at every tau: at 0.05 accuracy is 77.6% and R^2 0.634, against 77.9% and 0.641
+# without scaling (Tables 1 and 3). Scaling costs accuracy, so by default only lower temperatures use it; `scale_below=1`
+# gives the models of Table 4.
 SCALED_BELOW = 0.05
 
 
@@ -27,7 +28,7 @@ class Softmax(Objective):
 
 @dataclass(frozen=True)
 class LabelSmoothing(Objective):
-    """Targets mixed with the uniform distribution; scaled so that the pull on the right logit keeps its size; eq. 2."""
+    """Targets mixed with the uniform distribution; the scale keeps the gradient's -1 on the true class's logit; eq. 2."""
 
     name: ClassVar[str] = "label-smoothing"
     alpha: float = bounded(0.1, at_least=0, below=1)
@@ -42,7 +43,7 @@ class LabelSmoothing(Objective):
 
 @dataclass(frozen=True)
 class Dropout(Objective):
-    """Each penultimate feature is kept with probability rho, and then divided by it; eq. 3."""
+    """Each penultimate feature is kept with probability rho and divided by rho; eq. 3."""
 
     name: ClassVar[str] = "dropout"
     rho: float = bounded(0.7, above=0, at_most=1)
@@ -53,7 +54,7 @@ class Dropout(Objective):
 
 @dataclass(frozen=True)
 class ExtraL2(Objective):
-    """lambda_final ||W||_F^2 on the final layer, on top of the weight decay it has like every other layer; eq. 4."""
+    """A penalty lambda_final ||W||_F^2 on the final layer, in addition to the usual weight decay; eq. 4."""
 
     name: ClassVar[str] = "extra-l2"
     lambda_final: float = bounded(8e-4, at_least=0)
@@ -64,7 +65,7 @@ class ExtraL2(Objective):
 
 @dataclass(frozen=True)
 class LogitPenalty(Objective):
-    """beta ||z||^2, averaged over the examples; eq. 5."""
+    """A penalty beta ||z||^2 on the logits, averaged over the examples; eq. 5."""
 
     name: ClassVar[str] = "logit-penalty"
     beta: float = bounded(6e-4, at_least=0)
@@ -75,7 +76,7 @@ class LogitPenalty(Objective):
 
 @dataclass(frozen=True)
 class LogitNorm(Objective):
-    """Logits of one length: z / (tau ||z||); eq. 6."""
+    """Logits of constant norm: z / (tau ||z||); eq. 6."""
 
     name: ClassVar[str] = "logit-norm"
     tau: float = bounded(0.04, above=0)
@@ -86,7 +87,7 @@ class LogitNorm(Objective):
 
 @dataclass(frozen=True)
 class Cosine(Objective):
-    """The cosine of features and class weights over tau, plus a bias a class; eq. 7. The loss is scaled by a small tau.
+    """Cosine of features and class weights over tau, plus one bias per class; eq. 7. The loss is multiplied by a small tau.
 
     >>> Cosine(tau=0.05).scale, Cosine(tau=0.05, scale_below=1).scale, Cosine(tau=0.04).scale
     (1.0, 0.05, 0.04)
@@ -94,7 +95,7 @@ class Cosine(Objective):
 
     name: ClassVar[str] = "cosine"
     tau: float = bounded(0.05, above=0)
-    scale_below: float = bounded(SCALED_BELOW, at_least=0)  # the loss is multiplied by a tau below this
+    scale_below: float = bounded(SCALED_BELOW, at_least=0)  # the loss is multiplied by tau if tau is below this
 
     def logits(self, x: Tensor, W: Tensor, b: Tensor) -> Tensor:
         return functional.linear(unit(x), unit(W)) / self.tau + b
@@ -105,14 +106,14 @@ class Cosine(Objective):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """Those a card names: where scaling ends only if that is not the default."""
-        named = super().hyperparameters
-        return named if self.scale_below != SCALED_BELOW else {"tau": named["tau"]}
+        """tau, and scale_below if it is not the default."""
+        every = super().hyperparameters
+        return every if self.scale_below != SCALED_BELOW else {"tau": every["tau"]}
 
 
 @dataclass(frozen=True)
 class Sigmoid(Objective):
-    """One binary cross-entropy a class, summed; biases start where each class has probability about 1/K; eq. 8."""
+    """One binary cross-entropy per class, summed; biases start where each class has probability about 1/K; eq. 8."""
 
     name: ClassVar[str] = "sigmoid"
     link: ClassVar[Link] = "sigmoid"
@@ -126,9 +127,9 @@ class Sigmoid(Objective):
 
 @dataclass(frozen=True)
 class SquaredError(Objective):
-    """The right logit is drawn to M with strength kappa, the others to zero; eq. 9, times `loss_scale`.
+    """Squared error to M, weighted by kappa, for the true class's logit and to 0 for the others; eq. 9 times `loss_scale`.
 
-    It is linear in the targets like the others, so soft ones weigh the two pulls on each logit.
+    The loss is linear in the targets, so soft targets average the two terms of each logit.
     """
 
     name: ClassVar[str] = "squared-error"
@@ -145,11 +146,11 @@ class SquaredError(Objective):
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Rows divided by their length; a row of zeros stays as it is, with a finite gradient.
+    """Return rows divided by their norm; a row of zeros stays zero, with a finite gradient.
 
     >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
     """
-    length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    return vectors / torch.where(length > 0, length, torch.ones_like(length))
+    norm = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / torch.where(norm > 0, norm, torch.ones_like(norm))

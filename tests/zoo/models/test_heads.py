@@ -1,6 +1,7 @@
-"""Heads: linear against scikit-learn and the optimum's own equations, class mapping against sums of probabilities."""
+"""Heads: the linear fit against the equations of its optimum, class mapping against sums of probabilities."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from fake_hub import FakeHub
 from hypothesis import given
 from hypothesis import strategies as st
+from raised import fields
 
 import zoo
 from zoo.cards.card import Card
@@ -30,7 +32,7 @@ def images() -> torch.Tensor:
 def blobs(width: int, classes: int = 3, rows: int = 90) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     y = np.arange(rows) % classes
-    scales = np.logspace(-2, 2, width)  # dimensions of very different size
+    scales = np.logspace(-2, 2, width)  # dimensions of very different scale
     return (rng.normal(size=(classes, width))[y] + rng.normal(size=(rows, width)) + 3) * scales, y
 
 
@@ -56,16 +58,16 @@ class TestLinear:
         assert np.abs(gradient).max() < 2e-2
         assert np.abs((p - np.eye(classes)[y]).sum(0)).max() < 2e-2
 
-    def test_it_predicts_what_it_learnt(self, encoder: zoo.Model, images: torch.Tensor) -> None:
+    def test_the_fitted_model_predicts_its_training_labels(self, encoder: zoo.Model, images: torch.Tensor) -> None:
         x = encoder.embed(images)
         fitted = heads.fit_linear(encoder, x, np.arange(4), ["a", "b", "c", "d"])
         assert fitted.predict(images).argmax(1).tolist() == [0, 1, 2, 3]
         assert fitted.classes == ("a", "b", "c", "d")
         assert (fitted.card.head, fitted.name) == ("linear", "timm:test_vit+linear")
         assert fitted.weights_hash != encoder.weights_hash
-        assert len(encoder.classes) == 1000  # the model it was made from is as it was
+        assert len(encoder.classes) == 1000  # the original model is unchanged
 
-    def test_kept_and_found_by_name(self, hub: FakeHub, encoder: zoo.Model, images: torch.Tensor) -> None:
+    def test_a_saved_head_is_loaded_by_name(self, hub: FakeHub, encoder: zoo.Model, images: torch.Tensor) -> None:
         import timm
 
         torch.manual_seed(0)
@@ -79,10 +81,10 @@ class TestLinear:
         loaded = zoo.load("mine")
         assert loaded.classes == ("a", "b", "c", "d")
         assert torch.equal(loaded.predict(images), fitted.predict(images))
-        with pytest.raises(InputError, match=r"has shape \[4, \d+\] and 4 classes, expected \[4, 5\]"):
+        with pytest.raises(InputError, check=fields(where="mine", problem=["4 classes", "[4, 5]"])):
             linear.stored(zoo.card("mine"), 5, loaded.classes, True)
 
-    def test_on_a_model_trained_here(self, images: torch.Tensor) -> None:
+    def test_a_head_is_fitted_on_a_locally_trained_model(self, images: torch.Tensor) -> None:
         zoo.train("resnet8-softmax", epochs=1, progress=False, save_as="body")
         body = zoo.load("body")
         x = body.embed(images.repeat(10, 1, 1, 1))
@@ -91,40 +93,45 @@ class TestLinear:
         assert torch.equal(zoo.load("mine").predict(images), fitted.predict(images))
         assert zoo.load("mine", pretrained=False).predict(images).shape == (4, 4)
 
-    def test_a_random_head_depends_on_the_name_alone(self, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_random_head_depends_only_on_the_name(self, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         card = dataclasses.replace(zoo.card("timm:test_vit"), name="random-head", head="linear", labels="digits")
         zoo.register(card)
         first, again = (zoo.load("random-head", pretrained=False) for _ in range(2))
         assert torch.equal(first.predict(images), again.predict(images))
 
-    def test_a_head_nobody_fitted(self, zoo_home: Path) -> None:
-        with pytest.raises(MissingWeights, match=rf"no linear head was published, and none is in {zoo_home}.*fit_linear"):
+    def test_a_missing_head_is_an_error(self, zoo_home: Path) -> None:
+        check = fields(where="clip-vit-b32-linear", problem=str(zoo_home), hint="fit_linear")
+        with pytest.raises(MissingWeights, check=check):
             linear.stored(zoo.card("clip-vit-b32-linear"), 512, zoo.labels.classes("imagenet-1k"), True)
 
     @pytest.mark.parametrize(
-        ("x", "y", "strength", "message"),
+        ("change", "check"),
         [
-            (np.ones((4, 3, 2)), [0, 1, 0, 1], 1.0, r"shape \[N, D\]"),
-            (np.full((4, 3), np.nan), [0, 1, 0, 1], 1.0, "finite numbers"),
-            (np.ones((4, 3)), [0, 0, 0, 0], 1.0, "no example of class 'b'"),
-            (np.ones((4, 3)), [0, 1, 0, 2], 1.0, "class indices in 0..1"),
-            (np.ones((4, 3)), [0, 1, 0], 1.0, "expected 4 entries"),
-            (np.ones((4, 3)), [0, 1, 0, 1], 0.0, "strength: expected a positive number"),
+            ({"embeddings": np.ones((4, 3, 2))}, fields(argument="embeddings", found=[4, 3, 2])),
+            ({"embeddings": np.full((4, 3), np.nan)}, fields(argument="embeddings", expected="finite")),
+            ({"labels": [0, 0, 0, 0]}, fields(argument="labels", problem="'b'")),
+            ({"strength": 0.0}, fields(argument="strength", found=0.0)),
         ],
     )
-    def test_bad_input(self, encoder: zoo.Model, x: np.ndarray, y: list[int], strength: float, message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            heads.fit_linear(encoder, x, np.array(y), ["a", "b"], strength)
+    def test_invalid_arguments_are_errors(self, encoder: zoo.Model, change: dict, check: Callable) -> None:
+        arguments = {"embeddings": np.ones((4, 3)), "labels": [0, 1, 0, 1], "classes": ["a", "b"]} | change
+        with pytest.raises(InputError, check=check):
+            heads.fit_linear(encoder, **arguments)
 
-    def test_only_a_fitted_head_is_kept(self, encoder: zoo.Model) -> None:
-        with pytest.raises(InputError, match="has no fitted linear head to save"):
+    @pytest.mark.parametrize("labels", [[0, 1, 0, 2], [0, 1, 0]])
+    def test_labels_out_of_range_or_of_another_number_are_errors(self, encoder: zoo.Model, labels: list[int]) -> None:
+        with pytest.raises(InputError, match="labels"):
+            heads.fit_linear(encoder, np.ones((4, 3)), labels, ["a", "b"])
+
+    def test_saving_a_model_without_a_fitted_head_is_an_error(self, encoder: zoo.Model) -> None:
+        with pytest.raises(InputError, check=fields(where=encoder.name, hint="fit_linear")):
             heads.save_linear(encoder)
 
 
 class TestClassMapping:
     @given(st.integers(0, 2**32 - 1), st.integers(1, 5))
-    def test_pooled_probabilities_are_sums(self, seed: int, targets: int) -> None:
+    def test_pooled_probabilities_are_sums_of_source_probabilities(self, seed: int, targets: int) -> None:
         rng = np.random.default_rng(seed)
         groups = [rng.choice(12, rng.integers(1, 6), replace=False).tolist() for _ in range(targets)]
         z = torch.from_numpy(rng.normal(0, 5, (4, 12)))
@@ -135,7 +142,7 @@ class TestClassMapping:
         best = heads.ClassMappingHead(torch.nn.Identity(), groups, "max")(z)
         assert torch.allclose(best, torch.stack([z[:, group].amax(1) for group in groups], 1))
 
-    def test_a_model_mapped(self, encoder: zoo.Model, images: torch.Tensor) -> None:
+    def test_a_mapped_model_pools_the_logits_of_its_source_classes(self, encoder: zoo.Model, images: torch.Tensor) -> None:
         names = encoder.classes
         mapping = {"fish": names[:3], "bird": [names[10], names[7]], "dog": [names[200]]}
         mapped = heads.map_classes(encoder, mapping)
@@ -147,40 +154,44 @@ class TestClassMapping:
         assert mapped.weights_hash != heads.map_classes(encoder, mapping, "max").weights_hash
 
     @pytest.mark.parametrize(
-        ("mapping", "message"),
-        [({}, "at least one target"), ({"a": []}, "'a' needs a list"), ({"a": "n01440764"}, "'a' needs a list"),
-         ({"a": ["unicorn"]}, "1 of 1 classes are not among the 1000")],
-    )  # fmt: skip
-    def test_bad_maps(self, encoder: zoo.Model, mapping: dict[str, list[str]], message: str) -> None:
-        with pytest.raises(InputError, match=message):
+        ("mapping", "check"),
+        [
+            ({}, fields(argument="mapping", expected="at least one", found=0)),
+            ({"a": []}, fields(where="class 'a'", argument="mapping", found=[])),
+            ({"a": "n01440764"}, fields(where="class 'a'", argument="mapping", found="n01440764")),
+            ({"a": ["unicorn"]}, fields(where="timm:test_vit", problem="unicorn")),
+        ],
+    )
+    def test_invalid_mappings_are_errors(self, encoder: zoo.Model, mapping: dict, check: Callable) -> None:
+        with pytest.raises(InputError, check=check):
             heads.map_classes(encoder, mapping)
 
-    def test_a_bare_encoder_has_nothing_to_map(self) -> None:
-        with pytest.raises(InputError, match="bare encoder"):
+    def test_mapping_an_encoder_without_classes_is_an_error(self) -> None:
+        with pytest.raises(InputError, check=fields(where="dino-vit-s16")):
             heads.map_classes(zoo.load("dino-vit-s16", pretrained=False, device="meta"), {"a": ["b"]})
 
     def card(self, **details: object) -> Card:
         base = zoo.card("timm:test_vit")
         return dataclasses.replace(base, name="mapped", head="class-mapping", labels="cifar10", details=details)
 
-    def test_from_a_card(self, monkeypatch: pytest.MonkeyPatch, images: torch.Tensor) -> None:
+    def test_a_card_describes_a_mapping(self, monkeypatch: pytest.MonkeyPatch, images: torch.Tensor) -> None:
         monkeypatch.setattr(registry, "_registered", {})
         source = zoo.labels.classes("imagenet-1k")
         mapping = {name: [source[3 * k], source[3 * k + 1]] for k, name in enumerate(zoo.labels.classes("cifar10"))}
-        backwards = dict(reversed(mapping.items()))  # the order of the label set decides, not the card's
+        backwards = dict(reversed(mapping.items()))  # the order is that of the label set, not of the card
         zoo.register(self.card(source_labels="imagenet-1k", classes=backwards))
         model = zoo.load("mapped", pretrained=False)
         assert model.classes == zoo.labels.classes("cifar10")
         inner = model.head.head(model.embed(images))
         assert torch.allclose(model.predict(images)[:, 1], inner[:, [3, 4]].logsumexp(1), atol=1e-5)
 
-    def test_cards_that_do_not_map(self) -> None:
+    def test_cards_with_an_incomplete_mapping_are_errors(self) -> None:
         names = zoo.labels.classes("cifar10")
         head = torch.nn.Linear(3, 1000)
-        with pytest.raises(InputError, match="needs a trained one, details"):
+        with pytest.raises(InputError, check=fields(where="mapped", problem="details.source_labels")):
             class_mapping.from_card(self.card(), head, names)
-        with pytest.raises(InputError, match="maps to 1 classes, expected the 10 of cifar10"):
+        with pytest.raises(InputError, check=fields(problem=["1 classes", "10", "cifar10"])):
             class_mapping.from_card(self.card(source_labels="imagenet-1k", classes={"ship": ["n01440764"]}), head, names)
-        whole = {name: ["n01440764"] for name in names}
-        with pytest.raises(InputError, match=r"details\.pooling is 'mean'"):
-            class_mapping.from_card(self.card(source_labels="imagenet-1k", classes=whole, pooling="mean"), head, names)
+        every = {name: ["n01440764"] for name in names}
+        with pytest.raises(InputError, check=fields(where="details.pooling", found="mean")):
+            class_mapping.from_card(self.card(source_labels="imagenet-1k", classes=every, pooling="mean"), head, names)

@@ -1,4 +1,4 @@
-"""A name is one model for ever: `load(n).card == card(n)`, and two seeds differ in their seed alone."""
+"""A name always means the same model: `load(n).card == card(n)`, and two seeds differ only in their seed."""
 
 import dataclasses
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from raised import fields
 
 import zoo
 from diversity.categories import category
@@ -24,23 +25,23 @@ from zoo.models import sources as lookup
 from zoo.models.sources.base import Source
 
 RECIPES = [name for name in zoo.list(source="recipe") if parse_recipe(name)]
-OWN_SETTINGS = sorted({*zoo.list(source="recipe")} - {*RECIPES})  # shipped, and trained by other settings than a recipe's
+CUSTOM = sorted({*zoo.list(source="recipe")} - {*RECIPES})  # shipped models that were trained with other settings
 LARGE = ("wrn-16-8", "resnet50", "inception_v3")
 
 
 def variants(name: str) -> list[str]:
-    """A recipe, a seed of it, another dataset and, unless it is of another framework, a combination."""
+    """Return a recipe, another seed, another dataset and, unless it is of another framework, a combination."""
     parts = parse_recipe(name)
     assert parts is not None
-    made = [parts, dataclasses.replace(parts, seed=3), dataclasses.replace(parts, dataset="fashion-mnist")]
+    recipes = [parts, dataclasses.replace(parts, seed=3), dataclasses.replace(parts, dataset="fashion-mnist")]
     if parts.objective in OBJECTIVES:
         other = "dropout" if parts.objective != "dropout" else "label-smoothing"
-        made.append(dataclasses.replace(parts, objective=f"{parts.objective}+{other}", dataset="cifar10"))
-    return [str(one) for one in made]
+        recipes.append(dataclasses.replace(parts, objective=f"{parts.objective}+{other}", dataset="cifar10"))
+    return [str(one) for one in recipes]
 
 
-def test_a_card_is_a_function_of_the_name_alone(zoo_home: Path) -> None:
-    """The same from a fresh reading of the files, written and read again, and from any home."""
+def test_a_card_depends_only_on_the_name(zoo_home: Path) -> None:
+    """It is the same when the files are read again, and after writing and parsing."""
     names = [*zoo.list(), *(variant for name in RECIPES for variant in variants(name))]
     first = {name: zoo.card(name) for name in names}
     assert all(card.name == name for name, card in first.items())
@@ -57,8 +58,8 @@ def test_a_loaded_model_has_the_card_of_its_name(name: str) -> None:
         assert (model.name, model.card) == (variant, zoo.card(variant))
 
 
-@pytest.mark.parametrize("name", OWN_SETTINGS)
-def test_a_model_of_its_own_settings_has_the_card_of_its_name(name: str) -> None:
+@pytest.mark.parametrize("name", CUSTOM)
+def test_a_model_with_custom_settings_has_the_card_of_its_name(name: str) -> None:
     for pretrained in (True, False):
         model = zoo.load(name, pretrained=pretrained, device="cpu")
         assert (model.name, model.card) == (name, zoo.card(name))
@@ -73,18 +74,18 @@ def test_a_loaded_large_model_has_the_card_of_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_two_seeds_are_reinitialisations(objective: str, dataset: str) -> None:
+def test_two_seeds_are_in_the_category_reinit(objective: str, dataset: str) -> None:
     for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3"):
         names = [str(RecipeName(architecture, objective, seed, dataset)) for seed in (0, 1, 17)]
         first, second, third = (zoo.card(name) for name in names)
         assert (first.seed, second.seed, third.seed) == (0, 1, 17)
         assert {category(first, second), category(second, third)} == {"reinit"}
-        words = {"name": "", "title": "", "body": "", "sha256": None, "details": {}}  # what a shipped one says of itself
+        words = {"name": "", "title": "", "body": "", "sha256": None, "details": {}}  # facts about shipped weights
         training = dataclasses.replace(first.training, seed=1, initialisation=second.training.initialisation)
         assert dataclasses.replace(first, training=training, **words) == dataclasses.replace(second, **words)
 
 
-def test_another_framework_and_another_loss() -> None:
+def test_categories_of_another_framework_and_another_loss() -> None:
     dino, mae, beit = zoo.card("dino-vit-s16"), zoo.card("mae-vit-b16"), zoo.card("beit-base")
     assert category(dino, mae) == category(mae, dino) == "fwork"
     assert category(dino, dino) == "reinit"
@@ -92,11 +93,11 @@ def test_another_framework_and_another_loss() -> None:
         category(mae, dataclasses.replace(beit, training=dataclasses.replace(beit.training, dataset=mae.dataset))) == "fwork"
     )
     assert category(zoo.card("resnet50-cosine.in1k"), zoo.card("resnet50-sigmoid.in1k")) == "hparam"
-    unsaid = dataclasses.replace(mae, training=dataclasses.replace(mae.training, objective="unknown"))
-    assert category(dino, unsaid) is None
+    unknown = dataclasses.replace(mae, training=dataclasses.replace(mae.training, objective="unknown"))
+    assert category(dino, unknown) is None
 
 
-def test_training_and_saving_change_no_name(zoo_home: Path) -> None:
+def test_training_and_saving_do_not_change_what_a_name_means(zoo_home: Path) -> None:
     names = ["resnet8-cosine.digits", "resnet8-cosine-s3.digits", "resnet50-cosine.in1k"]
     before = {name: zoo.card(name) for name in names}
     made = zoo.train("resnet8-cosine", seed=3, progress=False)
@@ -110,21 +111,18 @@ def test_training_and_saving_change_no_name(zoo_home: Path) -> None:
     assert {name: zoo.card(name) for name in names} == before
     assert zoo.list("resnet8-cosine-s3") == [names[1]]
     assert zoo.availability(names[1]) == zoo.availability("pair") == "local"
-    # A network trained by settings that are no longer the recipe's is not that recipe's model.
+    # A network that was trained with other settings than the recipe has now is not that recipe's model.
     record, tensors, _ = trained.read(trained.path(names[1]))
     training = dataclasses.replace(record.card.training, hyperparameters=record.card.hyperparameters | {"tau": 0.3})
     old = dataclasses.replace(record, card=dataclasses.replace(record.card, training=training))
     trained.path(names[1]).write_bytes(trained.encode(old, tensors))
-    with pytest.raises(InputError, match=r"trained by another recipe \(hyperparameters\.tau: 0\.3 -> 0\.15\)"):
+    with pytest.raises(InputError, check=fields(where=names[1], problem=["tau", "0.3", "0.15"])):
         zoo.load(names[1])
 
 
-# Weights in the box.
-
-
 @pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of shipped cards with one recipe, whose weights lie beside its card in float16."""
+def shipped_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of shipped cards with one recipe, whose weights are next to its card in float16."""
     folder = tmp_path / "cards"
     folder.mkdir()
     card = zoo.card("resnet8-cosine.cifar10")
@@ -139,7 +137,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_weights_in_the_box_are_loaded_first_as_float32(box: Path) -> None:
+def test_shipped_weights_are_preferred_and_loaded_as_float32(shipped_folder: Path) -> None:
     name = "resnet8-cosine.cifar10"
     assert (zoo.availability(name), zoo.availability("resnet8-cosine-s1.cifar10")) == ("shipped", "to train")
     model, random = zoo.load(name, device="cpu"), zoo.load(name, pretrained=False, device="cpu")
@@ -151,15 +149,15 @@ def test_weights_in_the_box_are_loaded_first_as_float32(box: Path) -> None:
     assert model.weights_hash == zoo.card(name).sha256
 
 
-def test_a_changed_box_is_refused(box: Path) -> None:
-    path = box / "resnet8-cosine.cifar10.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(CorruptFile, match=r"resnet8-cosine\.cifar10: .* has the sha256 .*, its card says"):
+def test_changed_shipped_weights_are_refused(shipped_folder: Path) -> None:
+    path = shipped_folder / "resnet8-cosine.cifar10.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CorruptFile, check=fields(where=["resnet8-cosine.cifar10", str(path)], problem="sha256")):
         zoo.load("resnet8-cosine.cifar10")
 
 
-def test_every_model_says_where_its_weights_are(zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_model_has_an_availability(zoo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     base = zoo.card("simclr-resnet50")
     members = [EnsembleMember("efficientnet-lite0", 1.0), EnsembleMember("resnet8-cosine.digits", 1.0)]
@@ -173,11 +171,11 @@ def test_every_model_says_where_its_weights_are(zoo_home: Path, monkeypatch: pyt
         "lost": "never published", "loop": "never published",
     }  # fmt: skip
     assert {name: zoo.availability(name) for name in expected} == expected
-    with pytest.raises(InputError, match="loop: a model cannot be its own member"):
+    with pytest.raises(InputError, check=fields(where="loop", problem="loop > loop")):
         zoo.load("loop", pretrained=False)
 
 
-def test_no_library_is_loaded_to_find_out(zoo_home: Path) -> None:
+def test_availability_loads_no_library(zoo_home: Path) -> None:
     code = (
         "import sys, zoo; print({zoo.availability(name) for name in zoo.list()});"
         "print({'torch', 'numpy', 'timm', 'open_clip', 'transformers'} & {*sys.modules})"
@@ -186,11 +184,8 @@ def test_no_library_is_loaded_to_find_out(zoo_home: Path) -> None:
     assert result.stdout.splitlines()[-1] == "set()", result.stderr
 
 
-# Sources.
-
-
 @pytest.mark.parametrize("name", sources.SOURCES)
-def test_every_source_is_one_object(name: str) -> None:
+def test_every_source_follows_the_interface(name: str) -> None:
     source = lookup.source(name)
     card = next((zoo.card(other) for other in zoo.list(source=name)), None)
     assert isinstance(source, Source)
@@ -200,7 +195,7 @@ def test_every_source_is_one_object(name: str) -> None:
         assert all(getattr(card, field) is not None for field in sources.SOURCES[name].needs)
 
 
-def test_prefixes_belong_to_sources() -> None:
+def test_every_prefix_belongs_to_a_source() -> None:
     found = {prefix: type(lookup.source(str(sources.of_prefix(prefix)))).__name__ for prefix in sources.prefixes()}
     assert found == {
         "timm": "Timm", "open_clip": "OpenClip", "hf": "Transformers", "file": "Local", "torchvision": "Torchvision",
@@ -208,8 +203,8 @@ def test_prefixes_belong_to_sources() -> None:
     }  # fmt: skip
 
 
-def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What CONTRIBUTING says: a module with `SOURCE`, and its line in `SOURCES`."""
+def test_a_source_is_added_by_a_module_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CONTRIBUTING describes: a module with `SOURCE`, and its line in `SOURCES`."""
     (tmp_path / "constant.py").write_text(
         "from zoo.cards import Card, Training, Transform\n"
         "from zoo.models.sources.base import Source\n"
@@ -222,7 +217,7 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
         "        from torch import nn\n"
         "        from zoo.networks.network import Network\n"
         "        from zoo.models.sources.assembly import assemble\n"
-        "        with request.beginning():\n"
+        "        with request.initialising():\n"
         "            return assemble(request, Network(nn.Flatten(), nn.Linear(192, 10), {}), None)\n"
         "SOURCE = Constant()\n"
     )
@@ -237,7 +232,7 @@ def test_a_source_is_added_by_its_module_and_one_line(tmp_path: Path, monkeypatc
     lookup.source.cache_clear()
 
 
-def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
+def test_facts_about_a_model_depend_only_on_its_own_files(zoo_home: Path) -> None:
     from zoo.runs import model_facts
 
     card = zoo.card("resnet8-cosine.digits")
@@ -248,7 +243,7 @@ def test_facts_depend_on_a_models_own_files_alone(zoo_home: Path) -> None:
     (zoo_home / "cards").mkdir(exist_ok=True)
     (zoo_home / "cards" / "mine.md").write_text(cards.write(dataclasses.replace(card, name="mine")))
     assert model_facts.recall(card, False, None, None) == facts
-    own = trained.path(card.name)
-    own.parent.mkdir(parents=True)
-    own.write_bytes(b"weights of its own")
+    path = trained.path(card.name)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"other weights")
     assert model_facts.recall(card, False, None, None) is None

@@ -1,5 +1,7 @@
-"""Models of one's own code, as a newcomer would bring them: `zoo.Model.of`."""
+"""`zoo.Model.of`: models from a user's network or function."""
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import torch
 import torchvision
 from PIL import Image
+from raised import fields
 from torch import nn
 from torch.nn import functional
 from torchvision import transforms
@@ -22,8 +25,11 @@ TRANSFORM = transforms.Compose(
 )
 
 
+RESIZES_SHORTEST_SIDE = transforms.Compose([transforms.Resize(16), transforms.ToTensor()])
+
+
 class Net(nn.Module):
-    """What a tutorial ends with."""
+    """A network as in a tutorial."""
 
     def __init__(self, activation=functional.relu) -> None:
         super().__init__()
@@ -38,7 +44,7 @@ class Net(nn.Module):
         return self.fc2(self.dropout(self.activation(self.fc1(x.flatten(1)))))
 
 
-def test_any_network_over_a_dataset() -> None:
+def test_a_network_is_run_on_a_dataset() -> None:
     net = Net()
     model = zoo.Model.of(net, TRANSFORM, DIGITS, name="my-net")
     runs = zoo.run([model, "resnet8-cosine"], data="digits:test[:40]", progress=False)
@@ -54,7 +60,7 @@ def test_any_network_over_a_dataset() -> None:
     assert diversity.compare(mine, runs["resnet8-cosine.digits"], resamples=10)
 
 
-def test_the_network_passed_in_is_left_alone() -> None:
+def test_the_network_is_copied() -> None:
     net = Net().train()
     before = {key: value.clone() for key, value in net.state_dict().items()}
     zoo.Model.of(net, TRANSFORM, DIGITS, name="my-net")
@@ -64,23 +70,23 @@ def test_the_network_passed_in_is_left_alone() -> None:
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
 
 
-def test_outputs_are_those_of_this_network_with_this_transform() -> None:
-    """The same weights used otherwise, or another transform, are another model's outputs."""
+def test_stored_outputs_depend_on_the_network_and_the_transform() -> None:
+    """The same weights with another activation, or another transform, are another model."""
     net, other = Net(), Net(functional.gelu)
     other.load_state_dict(net.state_dict())
-    bilinear = transforms.Compose(
+    nearest = transforms.Compose(
         [transforms.Resize((16, 16), transforms.InterpolationMode.NEAREST), *TRANSFORM.transforms[1:]]
     )
-    made = [
+    stored = [
         zoo.run(zoo.Model.of(one, transform, DIGITS, name="my-net"), data="digits:test[:20]", progress=False)["my-net"]
-        for one, transform in ((net, TRANSFORM), (other, TRANSFORM), (net, bilinear), (net, TRANSFORM))
+        for one, transform in ((net, TRANSFORM), (other, TRANSFORM), (net, nearest), (net, TRANSFORM))
     ]
-    assert len({outputs.path for outputs in made}) == 3
-    assert made[0].path == made[3].path
-    assert not np.allclose(made[0].logits, made[1].logits)
+    assert len({outputs.path for outputs in stored}) == 3
+    assert stored[0].path == stored[3].path
+    assert not np.allclose(stored[0].logits, stored[1].logits)
 
 
-def test_a_function_of_ones_own() -> None:
+def test_a_function_is_run_on_a_dataset() -> None:
     def predict(batch: torch.Tensor) -> np.ndarray:
         light = np.asarray(batch).mean((1, 2, 3))
         scores = np.stack([np.cos(light * k) for k in range(10)], 1)
@@ -95,42 +101,41 @@ def test_a_function_of_ones_own() -> None:
     expected = predict(torch.tensor(np.stack([prepare(data[row].convert("RGB")) for row in range(20)]), dtype=torch.float32))
     np.testing.assert_allclose(outputs.probabilities, expected, atol=1e-6)
     assert outputs.embeddings is None
-    with pytest.raises(InputError, match="my-function: has no embeddings"):
+    with pytest.raises(InputError, check=fields(where="my-function", problem="no embeddings")):
         model.embed(data[0])
 
 
-def test_softmax_inside_the_network() -> None:
-    """Numbers are what they are declared to be, and a layer that is followed by another is not the last."""
+def test_a_network_with_a_softmax_returns_probabilities_and_has_no_embeddings() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(768, 10), nn.Softmax(1))
     model = zoo.Model.of(net, TRANSFORM, DIGITS, name="softmaxed", kind="probabilities")
     assert not model.embeds
     image = Image.new("RGB", (16, 16), (200, 100, 0))
     with torch.inference_mode():
         assert torch.allclose(model.predict(image).softmax(1), net(TRANSFORM(image)[None]), atol=1e-6)
-    with pytest.raises(InputError, match="no probabilities; say kind='logits'"):
+    with pytest.raises(InputError, check=fields(argument="kind", hint="kind=logits")):
         zoo.Model.of(net[:2], TRANSFORM, DIGITS, name="softmaxed", kind="probabilities")
-    with pytest.raises(InputError, match="'1' is not its final layer"):
+    with pytest.raises(InputError, check=fields(argument="final_layer", problem="'1'")):
         zoo.Model.of(net, TRANSFORM, DIGITS, name="softmaxed", final_layer="1")
 
 
-def test_a_spec_a_label_set_and_a_named_layer() -> None:
+def test_a_transform_spec_a_label_set_and_a_named_layer() -> None:
     net = torchvision.models.squeezenet1_1(weights=None)
     spec = Transform((3, 64, 64), (64,), "bilinear", (0.5,) * 3, (0.5,) * 3)
     model = zoo.Model.of(net, spec, "imagenet-1k", name="my-squeeze")
     assert model.classes[0] == "n01440764"
-    assert not model.embeds  # a rectifier follows its last convolution
+    assert not model.embeds  # a ReLU follows its last convolution
     resnet = zoo.Model.of(torchvision.models.resnet18(weights=None), spec, "imagenet-1k", name="r", final_layer="fc")
     assert resnet.num_features == 512
     assert "layer1.0" in resnet.layer_names
 
 
-def test_an_encoder() -> None:
+def test_an_encoder_is_run_on_a_dataset() -> None:
     model = zoo.Model.of(nn.Sequential(nn.Flatten(), nn.Linear(768, 5)), TRANSFORM, None, name="encoder")
     outputs = zoo.run(model, data="digits:test[:10]", progress=False)["encoder"]
     assert (outputs.kind, outputs.embeddings.shape) == ("embeddings", (10, 5))
 
 
-def test_collected_over_ones_own_images() -> None:
+def test_outputs_are_collected_for_images() -> None:
     images = [Image.new("RGB", (20, 30), (c, c, 0)) for c in (0, 90, 200)]
     model = zoo.Model.of(Net(), TRANSFORM, DIGITS, name="my-net")
     outputs = zoo.collect(model, images, labels=[3, 4, 5])
@@ -143,31 +148,126 @@ def test_collected_over_ones_own_images() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "check"),
     [
-        ({"classifier": 3}, "expected a torch.nn.Module or a function, found int"),
-        ({"classes": DIGITS[:9]}, "gives 10 numbers for an image, there are 9 classes"),
-        ({"classes": [*DIGITS[:9], "0"]}, "classes: '0' is given twice"),
-        ({"transform": transforms.ToTensor()}, "expected inputs of one shape, found .* resize to a fixed size"),
-        ({"transform": transforms.Compose([transforms.RandomCrop(16), TRANSFORM])}, "another result for the same image"),
-        ({"transform": lambda image: image}, "expected a tensor or an array for an image, found Image"),
-        ({"name": "resnet8-cosine"}, "always means a recipe"),
-        ({"final_layer": "fc3"}, "has no layer 'fc3'"),
-        ({"classifier": lambda batch: torch.rand(len(batch), 10) * 100}, "other numbers for the same images each time"),
-        ({"classifier": lambda batch: "cat"}, r"gives str, expected numbers \[N, K\]"),
-        ({"classifier": nn.Flatten(0)}, r"gives shape \[3072\] for 4 images"),
+        ({"classifier": 3}, fields(argument="classifier", found="int")),
+        ({"classes": DIGITS[:9]}, fields(argument="classes", problem=["10", "9"])),
+        ({"transform": 3}, fields(argument="transform", found="int")),
+        ({"transform": transforms.Resize(16)}, fields(argument="transform", problem="Image")),
+        ({"transform": RESIZES_SHORTEST_SIDE}, fields(argument="transform", problem="[3, 16, 21]", hint="fixed size")),
+        (
+            {"transform": transforms.Compose([transforms.RandomCrop(16), TRANSFORM])},
+            fields(argument="transform", problem="same image"),
+        ),
+        ({"final_layer": "fc3"}, fields(argument="final_layer", problem="fc3")),
+        ({"classifier": lambda batch: torch.rand(len(batch), 10) * 100}, fields(problem="same images")),
+        ({"classifier": lambda batch: "cat"}, fields(problem="str", expected="[N, K]")),
+        ({"classifier": nn.Flatten(0)}, fields(problem="[3072]", expected="[N, K]")),
+        ({"kind": "scores"}, fields(argument="kind", found="scores")),
+        ({"link": "probit"}, fields(argument="link", found="probit")),
     ],
 )
-def test_what_cannot_be_used(change: dict, message: str) -> None:
-    asked = {"classifier": Net(), "transform": TRANSFORM, "classes": DIGITS, "name": "my-net"} | change
-    with pytest.raises(InputError, match=message):
-        zoo.Model.of(asked.pop("classifier"), asked.pop("transform"), asked.pop("classes"), **asked)
+def test_invalid_arguments_are_errors(change: dict, check: Callable) -> None:
+    arguments = {"classifier": Net(), "transform": TRANSFORM, "classes": DIGITS, "name": "my-net"} | change
+    with pytest.raises(InputError, check=check) as caught:
+        zoo.Model.of(arguments.pop("classifier"), arguments.pop("transform"), arguments.pop("classes"), **arguments)
+    assert "my-net" in str(caught.value)
 
 
-def test_stored_outputs_are_found_without_the_program(zoo_home: Path) -> None:
+def test_repeated_classes_and_the_name_of_a_recipe_are_errors() -> None:
+    with pytest.raises(InputError, match="'0'"):
+        zoo.Model.of(Net(), TRANSFORM, [*DIGITS[:9], "0"], name="my-net")
+    with pytest.raises(InputError, match="resnet8-cosine"):
+        zoo.Model.of(Net(), TRANSFORM, DIGITS, name="resnet8-cosine")
+
+
+class TestTransformsThatKeepTheSize:
+    """`ToTensor` and `Normalize` without `Resize`, as in scripts for CIFAR."""
+
+    KEEPS_SIZE = transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.25] * 3)])
+
+    def images(self, width: int, height: int, count: int = 3) -> np.ndarray:
+        return np.random.default_rng(width).integers(0, 256, (count, height, width, 3), np.uint8)
+
+    @pytest.mark.parametrize("side", [8, 28, 32, 64])
+    def test_a_network_for_one_size_is_adopted_and_gives_its_own_logits(self, side: int) -> None:
+        net = nn.Sequential(nn.Flatten(), nn.Linear(3 * side**2, 6), nn.ReLU(), nn.Linear(6, 10)).eval()
+        model = zoo.Model.of(net, self.KEEPS_SIZE, DIGITS, name="my-net")
+        images = self.images(side, side)
+        with torch.inference_mode():
+            expected = net(torch.stack([self.KEEPS_SIZE(Image.fromarray(image)) for image in images]))
+        assert torch.allclose(model.predict(images), expected, atol=1e-5)
+        assert (model.num_features, model.transform.size) == (6, (3, side, side))
+
+    def test_a_network_for_any_size_takes_the_size_of_the_first_image(self) -> None:
+        net = torchvision.models.resnet18(num_classes=10)
+        model = zoo.Model.of(net, self.KEEPS_SIZE, DIGITS, name="my-net")
+        assert model.num_features == 512  # asking for it does not decide on a size
+        assert model.predict(self.images(40, 24)).shape == (3, 10)
+        assert model.transform.size == (3, 24, 40)
+        check = fields(where="my-net", argument="transform", problem=["40 x 24", "32 x 32"], hint="Resize")
+        for function in (model.predict, model.embed, model.layers):
+            with pytest.raises(InputError, check=check):
+                function(self.images(32, 32))
+        with pytest.raises(InputError, check=check):
+            model.forward(torch.zeros(1, 3, 32, 32))
+
+    def test_images_of_different_sizes_in_one_call_are_an_error(self) -> None:
+        model = zoo.Model.of(torchvision.models.resnet18(num_classes=10), self.KEEPS_SIZE, DIGITS, name="my-net")
+        with pytest.raises(InputError, check=fields(problem=["20 x 16", "16 x 16"])):
+            model.predict([*self.images(20, 16), *self.images(16, 16)])
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_a_run_on_a_folder_of_images_of_different_sizes_is_an_error(self, tmp_path: Path, workers: int) -> None:
+        for number, width in enumerate((16, 16, 24, 24)):
+            folder = tmp_path / "images" / ("cat", "dog")[number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(self.images(width, 16, 1)[0]).save(folder / f"{number}.png")
+        model = zoo.Model.of(torchvision.models.resnet18(num_classes=2), self.KEEPS_SIZE, ["cat", "dog"], name="my-net")
+        with pytest.raises(InputError, match="24 x 16"):
+            zoo.run(model, data=f"folder:{tmp_path / 'images'}", batch_size=1, workers=workers, progress=False)
+
+    def test_a_run_on_images_of_one_size(self) -> None:
+        net = nn.Sequential(nn.Flatten(), nn.Linear(192, 10))
+        model = zoo.Model.of(net, self.KEEPS_SIZE, DIGITS, name="my-net")
+        outputs = zoo.run(model, data="digits:test[:20]", progress=False)["my-net"]
+        images = [zoo.datasets.load("digits:test[:20]")[row] for row in range(20)]
+        np.testing.assert_allclose(outputs.logits, model.predict(images).numpy(), atol=1e-5)
+
+    def test_the_fingerprint_identifies_the_function(self) -> None:
+        others = [
+            transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.3] * 3)]),
+            transforms.ToTensor(),
+            transforms.Compose([transforms.Grayscale(3), self.KEEPS_SIZE]),
+            TRANSFORM,
+        ]
+        net = torchvision.models.resnet18(num_classes=10)
+        models = [zoo.Model.of(net, transform, DIGITS, name="my-net") for transform in [self.KEEPS_SIZE, *others]]
+        assert len({model.transform.fingerprint for model in models}) == 5
+        again = zoo.Model.of(net, copy.deepcopy(self.KEEPS_SIZE), DIGITS, name="my-net")
+        assert again.transform.fingerprint == models[0].transform.fingerprint
+        assert again.weights_hash == models[0].weights_hash
+
+    def test_a_network_that_accepts_no_tried_size_is_an_error(self) -> None:
+        net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 33 * 35, 10))
+        with pytest.raises(InputError, check=fields(where="my-net", argument="transform", hint="Resize")):
+            zoo.Model.of(net, self.KEEPS_SIZE, DIGITS, name="my-net")
+
+    def test_a_wrong_number_of_classes_is_an_error(self) -> None:
+        with pytest.raises(InputError, check=fields(argument="classes", problem=["10", "9"])):
+            zoo.Model.of(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), self.KEEPS_SIZE, DIGITS[:9], name="my-net")
+
+    def test_an_encoder_and_a_function_are_adopted(self) -> None:
+        encoder = zoo.Model.of(nn.Sequential(nn.Flatten(), nn.Linear(192, 5)), self.KEEPS_SIZE, None, name="encoder")
+        assert encoder.embed(self.images(8, 8)).shape == (3, 5)
+        function = zoo.Model.of(lambda batch: batch.mean((2, 3)), self.KEEPS_SIZE, ["r", "g", "b"], name="colour")
+        assert function.classify(np.full((5, 7, 3), [0, 255, 0], np.uint8))[0][0][0] == "g"
+
+
+def test_stored_outputs_are_found_by_name_but_the_model_cannot_be_loaded(zoo_home: Path) -> None:
     zoo.run(zoo.Model.of(Net(), TRANSFORM, DIGITS, name="my-net"), data="digits:test[:20]", progress=False)
     again = zoo.run("my-net", data="digits:test[:20]", progress=False)["my-net"]
     assert again.card.source == "own"
     zoo.register(zoo.Card(**{**vars(again.card), "name": "my-card"}))
-    with pytest.raises(MissingWeights, match=r"made by a program with zoo\.Model\.of"):
+    with pytest.raises(MissingWeights, check=fields(where="my-card", hint="zoo.Model.of")):
         zoo.load("my-card")

@@ -1,21 +1,22 @@
-"""Networks for recipes against the sizes their authors give, and against what a network must do."""
+"""Architectures of recipes: published sizes, shapes, blocks and initialisation."""
 
 import pytest
 import torch
+from raised import fields
 from torch import nn
 from torch.nn import functional
 
 from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError, UnknownName
 from zoo.networks import build
-from zoo.networks.small import AllConvolutional, WideResNet
+from zoo.networks.small import AllConvolutional, Decorrelation, WideResNet
 
 
 def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def test_sizes_are_the_published_ones():
+def test_parameter_counts_are_the_published_ones():
     assert count(build("resnet20", 10)) == 269_722  # He et al. 2016 with parameter-free shortcuts, "0.27 M"
     assert count(WideResNet(28, 10)) + 640 * 10 + 10 == 36_479_194  # "36.5 M" of Zagoruyko & Komodakis 2016
     weights = [module.weight.numel() for module in AllConvolutional().modules() if isinstance(module, nn.Conv2d)]
@@ -25,7 +26,7 @@ def test_sizes_are_the_published_ones():
 
 
 @pytest.mark.parametrize("architecture", SMALL_ARCHITECTURES)
-def test_small_networks_see_every_part_of_the_input(architecture):
+def test_the_logits_of_small_networks_depend_on_every_pixel(architecture):
     torch.manual_seed(0)
     network = build(architecture, 7, input_size=(3, 32, 32)).eval()
     images = torch.randn(2, 3, 32, 32, requires_grad=True)
@@ -39,7 +40,7 @@ def test_small_networks_see_every_part_of_the_input(architecture):
 
 
 @pytest.mark.parametrize("architecture", [*SMALL_ARCHITECTURES, "resnet18"])
-def test_blocks_are_the_hidden_layers_in_order(architecture):
+def test_blocks_are_called_in_the_order_of_their_names(architecture):
     network, seen = build(architecture, 5, input_size=(3, 32, 32)).eval(), []
     for name, block in network.blocks.items():
         block.register_forward_hook(lambda module, inputs, output, name=name: seen.append(name))
@@ -48,7 +49,7 @@ def test_blocks_are_the_hidden_layers_in_order(architecture):
     assert len(seen) >= 4
 
 
-def test_the_blocks_of_a_resnet50_start_as_their_shortcut():
+def test_the_blocks_of_a_resnet50_are_initialised_as_their_shortcut():
     network = build("resnet50", 10)
     scales = [module.weight for name, module in network.body.named_modules() if name.endswith("bn3")]
     assert len(scales) == 16
@@ -56,17 +57,17 @@ def test_the_blocks_of_a_resnet50_start_as_their_shortcut():
 
 
 @pytest.mark.parametrize("architecture", SMALL_ARCHITECTURES)
-def test_no_feature_of_a_small_network_is_born_dead(architecture):
+def test_no_feature_of_a_small_network_is_constant_at_initialisation(architecture):
     torch.manual_seed(0)
     network = build(architecture, 7, input_size=(3, 32, 32)).train()
     features = network.body(torch.randn(8, 3, 32, 32))
-    assert (features.std(0) > 1e-3).all()  # a dead one is zero for every image
+    assert (features.std(0) > 1e-3).all()
 
 
 @pytest.mark.parametrize(
     ("architecture", "side"), [("efficientnet_b0", 32), ("vit_tiny_patch16_224", 64), ("mobilenetv3_small_100", 32)]
 )
-def test_any_of_timms_architectures_at_any_size(architecture, side):
+def test_architectures_of_timm_are_built_for_any_input_size(architecture, side):
     network = build(architecture, 11, "cosine", {"tau": 0.1}, (3, side, side)).eval()
     with torch.inference_mode():
         features, logits = network(torch.rand(2, 3, side, side))
@@ -76,13 +77,13 @@ def test_any_of_timms_architectures_at_any_size(architecture, side):
 
 
 @pytest.mark.slow
-def test_inception():
+def test_inception_v3_is_built_for_small_images():
     network = build("inception_v3", 10, input_size=(3, 96, 96))
     assert network(torch.rand(2, 3, 96, 96))[1].shape == (2, 10)
 
 
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "sigmoid+dropout"])
-def test_every_objective_fits_every_network(objective):
+def test_a_network_is_trained_with_any_objective(objective):
     network = build("resnet8", 10, objective, {"epochs": 3, "batch_size": 8}, (3, 8, 8))
     assert network.head.objective.name == objective
     loss = network.head.loss(network.body(torch.rand(4, 3, 8, 8)), torch.eye(10)[:4])
@@ -91,12 +92,12 @@ def test_every_objective_fits_every_network(objective):
 
 
 @pytest.mark.parametrize("architecture", [name for name in SMALL_ARCHITECTURES if name.endswith("-mini")])
-def test_the_small_kinds_are_small_and_take_other_sizes(architecture):
+def test_mini_networks_are_small_and_accept_other_input_sizes(architecture):
     assert 150_000 < count(build(architecture, 10, input_size=(3, 32, 32))) < 1_500_000
     assert build(architecture, 10, input_size=(3, 16, 16)).eval()(torch.rand(2, 3, 16, 16))[1].shape == (2, 10)
 
 
-def test_a_transformer_and_a_mixer_tell_places_apart_and_a_mixer_mixes_them():
+def test_transformer_and_mixer_depend_on_positions_and_mix_all_tokens():
     torch.manual_seed(0)
     for architecture in ("vit-mini", "mixer-mini"):
         body = build(architecture, 10, input_size=(3, 32, 32)).eval().body
@@ -109,21 +110,23 @@ def test_a_transformer_and_a_mixer_tell_places_apart_and_a_mixer_mixes_them():
         assert (difference > 0).all()  # one token reaches every other
 
 
-def test_unknown_architectures_offer_near_ones():
-    with pytest.raises(UnknownName, match="wrn-16-8"):
-        build("wrn-15-8", 10)  # no depth of six layers per stage
-    with pytest.raises(UnknownName, match="did you mean resnet8"):
-        build("resnet-8", 10)
-    with pytest.raises(UnknownName, match="efficientnet_b0"):
-        build("eficientnet_b0", 10)
-    with pytest.raises(InputError, match="tau is -1"):
+@pytest.mark.parametrize(
+    ("architecture", "similar"),
+    [("wrn-15-8", "wrn-16-8"), ("resnet-8", "resnet8"), ("eficientnet_b0", "efficientnet_b0")],  # a depth must be 6n + 4
+)
+def test_an_unknown_architecture_suggests_similar_ones(architecture, similar):
+    with pytest.raises(UnknownName, check=fields(kind="architecture", name=architecture)) as caught:
+        build(architecture, 10)
+    assert similar in caught.value.suggestions
+
+
+def test_an_invalid_hyperparameter_is_an_error():
+    with pytest.raises(InputError, check=fields(argument="tau", found=-1)):
         build("resnet8", 10, "cosine", {"tau": -1})
 
 
 def test_the_stem_of_resnet7_decorrelates_natural_images() -> None:
     from sklearn.datasets import load_sample_images
-
-    from zoo.networks.pooled import Decorrelation
 
     stem = Decorrelation()
     transform = stem.squares.flatten(1)

@@ -1,4 +1,4 @@
-"""Each objective against its formula written out in float64 NumPy, its gradients against finite differences."""
+"""Objectives: values against their formulas in float64 NumPy, gradients against finite differences."""
 
 import dataclasses
 import math
@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 
 import zoo.objectives as objectives
 from zoo.cards import recipe_names
@@ -82,7 +83,7 @@ def tensors(*arrays_):
 @pytest.mark.parametrize("name", DETERMINISTIC)
 @given(problem=problems())
 @settings(max_examples=40, deadline=None)
-def test_value_is_the_papers_formula(name, problem):
+def test_the_value_is_the_papers_formula(name, problem):
     x, W, b, t = problem
     value = objectives.get(name, **SETTINGS.get(name, {}))(x, W, b, t)
     assert isinstance(value, np.ndarray | np.floating)
@@ -93,12 +94,12 @@ def test_value_is_the_papers_formula(name, problem):
 @pytest.mark.parametrize("name", DETERMINISTIC)
 @given(problem=problems(max_scale=3.0))
 @settings(max_examples=15, deadline=None)
-def test_gradient_is_the_slope_of_the_formula(name, problem):
+def test_the_gradient_is_the_slope_of_the_formula(name, problem):
     """Central differences of the NumPy formula, not of our own code, in a random direction of (x, W, b)."""
     x, W, b, t = problem
     x, W = np.where(np.abs(x) < 1e-2, x + 0.1, x), np.where(np.abs(W) < 1e-2, W + 0.1, W)  # away from the kink at length 0
-    given_ = tensors(x, W, b)
-    objectives.get(name, **SETTINGS.get(name, {}))(*given_, torch.tensor(t)).backward()
+    inputs = tensors(x, W, b)
+    objectives.get(name, **SETTINGS.get(name, {}))(*inputs, torch.tensor(t)).backward()
     rng = np.random.default_rng(0)
     directions = [rng.normal(size=a.shape) for a in (x, W, b)]
     step = 1e-6
@@ -108,7 +109,7 @@ def test_gradient_is_the_slope_of_the_formula(name, problem):
         )
         for sign in (1, -1)
     )
-    slope = sum(float((g.grad.numpy() * d).sum()) for g, d in zip(given_, directions, strict=True) if g.grad is not None)
+    slope = sum(float((g.grad.numpy() * d).sum()) for g, d in zip(inputs, directions, strict=True) if g.grad is not None)
     assert slope == pytest.approx((ahead - behind) / (2 * step), rel=2e-4, abs=1e-5)
 
 
@@ -142,13 +143,13 @@ def test_extreme_features_give_finite_values_and_gradients_in_float32(name, size
 )
 @given(problem=problems())
 @settings(max_examples=20, deadline=None)
-def test_a_regularizer_of_no_strength_is_softmax(name, neutral, problem):
+def test_a_penalty_of_strength_zero_is_softmax(name, neutral, problem):
     x, W, b, t = problem
     assert float(objectives.get(name, **neutral)(x, W, b, t)) == float(objectives.get("softmax")(x, W, b, t))
 
 
-def test_label_smoothing_pulls_the_right_logit_as_softmax_does():
-    """The 1/(1 - alpha) keeps the -1 on the right logit: of the smoothed loss, only the log-sum-exp term grows."""
+def test_label_smoothing_keeps_the_gradient_of_the_true_logit():
+    """The factor 1/(1 - alpha) keeps the -1 on the true class's logit; only the log-sum-exp term grows."""
     x = torch.eye(3, dtype=torch.float64)[:1]
     W = torch.zeros(3, 3, dtype=torch.float64)
     b = torch.zeros(3, dtype=torch.float64, requires_grad=True)
@@ -158,7 +159,7 @@ def test_label_smoothing_pulls_the_right_logit_as_softmax_does():
     assert b.grad[0].item() == pytest.approx(uniform / (1 - alpha) - 1 - alpha * uniform / (1 - alpha))
 
 
-def test_squared_error_with_unit_settings_is_the_mean_squared_error():
+def test_squared_error_with_all_settings_one_is_the_mean_squared_error():
     rng = np.random.default_rng(3)
     x, W, b, y = rng.normal(size=(6, 4)), rng.normal(size=(5, 4)), rng.normal(size=5), rng.integers(0, 5, 6)
     expected = ((x @ W.T + b - np.eye(5)[y]) ** 2).mean()
@@ -176,7 +177,7 @@ def test_squared_error_with_unit_settings_is_the_mean_squared_error():
         (0.02, {"scale_below": 0}, 1),
     ],
 )
-def test_cosine_loss_is_scaled_by_a_tau_below_one_twentieth_or_as_asked(tau, options, scale):
+def test_the_cosine_loss_is_multiplied_by_tau_below_the_threshold(tau, options, scale):
     rng = np.random.default_rng(4)
     x, W, b, y = rng.normal(size=(6, 4)), rng.normal(size=(5, 4)), rng.normal(size=5), rng.integers(0, 5, 6)
     cosine = objectives.get("cosine", tau=tau, **options)
@@ -185,7 +186,7 @@ def test_cosine_loss_is_scaled_by_a_tau_below_one_twentieth_or_as_asked(tau, opt
     assert float(cosine(x, W, b, y)) == pytest.approx(scale * torch.nn.functional.cross_entropy(z, torch.tensor(y)).item())
 
 
-def test_own_logits_ignore_what_their_objective_ignores():
+def test_cosine_and_logit_norm_logits_do_not_depend_on_the_scale_of_features():
     rng = torch.Generator().manual_seed(0)
     x, W, b = torch.rand(6, 4, generator=rng), torch.rand(3, 4, generator=rng), torch.zeros(3)
     cosine, norm = objectives.get("cosine", tau=0.1), objectives.get("logit-norm", tau=0.1)
@@ -195,7 +196,7 @@ def test_own_logits_ignore_what_their_objective_ignores():
     torch.testing.assert_close(norm.logits(x, W, b).norm(dim=1), torch.full((6,), 10.0))
 
 
-def test_dropout_acts_in_training_only_and_keeps_the_mean():
+def test_dropout_is_applied_in_training_only_and_keeps_the_mean():
     x, W, b, y = torch.ones(2000, 8), torch.eye(4, 8), torch.zeros(4), torch.zeros(2000, dtype=torch.long)
     dropout = objectives.get("dropout", rho=0.6)
     torch.manual_seed(0)
@@ -207,13 +208,13 @@ def test_dropout_acts_in_training_only_and_keeps_the_mean():
     assert dropout.logits(x, W, b).equal(objectives.get("softmax").logits(x, W, b))
 
 
-def test_sigmoid_starts_at_one_over_k():
+def test_sigmoid_is_initialised_with_probabilities_of_one_over_k():
     head = objectives.ObjectiveHead(8, 50, objectives.get("sigmoid+dropout"))
     assert torch.sigmoid(head.bias).sum().item() == pytest.approx(1.0, abs=0.03)
     assert objectives.get("softmax").init_bias(50) == 0
 
 
-def test_a_head_predicts_with_its_objectives_logits_and_trains_on_its_loss():
+def test_a_head_returns_the_logits_and_the_loss_of_its_objective():
     objective = objectives.get("cosine+dropout", tau=0.1, rho=0.5)
     head, x = objectives.ObjectiveHead(16, 5, objective), torch.rand(7, 16)
     t = torch.eye(5)[:1].repeat(7, 1)
@@ -224,8 +225,8 @@ def test_a_head_predicts_with_its_objectives_logits_and_trains_on_its_loss():
 
 @given(problem=problems())
 @settings(max_examples=20, deadline=None)
-def test_combinations_add_up(problem):
-    """Table C.4's combinations, written out from their parts."""
+def test_a_combination_is_the_sum_of_its_parts(problem):
+    """Combinations of Table C.4, written out."""
     x, W, b, t = problem
     both = float(objectives.get("sigmoid+logit-penalty+extra-l2", beta=0.01, lambda_final=0.1)(x, W, b, t))
     z = x @ W.T + b
@@ -236,66 +237,93 @@ def test_combinations_add_up(problem):
     assert float(normed) == pytest.approx(formula("logit-norm", x, W, b, smooth, tau=0.5) / 0.8, rel=1e-9)
 
 
-def test_a_combination_has_its_parts_link_and_settings():
+def test_a_combination_has_the_link_and_the_settings_of_its_parts():
     pair = objectives.get("dropout+sigmoid", rho=0.9)
     assert (pair.name, pair.link, pair.hyperparameters) == ("dropout+sigmoid", "sigmoid", {"rho": 0.9})
     assert objectives.get("cosine+label-smoothing").link == "softmax"
 
 
 @pytest.mark.parametrize(
-    ("name", "hyperparameters", "message"),
+    ("name", "hyperparameters", "where", "kind", "unknown", "suggestions"),
     [
-        ("cosin", {}, "did you mean cosine"),
-        ("sigmoid+drop-out", {}, "did you mean dropout"),
-        ("cosine", {"taw": 0.1}, "did you mean tau"),
-        ("softmax", {"tau": 0.1}, "it has none"),
-        ("cosine", {"tau": 0}, "tau is 0, expected a finite number, above 0"),
-        ("logit-norm", {"tau": -0.1}, "above 0"),
-        ("cosine", {"tau": float("nan")}, "finite"),
-        ("cosine", {"tau": "0.05"}, "finite number"),
-        ("label-smoothing", {"alpha": 1}, "below 1"),
-        ("dropout", {"rho": 0}, "above 0"),
-        ("dropout", {"rho": 1.1}, "at most 1"),
-        ("extra-l2", {"lambda_final": -1}, "at least 0"),
-        ("squared-error", {"kappa": True}, "finite number"),
-        ("cosine+logit-norm", {}, "each define the logits"),
-        ("sigmoid+squared-error", {}, "each define the losses"),
-        ("dropout+dropout", {}, "named twice"),
+        ("cosin", {}, "None", "objective", "cosin", ("cosine",)),
+        ("zoftmax", {}, "None", "objective", "zoftmax", ("softmax",)),
+        ("sigmoid+drop-out", {}, "sigmoid+drop-out", "objective", "drop-out", ("dropout",)),
+        ("cosine", {"taw": 0.1}, "cosine", "hyper-parameter", "taw", ("tau",)),
+        ("softmax", {"tau": 0.1}, "softmax", "hyper-parameter", "tau", ()),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(name, hyperparameters, message):
-    with pytest.raises(InputError, match=message):
+def test_an_unknown_name_suggests_similar_ones(name, hyperparameters, where, kind, unknown, suggestions):
+    check = fields(where=where, kind=kind, name=unknown, suggestions=suggestions)
+    with pytest.raises(UnknownName, check=check):
         objectives.get(name, **hyperparameters)
 
 
-def test_unknown_objective_is_an_unknown_name():
-    with pytest.raises(UnknownName, match="softmax"):
-        objectives.get("zoftmax")
+@pytest.mark.parametrize(
+    ("name", "argument", "value", "expected"),
+    [
+        ("cosine", "tau", 0, "above 0"),
+        ("logit-norm", "tau", -0.1, "above 0"),
+        ("cosine", "tau", float("inf"), "finite"),
+        ("cosine", "tau", "0.05", "number"),
+        ("label-smoothing", "alpha", 1, ["at least 0", "below 1"]),
+        ("dropout", "rho", 0, "above 0"),
+        ("dropout", "rho", 1.1, "at most 1"),
+        ("extra-l2", "lambda_final", -1, "at least 0"),
+        ("squared-error", "kappa", True, "number"),
+    ],
+)
+def test_a_hyperparameter_outside_its_range_is_an_error(name, argument, value, expected):
+    with pytest.raises(InputError, check=fields(where=name, argument=argument, found=value, expected=expected)):
+        objectives.get(name, **{argument: value})
+
+
+def test_a_hyperparameter_that_is_not_a_number_is_an_error():
+    with pytest.raises(InputError, check=fields(argument="tau", expected="finite")):
+        objectives.get("cosine", tau=float("nan"))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "problem"),
     [
-        ({"x": torch.ones(4)}, "features x"),
-        ({"x": torch.ones(0, 3)}, "features x"),
-        ({"W": torch.ones(5, 7)}, "one width"),
-        ({"b": torch.ones(4)}, "5 biases"),
-        ({"x": torch.ones(2, 3, dtype=torch.long)}, "floating-point"),
-        ({"y": torch.tensor([0, 5])}, "entry 1 is 5"),
-        ({"y": torch.tensor([0, 1, 2])}, "expected 2 entries"),
-        ({"y": torch.full((2, 5), 1.5)}, "row 0"),
-        ({"y": torch.full((2, 5), float("nan"))}, "row 0"),
-        ({"y": torch.ones(2, 4)}, "found shape"),
+        ("cosine+logit-norm", ["cosine", "logit-norm", "logits"]),
+        ("sigmoid+squared-error", ["sigmoid", "squared-error", "losses"]),
+        ("dropout+dropout", "twice"),
+        ("logit-norm+distilled", "distilled"),
     ],
 )
-def test_wrong_shapes_and_targets_are_named(change, message):
+def test_parts_that_cannot_be_combined_are_an_error(name, problem):
+    with pytest.raises(InputError, check=fields(where=name, problem=problem)):
+        objectives.get(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        ({"x": torch.ones(4)}, "x"),
+        ({"x": torch.ones(0, 3)}, "x"),
+        ({"W": torch.ones(5, 7)}, "W"),
+        ({"b": torch.ones(4)}, "b"),
+        ({"x": torch.ones(2, 3, dtype=torch.long)}, "x"),
+        ({"y": torch.full((2, 5), 1.5)}, "y"),
+        ({"y": torch.full((2, 5), float("nan"))}, "y"),
+        ({"y": torch.ones(2, 4)}, "y"),
+    ],
+)
+def test_wrong_shapes_and_targets_are_an_error(change, argument):
     problem = {"x": torch.ones(2, 3), "W": torch.ones(5, 3), "b": torch.zeros(5), "y": torch.tensor([0, 1])} | change
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, check=fields(argument=argument, where="objective softmax")):
         objectives.get("softmax")(**problem)
 
 
-def test_a_user_adds_an_objective_in_a_few_lines(monkeypatch):
-    monkeypatch.setattr(catalogue, "_KINDS", dict(catalogue._KINDS))
+@pytest.mark.parametrize("y", [[0, 5], [0, 1, 2]])
+def test_class_indices_out_of_range_or_of_another_number_are_an_error(y):
+    with pytest.raises(InputError, match="y"):
+        objectives.get("softmax")(torch.ones(2, 3), torch.ones(5, 3), torch.zeros(5), torch.tensor(y))
+
+
+def test_a_user_registers_an_objective(monkeypatch):
+    monkeypatch.setattr(catalogue, "_OBJECTIVES", dict(catalogue._OBJECTIVES))
     monkeypatch.setattr(recipe_names, "_registered", [])
 
     @objectives.register("focal")
@@ -312,24 +340,24 @@ def test_a_user_adds_an_objective_in_a_few_lines(monkeypatch):
     softmax = objectives.get("softmax")
     torch.testing.assert_close(objectives.get("focal", gamma=0.0)(x, W, b, y), softmax(x, W, b, y))
     assert objectives.get("focal+dropout", gamma=3.0, rho=0.5).hyperparameters == {"gamma": 3.0, "rho": 0.5}
-    with pytest.raises(InputError, match="already registered"):
+    with pytest.raises(InputError, check=fields(argument="name", found="focal")):
         objectives.register("focal")
 
 
 @pytest.mark.parametrize("name", ["a/b", "two+parts", ""])
-def test_a_bad_name_is_not_registered(name):
+def test_an_invalid_name_is_not_registered(name):
     with pytest.raises(InputError):
         objectives.register(name)
 
 
 @pytest.mark.parametrize("dataset", ["in1k", "cifar10", "cifar100", "digits", "folder"])
 @pytest.mark.parametrize("name", [*OBJECTIVES, "sigmoid+dropout"])
-def test_every_default_is_a_valid_setting(name, dataset):
+def test_every_default_is_a_valid_hyperparameter(name, dataset):
     values = objectives.defaults(name, dataset)
     assert objectives.get(name, **values).hyperparameters == values
 
 
-def test_the_papers_values():
+def test_defaults_are_the_values_of_the_paper():
     assert objectives.list() == list(OBJECTIVES)
     assert objectives.get("squared-error").hyperparameters == {"kappa": 9, "M": 60, "loss_scale": 10}
     for name in OBJECTIVES:
@@ -338,6 +366,6 @@ def test_the_papers_values():
     assert objectives.defaults("logit-penalty", "cifar10")["beta"] == pytest.approx(0.00148, abs=1e-5)
 
 
-def test_names_and_defaults_are_read_without_torch():
+def test_names_and_defaults_are_read_without_loading_torch():
     code = "import sys, zoo.cards.recipe_names, zoo.cards.tuned; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

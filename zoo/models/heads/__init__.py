@@ -1,7 +1,7 @@
-"""Heads: how a model's embeddings become logits where it was not trained with a final layer of its own.
+"""Heads for models that were not trained with a final layer for the classes at hand.
 
-`linear` is fitted on embeddings, `zero_shot` scores class names as sentences, `class_mapping` pools the logits of another
-label set into this one.
+`linear` is fitted on embeddings, `zero_shot` compares images with class names as sentences, `class_mapping` pools the logits
+of another label set.
 """
 
 from zoo.models.heads.class_mapping import ClassMappingHead as ClassMappingHead

@@ -1,4 +1,4 @@
-"""Logits of one label set pooled into another: a model that knows breeds of dogs answers for "dog"."""
+"""Logits of one label set pooled into another: a model that predicts breeds of dogs predicts "dog"."""
 
 import dataclasses
 import json
@@ -19,11 +19,15 @@ Pooling = Literal["logsumexp", "max"]
 
 
 class ClassMappingHead(nn.Module):
-    """A head on the source classes, then one pooled logit for each target class (Gontijo-Lopes et al. 2021, A.2).
+    """A head on the source classes, followed by one pooled logit per target class (Gontijo-Lopes et al. 2021, A.2).
 
-    `groups` lists, for each target, its columns among the K logits of `head`; a column may be in none.
-    With `logsumexp` the softmax of the pooled logits is the sum of the source probabilities of each target's classes,
-    renormalised over the classes that are mapped: z_t = log sum_{k in t} exp z_k. With `max` it is the best of them.
+    With `logsumexp`, z_t = log sum_{k in t} exp z_k: the softmax of the pooled logits is the sum of the source probabilities
+    of each target's classes, renormalised over all mapped classes. With `max`, z_t is the largest source logit.
+
+    Args:
+        head: returns the logits of the K source classes.
+        groups: for each target the columns of its source classes; a column may be in no group.
+        pooling: how the logits of a group are pooled.
 
     >>> head = ClassMappingHead(nn.Identity(), [[0, 1], [2]])  # terrier and poodle are dogs, tabby is a cat
     >>> head(torch.tensor([[0.5, 0.2, 0.3]]).log()).softmax(1)
@@ -35,14 +39,14 @@ class ClassMappingHead(nn.Module):
         self.head = head
         self.pooling = pooling
         self.out_features = len(groups)
-        # All groups as one table of indices, shorter ones filled up with an extra column that is minus infinity.
+        # All groups as one table of indices; shorter groups are padded with -1, which stands for a logit of -inf.
         longest = max(len(group) for group in groups)
         table = torch.tensor([[*group, *[-1] * (longest - len(group))] for group in groups], device="cpu")
         self.register_buffer("table", table, persistent=False)
         self.table: Tensor
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """[N, D] to [N, targets]."""
+        """Return the pooled logits [N, targets] of embeddings [N, D]."""
         logits = self.head(embeddings)
         table = self.table.to(logits.device)
         gathered = logits[:, table.clamp(min=0)].masked_fill(table < 0, -torch.inf)
@@ -52,9 +56,13 @@ class ClassMappingHead(nn.Module):
 def map_classes(
     model: Model, mapping: Mapping[str, Sequence[str]], pooling: Pooling = "logsumexp", name: str | None = None
 ) -> Model:
-    """`model` predicting the targets of `mapping`, each pooled from the source classes named for it.
+    """Return a model that predicts other classes, each pooled from some of the model's classes.
 
-    `name` is the new model's, by default the model's own with `+mapped`.
+    Args:
+        model: predicts the source classes.
+        mapping: for each target class the names of its source classes.
+        pooling: `logsumexp` adds probabilities, `max` takes the largest logit.
+        name: the new model's name; default: the model's name with `+mapped`.
 
     >>> import zoo
     >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
@@ -65,8 +73,8 @@ def map_classes(
     (('even', 'odd'), True)
     """
     if model.head is None:
-        raise InputError(f"{model.name}: a bare encoder has no classes to map")
-    head = ClassMappingHead(model.head, groups(mapping, model.classes, model.name), pooling)
+        raise InputError("is an encoder without classes to map", where=model.name)
+    head = ClassMappingHead(model.head, _columns(mapping, model.classes, model.name), pooling)
     card = dataclasses.replace(
         model.card,
         name=name or f"{model.name}+mapped",
@@ -77,31 +85,37 @@ def map_classes(
     return Model(card, Network(model.body, head, model.network.blocks), model.transform, list(mapping), digest)
 
 
-def groups(mapping: Mapping[str, Sequence[str]], source: Sequence[str], name: str) -> list[list[int]]:
-    """The source columns of each target, checked: each target has at least one, each source class exists."""
+def from_card(card: Card, head: nn.Module | None, classes: Sequence[str]) -> tuple[nn.Module, str]:
+    """Return the head that a card describes, and its hash.
+
+    The card's `details` have `source_labels`, `classes` ({target: [source classes]}) and maybe `pooling`.
+    """
+    mapping, source = card.details.get("classes"), card.details.get("source_labels")
+    if head is None or not isinstance(mapping, Mapping) or not isinstance(source, str):
+        problem = "a class-mapping head needs a trained head, details.source_labels and details.classes"
+        raise InputError(problem, where=card.name)
+    missing = [name for name in classes if name not in mapping]
+    if missing or len(mapping) != len(classes):
+        problem = f"details.classes maps to {len(mapping)} classes instead of the {len(classes)} of {card.labels}"
+        raise InputError(problem + (f", e.g. {missing[0]!r} is missing" if missing else ""), where=card.name)
+    pooling = card.details.get("pooling", "logsumexp")
+    if pooling not in ("logsumexp", "max"):
+        raise InputError(where=f"{card.name}: details.pooling", expected="logsumexp or max", found=pooling)
+    ordered = {name: list(mapping[name]) for name in classes}
+    columns = _columns(ordered, labels.classes(source), card.name)
+    return ClassMappingHead(head, columns, pooling), files.digest([json.dumps([ordered, pooling])])
+
+
+def _columns(mapping: Mapping[str, Sequence[str]], source: Sequence[str], name: str) -> list[list[int]]:
+    """Return the source columns of each target; raise an error if a target has none or a source class is unknown."""
     if not mapping:
-        raise InputError(f"{name}: expected at least one target class, found none")
+        raise InputError(where=name, argument="mapping", expected="at least one target class", found=0)
     for target, sources in mapping.items():
         if not sources or isinstance(sources, str):
-            raise InputError(f"{name}: class {target!r} needs a list of at least one source class, found {sources!r}")
+            where, expected = f"{name}: class {target!r}", "a list of at least one source class"
+            raise InputError(where=where, argument="mapping", expected=expected, found=sources)
     try:
         return [labels.indices(sources, source) for sources in mapping.values()]
     except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-
-
-def from_card(card: Card, head: nn.Module | None, classes: Sequence[str]) -> tuple[nn.Module, str]:
-    """The head a card describes by `details`: `source_labels`, `classes` ({target: [source classes]}), `pooling`."""
-    mapping, source = card.details.get("classes"), card.details.get("source_labels")
-    if head is None or not isinstance(mapping, Mapping) or not isinstance(source, str):
-        raise InputError(f"{card.name}: a class-mapping head needs a trained one, details.source_labels and details.classes")
-    missing = [name for name in classes if name not in mapping]
-    if missing or len(mapping) != len(classes):
-        raise InputError(f"{card.name}: details.classes maps to {len(mapping)} classes, expected the {len(classes)} of "
-                         f"{card.labels}{f', e.g. {missing[0]!r}' if missing else ''}")  # fmt: skip
-    pooling = card.details.get("pooling", "logsumexp")
-    if pooling not in ("logsumexp", "max"):
-        raise InputError(f"{card.name}: details.pooling is {pooling!r}, expected logsumexp or max")
-    ordered = {name: list(mapping[name]) for name in classes}
-    indices = groups(ordered, labels.classes(source), card.name)
-    return ClassMappingHead(head, indices, pooling), files.digest([json.dumps([ordered, pooling])])
+        error.inside(name)
+        raise

@@ -1,8 +1,8 @@
-"""A zero-shot head: classes as sentences, scored by the cosine between an image's and a sentence's features.
+"""Zero-shot heads: an image is compared with sentences about each class by the cosine of their features.
 
-Each class is put into several templates ("a photo of a {}."), the normalised features of these sentences are averaged and
-normalised again. For ImageNet the names and the eighty templates are those CLIP was published with, as open_clip has
-them; any other class goes into one template.
+Each class name is put into several templates ("a photo of a {}."); the normalised features of these sentences are averaged
+and normalised again. For ImageNet, names and the eighty templates are those published with CLIP, as open_clip has them.
+Other classes use one template.
 """
 
 import hashlib
@@ -22,17 +22,17 @@ from zoo.cards import labels
 from zoo.core import files, home, tensorfile
 from zoo.errors import CorruptFile, ZooWarning
 
-Encoder: TypeAlias = Callable[[list[str]], Tensor]  # sentences to features [N, D]
+Encoder: TypeAlias = Callable[[list[str]], Tensor]  # from sentences to features [N, D]
 
 PLAIN_TEMPLATE = "a photo of a {}."
-_SENTENCES_AT_ONCE = 800
-_MANY_SENTENCES = 2000  # from here on it takes long enough to be told
+_BATCH_SIZE = 800  # sentences
+_MANY_SENTENCES = 2000  # take long enough to announce it
 
 
 class ZeroShotHead(nn.Module):
-    """scale * cos(x, w_k) + bias for class weights w [K, D] of unit length: embeddings x [N, D] in, logits [N, K] out.
+    """Logits scale * cos(x, w_k) + bias [N, K] of embeddings x [N, D], for class weights w [K, D] of unit length.
 
-    The zero-shot head of Gontijo-Lopes et al. 2021, A.2; w_k stands for the sentences of class k.
+    The zero-shot head of Gontijo-Lopes et al. 2021, A.2; w_k are the text features of class k.
 
     >>> head = ZeroShotHead(torch.eye(2), scale=100.0)
     >>> head(torch.tensor([[3.0, 4.0]])).round()
@@ -52,18 +52,18 @@ class ZeroShotHead(nn.Module):
 
 @dataclass(frozen=True)
 class TextTower:
-    """What a zero-shot head needs of a model. `encode` turns sentences into features [N, D]; None: random class weights."""
+    """The text side of a dual encoder: width of its features, scale and bias of the logits, and its encoder."""
 
     width: int
     scale: float
     bias: float
-    encode: Encoder | None
+    encode: Encoder | None  # None: class weights are random
 
 
 def build(tower: TextTower, classes: Sequence[str], weights_hash: str | None) -> tuple[ZeroShotHead, str | None]:
-    """The head for `classes`, and a hash of the sentences it was made from; None where it is random.
+    """Return the head for class names, and a hash of its sentences; the hash is None if the head is random.
 
-    A thousand classes in eighty templates take minutes on a CPU, so class weights are kept in `<home>/heads`.
+    A thousand classes in eighty templates take minutes on a CPU, so class weights are stored in `<home>/heads`.
     """
     if tower.encode is None:
         weight = functional.normalize(torch.randn(len(classes), tower.width), dim=1)
@@ -74,12 +74,12 @@ def build(tower: TextTower, classes: Sequence[str], weights_hash: str | None) ->
     if weights_hash is None:
         weight = class_weights(tower.encode, names, templates)
     else:
-        weight = _kept(files.digest([weights_hash, text]), tower.encode, names, templates)
+        weight = _stored_class_weights(files.digest([weights_hash, text]), tower.encode, names, templates)
     return ZeroShotHead(weight, tower.scale, tower.bias), digest
 
 
 def sentences(classes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words for each class, and the templates they go into.
+    """Return the words for each class, and the templates that they are put into.
 
     >>> sentences(["sweet_pepper"])
     (['sweet pepper'], ['a photo of a {}.'])
@@ -94,31 +94,31 @@ def sentences(classes: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def class_weights(encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
-    """[K, D] of unit length: for each class the mean of its sentences' unit features."""
-    at_once = max(1, _SENTENCES_AT_ONCE // len(templates))
+    """Return class weights [K, D] of unit length: for each class the mean of its sentences' normalised features."""
+    classes_per_batch = max(1, _BATCH_SIZE // len(templates))
     rows = []
     with torch.inference_mode():
-        for start in range(0, len(names), at_once):
-            part = names[start : start + at_once]
+        for start in range(0, len(names), classes_per_batch):
+            part = names[start : start + classes_per_batch]
             features = encode([template.format(name) for name in part for template in templates]).float()
             means = functional.normalize(features, dim=1).reshape(len(part), len(templates), -1).mean(1)
             rows.append(functional.normalize(means, dim=1))
     return torch.cat(rows).clone()
 
 
-def _kept(key: str, encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
-    """The class weights of a key from `<home>/heads`, made and put there where they are not."""
+def _stored_class_weights(key: str, encode: Encoder, names: Sequence[str], templates: Sequence[str]) -> Tensor:
+    """Return the class weights of a key from `<home>/heads`, after computing and storing them if they are missing."""
     path = home.folder("heads") / f"{key}.safetensors"
     if path.exists():
         try:
             return torch.from_numpy(np.array(tensorfile.read_sealed(path)[0]["weight"]))
         except (CorruptFile, KeyError):
             moved = files.set_aside(path)
-            warnings.warn(f"{path} is damaged, set aside as {moved.name}; its class weights are computed anew", ZooWarning,
-                          stacklevel=2)  # fmt: skip
+            message = f"{path} is damaged and was set aside as {moved.name}; its class weights are computed again"
+            warnings.warn(message, ZooWarning, stacklevel=2)
     if len(names) * len(templates) > _MANY_SENTENCES:
         count = f"{len(names)} classes in {len(templates)} templates"
-        print(f"zoo: reading {count} once for a zero-shot head, kept at {path}", file=sys.stderr, flush=True)
+        print(f"zoo: encoding {count} for a zero-shot head, once; stored at {path}", file=sys.stderr, flush=True)
     weight = class_weights(encode, names, templates)
     files.make_folder(path.parent)
     files.write(path, tensorfile.encode({"weight": weight.cpu().numpy()}, {"classes": list(names)}))

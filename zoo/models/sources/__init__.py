@@ -1,4 +1,4 @@
-"""From the name of a source, as a card has it, to the one object that its module keeps as `SOURCE`."""
+"""Sources of models. Each module here, except shared helpers, has one `SOURCE`, named as cards name it."""
 
 from functools import cache
 from importlib import import_module
@@ -8,6 +8,6 @@ from zoo.models.sources.base import Source
 
 @cache
 def source(name: str) -> Source:
-    """The source of a name in `zoo.cards.sources.SOURCES`; its library loads when it is used."""
+    """Return the source of a name in `zoo.cards.sources.SOURCES`. Its library is not loaded before it is used."""
     found: Source = import_module(f"zoo.models.sources.{name}").SOURCE
     return found

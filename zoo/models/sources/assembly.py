@@ -1,7 +1,8 @@
-"""What every source shares: how a network is begun, and how it becomes a model with the head its card asks for."""
+"""Shared by all sources: initialising a network, and turning it into a model with the head that its card names."""
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from torch import nn
 
 from zoo.cards import labels
 from zoo.cards.card import Card
+from zoo.core import settings
 from zoo.datasets.preprocessing import Pipeline
 from zoo.errors import InputError, ZooError
 from zoo.models.heads import class_mapping, linear, zero_shot
@@ -19,19 +21,19 @@ from zoo.networks.network import Network
 
 @dataclass(frozen=True)
 class Request:
-    """What `zoo.load` was asked for."""
+    """The arguments of `zoo.load`, after the name was looked up."""
 
     card: Card
     pretrained: bool
     device: torch.device
     classes: tuple[str, ...] | None = None  # other class names for a zero-shot head
-    parts: tuple[Model, ...] = ()  # the models that the card's source named as its parts
+    parts: tuple[Model, ...] = ()  # the loaded models that the card's source named as its parts
 
     @contextlib.contextmanager
-    def beginning(self) -> Iterator[None]:
-        """Networks made inside have random weights that depend on the model's name alone, and are on the CPU or on meta.
+    def initialising(self) -> Iterator[None]:
+        """Return a context in which networks get random weights that depend on the model's name alone.
 
-        The caller's own random numbers go on as if nothing had happened.
+        They are built on the CPU, or on the meta device. The caller's random state is restored afterwards.
         """
         seed = int.from_bytes(hashlib.sha256(self.card.name.encode()).digest()[:4], "little")
         with torch.random.fork_rng(devices=[]), torch.device("meta" if self.device.type == "meta" else "cpu"):
@@ -39,10 +41,17 @@ class Request:
             yield
 
     def example(self) -> torch.Tensor:
-        """One image of noise, for the few networks that are known only by looking."""
+        """Return one input of noise [1, C, H, W], for finding out what a network computes."""
         if self.card.transform is None:
-            raise ZooError(f"{self.card.name}: its card has no transform, so its input is not known")
+            raise ZooError("the card has no transform, so the input size is unknown", where=self.card.name)
         size = (1, *self.card.transform.size)
+        if math.prod(size) > settings.max_pixels():
+            raise InputError(
+                f"the card has an input size of {' x '.join(map(str, size[1:]))}",
+                where=self.card.name,
+                expected=f"at most {settings.max_pixels()} numbers",
+                hint="Correct the card's transform, or raise ZOO_MAX_PIXELS",
+            )
         if self.device.type == "meta":
             return torch.empty(size, device="meta")
         return torch.randn(size, generator=torch.Generator().manual_seed(0))
@@ -55,89 +64,91 @@ def assemble(
     classes: Sequence[str] | None = None,
     text: Callable[[], zero_shot.TextTower] | None = None,
 ) -> Model:
-    """The model: its head replaced where the card asks for another, checked against the label set, moved to its device.
+    """Return the model on its device, with the head that its card names, after checking its number of outputs.
 
-    `network` has the head its weights came with, if any. `classes` are those of its label set where the source knows
-    better than the card; `text` gives the text tower of a model that has one.
+    Args:
+        request: what was asked for.
+        network: has the head that its weights came with, if any.
+        weights_hash: hash of the weights; None if they are random.
+        classes: class names, if the source knows better than the card.
+        text: returns the text tower of a model that has one.
     """
     card = request.card
     classes = tuple(classes if classes is not None else card_classes(card))
     if request.classes is not None and card.head != "zero-shot":
-        raise InputError(f"{card.name}: has a {card.head} head; only a zero-shot head takes other classes")
+        problem = f"the model has a {card.head} head, and only a zero-shot head takes other classes"
+        raise InputError(problem, where=card.name, argument="classes")
+    digest: str | None = None
     if card.head == "none":
         network, classes = Network(network.body, None, network.blocks), ()
     elif card.head == "linear":
         width = _width(network, request)
-        with request.beginning():
+        with request.initialising():
             head, digest = linear.stored(card, width, classes, request.pretrained)
-        network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     elif card.head == "zero-shot":
         classes = request.classes or classes
         if text is None:
-            raise InputError(
-                f"{card.name}: a zero-shot head needs a text tower, which {card.source} models here do not have"
-            )
+            problem = f"a zero-shot head needs a text tower, which models of the source {card.source} do not have"
+            raise InputError(problem, where=card.name)
         tower = text()
-        with contextlib.nullcontext() if tower.encode else request.beginning():
+        with contextlib.nullcontext() if tower.encode else request.initialising():
             head, digest = zero_shot.build(tower, classes, weights_hash)
-        network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
     elif card.head == "class-mapping":
         head, digest = class_mapping.from_card(card, network.head, classes)
+    if card.head in ("linear", "zero-shot", "class-mapping"):
         network, weights_hash = Network(network.body, head, network.blocks), _join(weights_hash, digest)
-    check_width(card.name, network.head, classes)
+    check_outputs(card.name, network.head, classes)
     if card.transform is None:
-        raise ZooError(f"{card.name}: its card has no transform, so no image can be given to it")
+        raise ZooError("the card has no transform, so the model cannot take images", where=card.name)
     network.eval().requires_grad_(False).to(request.device)
     return Model(card, network, Pipeline(card.transform), classes, weights_hash)
 
 
 def card_classes(card: Card) -> Sequence[str]:
-    """The class names of a card: its own list where it has one, else those of its label set."""
-    own = card.details.get("classes")
-    if isinstance(own, list):
-        return [str(name) for name in own]
+    """Return the class names of a card: those it lists, else those of its label set."""
+    listed = card.details.get("classes")
+    if isinstance(listed, list):
+        return [str(name) for name in listed]
     return () if card.labels == "none" else labels.classes(card.labels)
 
 
-def check_width(name: str, head: nn.Module | None, classes: Sequence[str]) -> None:
-    """An error where a head has another number of outputs than there are class names: 1,001 for 1,000, say."""
+def check_outputs(name: str, head: nn.Module | None, classes: Sequence[str]) -> None:
+    """Raise an error if the number of a head's outputs differs from the number of classes, such as 1001 and 1000."""
     if head is None:
         return
-    # A head's own word, else that of its last layer.
+    # The outputs of the head itself, else of its last layer.
     widths = [getattr(module, key, None) for module in head.modules() for key in ("out_features", "out_channels")]
     outputs = getattr(head, "out_features", None) or [width for width in widths if width][-1]
     if outputs != len(classes):
-        raise InputError(f"{name}: its head has {outputs} outputs, the label set of its card {len(classes)} classes")
+        raise InputError(f"the head has {outputs} outputs, but the card has {len(classes)} classes", where=name)
 
 
 def fit(name: str, network: nn.Module, state: dict[str, torch.Tensor], where: str) -> None:
-    """Load a state dictionary, every key and every shape of it, or say which do not fit."""
-    own = network.state_dict()
-    missing, extra = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+    """Load a state dictionary into a network; raise an error unless every key and shape fits."""
+    expected = network.state_dict()
+    missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     missing = [key for key in missing if not key.endswith("num_batches_tracked")]  # old checkpoints lack these
+    problem = ""
     if missing or extra:
-        raise InputError(
-            f"{name}: {where} does not fit the network: {len(missing)} keys missing, {len(extra)} not expected, "
-            f"e.g. {(missing or extra)[0]!r}"
-        )
-    for key, values in state.items():
-        if values.shape != own[key].shape:
-            raise InputError(
-                f"{name}: {where} does not fit the network: {key!r} has shape {list(values.shape)}, "
-                f"expected {list(own[key].shape)}"
-            )
+        problem = f"{len(missing)} keys are missing and {len(extra)} are unexpected, e.g. {(missing or extra)[0]!r}"
+    else:
+        wrong = next((key for key, values in state.items() if values.shape != expected[key].shape), None)
+        if wrong is not None:
+            problem = f"{wrong!r} has shape {list(state[wrong].shape)} instead of {list(expected[wrong].shape)}"
+    if problem:
+        raise InputError(f"does not fit the network: {problem}", where=f"{name}: {where}")
     network.load_state_dict(state)
 
 
 def _width(network: Network, request: Request) -> int:
-    """The number of dimensions of the embeddings."""
+    """Return the number of dimensions of the embeddings."""
     network.eval()
     with torch.inference_mode():
         return int(network.body(request.example()).shape[1])
 
 
 def _join(weights_hash: str | None, head_hash: str | None) -> str | None:
-    """One hash of body and head; None where either is random, for then the numbers themselves are hashed."""
+    """Return one hash of body and head, or None if either is random, in which case the numbers are hashed."""
     if weights_hash is None or head_hash is None:
         return None
     return hashlib.sha256(f"{weights_hash} {head_hash}".encode()).hexdigest()

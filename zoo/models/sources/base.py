@@ -1,7 +1,7 @@
-"""What a source is: it describes, finds and loads the models of one origin.
+"""The interface of a source: it describes, finds and loads the models of one origin.
 
-A module of a source loads neither torch nor its library before `describe` of an ad-hoc name or `load` is called, so that
-all of them can be asked where weights are in no time.
+Importing a source's module loads neither torch nor its library. Only `describe` of an ad-hoc name and `load` do, so that
+the availability of all models is known quickly.
 """
 
 from collections.abc import Sequence
@@ -22,43 +22,47 @@ _ORDER: tuple[Availability, ...] = get_args(Availability)
 
 
 class Source:
-    """One origin of networks. A subclass overrides what is different there; `SOURCE` in its module is the one object."""
+    """One origin of networks. A subclass overrides what differs; its module holds one instance as `SOURCE`."""
 
     def describe(self, id: str, name: str) -> Card:
-        """The card of the ad-hoc name `PREFIX:id`."""
-        raise UnknownName(f"unknown model {name!r}: this source has no names of its own")
+        """Return the card of the ad-hoc name `PREFIX:id`."""
+        raise UnknownName(kind="model", name=name)
 
     def describe_with_hints(self, id: str, name: str, hints: "ModelHints") -> Card:
-        """The same with what the user says about it, for sources whose files do not say all."""
+        """Return the card of `PREFIX:id`, completed with what the user says about a file that does not say everything."""
         if hints.stated:
-            raise InputError(f"{name}: its source says by itself what it is; leave out {', '.join(hints.stated)}")
+            problem = f"already says its {', '.join(hints.stated)}"
+            raise InputError(problem, where=name, hint=f"Leave out {', '.join(hints.stated)}")
         return self.describe(id, name)
 
     def parts(self, card: Card) -> Sequence[str]:
-        """The names of other models that this one is made of; they are loaded first."""
+        """Return the names of the models that this model consists of; they are loaded first."""
         return ()
 
     def files(self, card: Card) -> Sequence[Path]:
-        """The files on this machine that decide what the weights are, whether or not they exist yet."""
+        """Return the local files that determine the weights, whether or not they exist yet."""
         return ()
 
     def present(self, card: Card) -> Availability:
-        """Where the weights are, parts and fitted heads left aside; asks no library."""
+        """Return where the weights are, ignoring parts and fitted heads. Loads no library."""
         return "local" if all(path.exists() for path in self.files(card)) else "to download"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
-        """An error, before torch is loaded, if the model surely cannot be loaded now; what can be made is made."""
+        """Train missing weights if that is possible, and raise an error if the model certainly cannot be loaded.
+
+        It runs before torch is loaded.
+        """
 
     def load(self, request: "Request") -> "Model":
-        """The model of a card."""
+        """Return the model of a card."""
         raise NotImplementedError
 
 
 class FromHub(Source):
-    """A source whose weights are in a repository of the Hugging Face hub that the card links."""
+    """A source whose weights are in a Hugging Face repository that the card links."""
 
     def repository(self, card: Card) -> str | None:
-        """`OWNER/NAME`, without asking the library; None where the weights come from elsewhere."""
+        """Return `OWNER/NAME` without loading the library, or None if the weights are elsewhere."""
         return hub.linked(card.body)
 
     def files(self, card: Card) -> Sequence[Path]:
@@ -74,10 +78,18 @@ class FromHub(Source):
             hub.require(card.name, repository)
 
 
-def furthest(found: Sequence[Availability]) -> Availability:
-    """What a model made of such parts is: as far away as the furthest of them.
+def existing_path(id: str, name: str) -> Path:
+    """Return the path of `file:PATH` or `onnx:PATH`; raise an error if nothing is there."""
+    path = Path(id).expanduser()
+    if not id or "\0" in id or not path.exists():
+        raise InputError("there is no such file or folder", where=name)
+    return path
 
-    >>> furthest(["local", "to train", "shipped"])
+
+def least_available(found: Sequence[Availability]) -> Availability:
+    """Return the availability of a model that consists of several parts: that of the least available one.
+
+    >>> least_available(["local", "to train", "shipped"])
     'to train'
     """
     return max(found, key=_ORDER.index)

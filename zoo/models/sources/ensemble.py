@@ -1,4 +1,4 @@
-"""Ensembles: cards that name other models, their shares and their temperatures; and, of a cascade, when to stop."""
+"""Ensembles: cards that list members with weights and temperatures and, for a cascade, a stopping rule."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,29 +19,28 @@ class Ensemble(Source):
         return [member.name for member in card.members]
 
     def prepare(self, card: Card, pretrained: bool) -> None:
-        name = card.name
         if not card.members:
-            raise InputError(f"{name}: an ensemble needs at least one member, its card has none")
+            raise InputError(where=card.name, argument="members", expected="at least one model", found=0)
         for member in card.members:
-            if not 0 < member.weight < float("inf"):
-                raise InputError(f"{name}: member {member.name} has the weight {member.weight}, expected a positive number")
-            if not 0 < member.temperature < float("inf"):
-                raise InputError(
-                    f"{name}: member {member.name} has the temperature {member.temperature}, expected above zero"
-                )
+            for field in ("weight", "temperature"):
+                value = getattr(member, field)
+                if not 0 < value < float("inf"):
+                    where = f"{card.name}: member {member.name}"
+                    raise InputError(where=where, argument=field, expected="a finite number above 0", found=value)
         stopping = _stopping(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
             raise InputError(
-                f"{name}: a cascade of {len(card.members)} members needs {len(card.members) - 1} thresholds, "
-                f"one between each two, its card has {len(stopping.thresholds)}"
+                where=card.name,
+                argument="thresholds",
+                expected=f"{len(card.members) - 1} numbers for a cascade of {len(card.members)} members",
+                found=len(stopping.thresholds),
             )
 
     def load(self, request: "Request") -> "Model":
-        from zoo.models.sources.averaging import average
-        from zoo.models.sources.cascading import cascade
+        from zoo.models.sources.ensemble_networks import average, cascade
 
         if request.classes is not None:
-            raise InputError(f"{request.card.name}: an ensemble's classes are those of its members")
+            raise InputError("an ensemble has the classes of its members", where=request.card.name, argument="classes")
         stopping = _stopping(request.card)
         return average(request.card, request.parts) if stopping is None else cascade(request.card, request.parts, stopping)
 

@@ -1,4 +1,4 @@
-"""Linear heads on the embeddings of another model: in the box beside their card, or fitted here by `zoo head`."""
+"""Linear heads on the embeddings of another model: shipped next to their card, or fitted on this machine by `zoo head`."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only the user can say about a bare file: a state dictionary or a graph that names no classes and no transform."""
+"""`ModelHints`: what the user says about a bare weights file, which names neither classes nor a transform."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -6,51 +6,64 @@ from typing import Any, Literal
 
 from zoo.cards import labels
 from zoo.cards.card import Transform
-from zoo.cards.names import label_set, near
-from zoo.errors import InputError
+from zoo.cards.names import label_set, similar
+from zoo.errors import InputError, UnknownName
+
+_EXAMPLES = {
+    "architecture": "resnet18", "classes": "classes.txt", "size": "224", "mean": "0.485,0.456,0.406",
+    "std": "0.229,0.224,0.225",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ModelHints:
-    """What a user says about a file that does not say it itself. The options of `zoo card new` have the same meaning."""
+    """Facts about a weights file that the file does not contain; also options of `zoo card new`."""
 
     architecture: str | None = None
-    classes: str | Sequence[str] | None = None  # names, or a label set's
-    size: int | None = None  # of the square input, in pixels
+    classes: str | Sequence[str] | None = None  # class names, or the name of a label set
+    size: int | None = None  # side of the square input, in pixels
     mean: Sequence[float] | None = None
     std: Sequence[float] | None = None
-    kind: Literal["logits", "probabilities"] | None = None  # what it gives
-    embedding: str | None = None  # what the embeddings are called inside
+    kind: Literal["logits", "probabilities"] | None = None  # what the network returns
+    embedding: str | None = None  # name of the tensor of embeddings in an ONNX graph
 
     def __post_init__(self) -> None:
         if self.kind not in (None, "logits", "probabilities"):
-            raise InputError(f"kind {self.kind!r}: expected logits or probabilities")
+            raise InputError(argument="kind", expected="logits or probabilities", found=self.kind)
         if self.size is not None and self.size < 1:
-            raise InputError(f"size {self.size}: expected a number of pixels")
+            raise InputError(argument="size", expected="a number of pixels", found=self.size)
         if self.classes is not None and not len(self.classes):
-            raise InputError("classes: expected at least one name, found none")
+            raise InputError(argument="classes", expected="at least one name", found=0)
 
     @classmethod
     def of(cls, hints: Mapping[str, Any]) -> "ModelHints":
-        """What keyword arguments say."""
+        """Return the hints of keyword arguments."""
         known = [one.name for one in fields(cls)]
         for key in hints:
             if key not in known:
-                raise InputError(f"{key!r} cannot be told of a model{near(key, known)}; expected {', '.join(known)}")
+                hint = f"Known: {', '.join(known)}"
+                raise UnknownName(kind="model hint", name=key, suggestions=similar(key, known), hint=hint)
         return cls(**hints)
 
     @property
     def stated(self) -> list[str]:
+        """The names of the hints that are given."""
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
     def require(self, name: str, *needed: str) -> None:
-        """An error that names all that is needed and was not said."""
-        lacking = [f"{one} ({_OPTIONS[one]})" for one in needed if one not in self.stated]
-        if lacking:
-            raise InputError(f"{name}: the file does not say its {', '.join(lacking)}; say so, or write a card beside it")
+        """Raise an error that lists all needed hints that are missing."""
+        missing = [one for one in needed if one not in self.stated]
+        if missing:
+            examples = ", ".join(f"{{{one}={_EXAMPLES[one]}}}" for one in missing)
+            raise InputError(
+                f"the file does not say its {', '.join(missing)}",
+                where=name,
+                argument=missing[0],
+                hint=f"Pass {examples}, or write a card next to the file",
+            )
 
     def over(self, usual: Transform) -> Transform:
-        """The usual transform with what is told of it instead."""
+        """Return a transform with the size, mean and std of these hints, where given."""
         side = self.size
         return replace(
             usual,
@@ -62,18 +75,12 @@ class ModelHints:
         )
 
     def labels(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The label set and the details of a card whose classes are the ones told."""
+        """Return the label set of the card, and its details if the classes are the user's own."""
         from zoo.core.text import check_unique
 
         if isinstance(self.classes, str):
-            labels.classes(self.classes)  # known, or an error
+            labels.classes(self.classes)  # raises an error for an unknown label set
             return label_set(self.classes), {}
-        own = [str(one) for one in self.classes or ()]
-        check_unique(own, f"{name}: classes")
-        return "own", {"classes": own}
-
-
-_OPTIONS = {
-    "architecture": "--arch, e.g. resnet18", "classes": "--classes FILE, one name per line, or a label set",
-    "size": "--size, e.g. 224", "mean": "--mean, e.g. 0.485,0.456,0.406", "std": "--std, e.g. 0.229,0.224,0.225",
-}  # fmt: skip
+        names = [str(one) for one in self.classes or ()]
+        check_unique(names, f"{name}: classes")
+        return "own", {"classes": names}

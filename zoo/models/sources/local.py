@@ -1,12 +1,12 @@
-"""Checkpoints on this machine: `file:PATH`, a folder or one file with a description of the network beside it.
+"""Checkpoints on this machine: `file:PATH`, a folder or a file together with a description of the network.
 
-- a folder in the form of transformers or of timm on the hub (`config.json` and `model.safetensors`);
+- a folder in the format of transformers or timm on the hub (`config.json` and `model.safetensors`);
 - a folder with `card.md` and `model.safetensors` (or `model.pth`);
-- a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card beside it, `NAME.md` for `NAME.safetensors`, or of
-  which architecture and classes are told (`zoo card new`, `zoo.register`).
+- a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card next to it, `NAME.md` for `NAME.safetensors`, or whose
+  architecture and classes the user names (`zoo card new`, `zoo.register`).
 
-The card's architecture is one of ours, of timm's or of torchvision's. Torch's own files are read as tensors only; a pickle
-that holds anything else is refused.
+The architecture is one of ours, of timm or of torchvision. Pickled checkpoints are read as tensors only; a pickle that holds
+anything else is refused.
 """
 
 import dataclasses
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card as cards
 from zoo.cards.card import Card, Training
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.cards.recipe_names import small_family
 from zoo.core import files
 from zoo.core.foreign_files import reading
 from zoo.errors import InputError, UnknownName
 from zoo.models import weights
 from zoo.models.sources import tags, timm, torchvision, transformers
-from zoo.models.sources.base import Source
+from zoo.models.sources.base import Source, existing_path
 from zoo.models.sources.hints import ModelHints
 
 if TYPE_CHECKING:
@@ -31,34 +31,38 @@ if TYPE_CHECKING:
     from zoo.models.sources.assembly import Request
 
 _FILES = ("model.safetensors", "model.pth", "pytorch_model.bin")
-_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")  # the last of `checkpoint.pth.tar`
+_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")  # the last one for `checkpoint.pth.tar`
+_LIBRARIES: dict[str, Any] = {"timm": timm, "torchvision": torchvision}
 
 
 class Local(Source):
     def describe(self, id: str, name: str) -> Card:
-        """The card of `file:PATH`; its `id` is the file of the weights, or the folder for transformers."""
-        path = _existing(id, name)
+        """Return the card of `file:PATH`; its `id` is the weights file, or the folder for transformers."""
+        path = existing_path(id, name)
         if path.is_dir() and (path / "config.json").is_file() and not (path / "card.md").is_file():
-            return _from_configuration(path, name)
+            return _card_from_config(path, name)
         file = _weights_file(path, name)
-        beside = path / "card.md" if path.is_dir() else path.with_suffix(".md")
-        if not beside.is_file():
+        card_file = path / "card.md" if path.is_dir() else path.with_suffix(".md")
+        if not card_file.is_file():
             raise InputError(
-                f"{name}: nothing says what network it is; say it with --arch resnet18 --classes classes.txt, for good with "
-                f"`zoo card new {name} --arch ... --classes ... --as my-model`, or by a card at {beside}"
+                "the architecture and the classes are unknown",
+                where=name,
+                argument="architecture",
+                hint="Pass {architecture=resnet18} and {classes=classes.txt}; describe the model permanently with "
+                f"`zoo card new {name} --arch ... --classes ... --name my-model`, or write a card to {card_file}",
             )
-        card = cards.parse(cards.read_text(beside), str(beside))
-        card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=beside)
+        card = cards.parse(cards.read_text(card_file), str(card_file))
+        card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=card_file)
         return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
 
     def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
-        """The card of a bare state dictionary of an architecture that timm or torchvision has: whichever one it fits."""
+        """Return the card of a bare state dictionary, whose architecture in timm or torchvision the user names."""
         if not hints.stated:
             return self.describe(id, name)
-        file = _weights_file(_existing(id, name), name)
+        file = _weights_file(existing_path(id, name), name)
         hints.require(name, "architecture", "classes")
         labels, details = hints.labels(name)
-        library, usual = _library_of(file, hints, labels, details, name)
+        library, usual = _fitting_library(file, hints, labels, details, name)
         architecture = hints.architecture or ""
         return Card(
             name=name,
@@ -78,21 +82,21 @@ class Local(Source):
         return (Path(card.id or "").expanduser(),)
 
     def load(self, request: "Request") -> "Model":
-        """The model of a local checkpoint."""
         from zoo.core import state_dicts
         from zoo.models.sources.assembly import assemble, card_classes, fit
         from zoo.networks import build
 
         card, classes = request.card, card_classes(request.card)
         ours = small_family(card.architecture) is not None
-        with request.beginning():
+        with request.initialising():
             if ours:
                 size = card.input_size or (3, 224, 224)
                 network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
             else:
                 named = card.details.get("library", "timm")
                 if named not in _LIBRARIES:
-                    raise InputError(f"{card.name}: field 'zoo.details.library': expected one of {', '.join(_LIBRARIES)}")
+                    where, expected = f"{card.name}: field 'zoo.details.library'", f"one of {', '.join(_LIBRARIES)}"
+                    raise InputError(where=where, expected=expected, found=named)
                 library = _LIBRARIES[named]
                 network = library.untrained(card.architecture, len(classes), card.name)
         digest = None
@@ -105,22 +109,14 @@ class Local(Source):
 
 
 SOURCE = Local()
-_LIBRARIES: dict[str, Any] = {"timm": timm, "torchvision": torchvision}
 
 
-def _existing(id: str, name: str) -> Path:
-    path = Path(id).expanduser()
-    if not id or "\0" in id or not path.exists():
-        raise InputError(f"{name}: there is no such file or folder; expected a checkpoint")
-    return path
-
-
-def _library_of(
+def _fitting_library(
     file: Path, hints: ModelHints, labels: str, details: dict[str, Any], name: str
 ) -> tuple[str, cards.Transform]:
-    """The library whose network of that architecture the file fits, and the architecture's usual transform there.
+    """Return the library whose network fits the file, and the architecture's usual transform there.
 
-    Both have a `resnet18` with the same keys, but an `efficientnet_b0` with others.
+    timm and torchvision have a `resnet18` with the same keys, but an `efficientnet_b0` with different ones.
     """
     from zoo.cards.labels import classes as classes_of
     from zoo.core import state_dicts
@@ -129,23 +125,22 @@ def _library_of(
     known = [library for library in _LIBRARIES if architecture in _LIBRARIES[library].architectures()]
     if not known:
         every = sorted({one for library in _LIBRARIES.values() for one in library.architectures()})
-        raise UnknownName(
-            f"{name}: neither timm nor torchvision has an architecture {architecture!r}{near(architecture, every)}"
-        )
-    state, errors = state_dicts.read(file, name), []
+        kind = "architecture of timm or torchvision"
+        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=similar(architecture, every))
+    state, problems = state_dicts.read(file, name), []
     for library in known:
         network = _LIBRARIES[library].untrained(architecture, count, name)
         try:
             _LIBRARIES[library].fill(name, network, state_dicts.without_prefix(state, network.state_dict()), str(file))
         except InputError as error:
-            errors.append(str(error) + (f" (of {library})" if len(known) > 1 else ""))
+            problems.append(f"{error.problem} (of {library})")
         else:
             return library, _LIBRARIES[library].usual_transform(architecture, name)
-    raise InputError("; ".join(errors))
+    raise InputError("; ".join(problems), where=f"{name}: {file}")
 
 
 def _usual_transform(card: Card) -> cards.Transform:
-    """The transform of the recipe for a card's architecture and data, where it names none."""
+    """Return the transform of the recipe for a card's architecture and data, for a card that has none."""
     from zoo.cards.names import canonical_dataset
     from zoo.cards.published import recipe
 
@@ -153,29 +148,31 @@ def _usual_transform(card: Card) -> cards.Transform:
 
 
 def _weights_file(path: Path, name: str) -> Path:
-    """The file itself, or the one in a folder."""
+    """Return the file itself, or the weights file in a folder."""
     file = next((path / file for file in _FILES if (path / file).is_file()), None) if path.is_dir() else path
     if file is None:
-        raise InputError(f"{name}: the folder has none of {', '.join(_FILES)}")
+        raise InputError(f"the folder has none of {', '.join(_FILES)}", where=name)
     if file.suffix not in _SUFFIXES:
-        raise InputError(f"{name}: expected a file that ends in {', '.join(_SUFFIXES)}, found {file.suffix or 'no ending'}")
+        raise InputError(where=name, expected=f"a file that ends in {', '.join(_SUFFIXES)}", found=file.suffix)
     return file
 
 
-def _from_configuration(folder: Path, name: str) -> Card:
-    """The card that a `config.json` amounts to: timm's has `architecture`, transformers' `architectures`."""
+def _card_from_config(folder: Path, name: str) -> Card:
+    """Return the card of a folder with a `config.json`: timm's has `architecture`, transformers' has `architectures`."""
     path = folder / "config.json"
     try:
         with reading(path, "description of a model"):
             config = files.parse_json(path.read_bytes(), f"{name}: {path}")
             if isinstance(config, dict) and isinstance(config.get("architecture"), str):
-                return _from_timm(config, folder, name)
+                return _card_from_timm_config(config, folder, name)
             return transformers.read_configuration(folder, name)
-    except InputError as error:  # a transform that makes no sense does not know whose it is
-        raise error if str(error).startswith(name) else InputError(f"{name}: its config.json {error}") from error
+    except InputError as error:
+        if not str(error).startswith(name):  # raised for an invalid transform, which has no name
+            error.inside(f"{name}: config.json")
+        raise
 
 
-def _from_timm(config: dict[str, Any], folder: Path, name: str) -> Card:
+def _card_from_timm_config(config: dict[str, Any], folder: Path, name: str) -> Card:
     from timm.models import PretrainedCfg
 
     base = timm.SOURCE.describe(config["architecture"], name)
@@ -184,7 +181,8 @@ def _from_timm(config: dict[str, Any], folder: Path, name: str) -> Card:
     count = config.get("num_classes", overlay.get("num_classes"))
     names = config.get("label_names") or overlay.get("label_names")
     if names is None and count != 1000:
-        raise InputError(f"{name}: its config.json has {count} classes and no label_names; write a card.md instead")
+        problem = f"config.json has {count} classes and no label_names"
+        raise InputError(problem, where=name, hint="Write a card.md in the folder instead")
     file = _weights_file(folder, name)
     details = {} if names is None else {"classes": list(map(str, names))}
     labels, transform = "imagenet-1k" if names is None else folder.name, timm.transform(PretrainedCfg(**overlay))

@@ -1,7 +1,7 @@
-"""ONNX files: `onnx:PATH`, with a card beside the file or its classes and transform told; run by onnxruntime.
+"""ONNX files: `onnx:PATH`, with a card next to the file or with hints about classes and transform; run by onnxruntime.
 
-The first output is taken. Embeddings are what goes into the graph's final linear layer, or the tensor that the card names
-(`details.embedding`); the graph is cut there, and both parts are run.
+The graph's first output is used. Embeddings are the input of the final linear layer, or the tensor that the card names
+(`details.embedding`): the graph is cut there, and both parts are run.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from zoo.cards.card import Card, Training, Transform
 from zoo.core import files
 from zoo.errors import InputError
 from zoo.models import weights
-from zoo.models.sources.base import Source
+from zoo.models.sources.base import Source, existing_path
 from zoo.models.sources.hints import ModelHints
 
 if TYPE_CHECKING:
@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 
 class Onnx(Source):
     def describe(self, id: str, name: str) -> Card:
-        """The card beside the file, `NAME.md` for `NAME.onnx`."""
-        path = _existing(id, name)
-        beside = path.with_suffix(".md")
-        if not beside.is_file():
+        """Return the card next to the file, `NAME.md` for `NAME.onnx`."""
+        path = existing_path(id, name)
+        card_file = path.with_suffix(".md")
+        if not card_file.is_file():
             raise InputError(
-                f"{name}: nothing says its classes and its transform; say it with `zoo card new {name} --classes "
-                f"classes.txt --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --as my-model`, or write a card at {beside}"
+                "the classes and the transform are unknown",
+                where=name,
+                argument="classes",
+                hint=f"Describe the model with `zoo card new {name} --classes classes.txt --mean 0.485,0.456,0.406 "
+                f"--std 0.229,0.224,0.225 --name my-model`, or write a card to {card_file}",
             )
-        card = cards.parse(cards.read_text(beside), str(beside))
-        return dataclasses.replace(card, name=name, source="onnx", id=str(path.absolute()), path=beside)
+        card = cards.parse(cards.read_text(card_file), str(card_file))
+        return dataclasses.replace(card, name=name, source="onnx", id=str(path.absolute()), path=card_file)
 
     def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
-        """The card of a bare graph: what it says itself, its input and whether it ends in a softmax, and what is told."""
+        """Return the card of a bare graph, from its input, its final operation and the user's hints."""
         from zoo.models.sources import onnx_graph
 
-        path = _existing(id, name)
-        model = onnx_graph.read(path, name, data=False)
+        path = existing_path(id, name)
+        model = onnx_graph.read(path, name)
         _, (_, channels, *sides), _ = onnx_graph.image_input(model, name)
         hints.require(name, "classes", "mean", "std", *([] if None not in sides else ["size"]))
         height, width = (side or hints.size or 0 for side in sides)
@@ -70,8 +73,8 @@ class Onnx(Source):
 
     def files(self, card: Card) -> Sequence[Path]:
         path = Path(card.id or "")
-        beside = path.with_name(f"{path.name}.data")  # where torch puts the weights
-        return [path, beside] if beside.is_file() else [path]
+        data = path.with_name(f"{path.name}.data")  # where torch writes the weights
+        return [path, data] if data.is_file() else [path]
 
     def load(self, request: "Request") -> "Model":
         from zoo.models.sources import onnx_graph
@@ -79,13 +82,14 @@ class Onnx(Source):
 
         card, path = request.card, Path(request.card.id or "")
         if not request.pretrained:
-            raise InputError(f"{card.name}: the weights of an ONNX file are part of it; it cannot have random ones")
-        if not path.is_file():
-            raise InputError(f"{card.name}: there is no file {path}; its card says that it is there")
-        beside = onnx_graph.external_files(onnx_graph.read(path, card.name, data=False), path)
-        hashes = [weights.verify(card, one) for one in (path, *beside)]
+            problem = "the weights are part of an ONNX file, so they cannot be random"
+            raise InputError(problem, where=card.name, argument="pretrained")
+        model = onnx_graph.read(path, card.name)
+        paths = (path, *onnx_graph.external_files(model, path, card.name))
+        hashes = [weights.verify(card, one) for one in paths]
+        onnx_graph.load_external_data(model, path, card.name)
         classes = card_classes(card)
-        network = _network(request, onnx_graph.read(path, card.name), len(classes))
+        network = _network(request, model, len(classes))
         return assemble(request, network, hashes[0] if len(hashes) == 1 else files.digest(hashes), classes)
 
 
@@ -96,36 +100,31 @@ def _network(request: "Request", model: Any, outputs: int) -> "Network":
     import torch
 
     from zoo.models.sources import onnx_graph
-    from zoo.models.sources.user_models import Answers
-    from zoo.networks.network import Network, Unchanged
+    from zoo.models.sources.user_models import ClassifierModule
+    from zoo.networks.network import IdentityHead, Network
 
     card = request.card
     named = card.details.get("embedding")
     kind = card.details.get("kind", "logits")
-    last = onnx_graph.image_input(model, card.name)[2]
-    whole = Answers(onnx_graph.Graph(model, card.name, last), card.name, kind, card.link)
+    channels_last = onnx_graph.image_input(model, card.name)[2]
+    whole = ClassifierModule(onnx_graph.Graph(model, card.name, channels_last), card.name, kind, card.link)
     with torch.inference_mode():
         logits = whole(request.example())
     if logits.shape[1] != outputs:
-        raise InputError(f"{card.name}: its graph gives {logits.shape[1]} numbers for an image, its card {outputs} classes")
+        problem = f"the graph has {logits.shape[1]} outputs, but the card has {outputs} classes"
+        raise InputError(problem, where=card.name)
     embedding = named or onnx_graph.last_embedding(model)
     if embedding is None:
-        return Network(whole, Unchanged(outputs), {}, embeds=False)
+        return Network(whole, IdentityHead(outputs), {}, embeds=False)
     before, after = onnx_graph.cut(model, embedding, card.name)
-    body = onnx_graph.Graph(before, card.name, last)
-    head = Answers(onnx_graph.Graph(after, card.name), card.name, kind, card.link, outputs)
+    body = onnx_graph.Graph(before, card.name, channels_last)
+    head = ClassifierModule(onnx_graph.Graph(after, card.name), card.name, kind, card.link, outputs)
     with torch.inference_mode():
         features = body(request.example())
         agrees = features.ndim == 2 and torch.allclose(head(features), logits, rtol=1e-3, atol=1e-3)
     if agrees:
         return Network(body, head, {})
     if named:
-        raise InputError(f"{card.name}: its tensor {named!r} has shape {list(features.shape)}, expected embeddings [N, D]")
-    return Network(whole, Unchanged(outputs), {}, embeds=False)
-
-
-def _existing(id: str, name: str) -> Path:
-    path = Path(id).expanduser()
-    if not id or "\0" in id or not path.is_file():
-        raise InputError(f"{name}: there is no such file; expected an ONNX model")
-    return path
+        where, expected = f"{card.name}: tensor {named!r}", "embeddings of shape [N, D]"
+        raise InputError(where=where, argument="embedding", expected=expected, found=list(features.shape))
+    return Network(whole, IdentityHead(outputs), {}, embeds=False)

@@ -1,4 +1,4 @@
-"""open_clip: image and text towers whose classes are sentences. The text tower makes the zero-shot head and is let go."""
+"""open_clip: image towers with a zero-shot head, which is computed once by the text tower from sentences."""
 
 import pickle
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.errors import InputError, UnknownName
 from zoo.models import hub, weights
 from zoo.models.sources import tags
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from zoo.models.sources.assembly import Request
 
 _FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-_SCALE = 1 / 0.07  # what open_clip starts from where a configuration does not say
+_INITIAL_SCALE = 1 / 0.07  # of open_clip, unless a configuration says otherwise
 
 
 class OpenClip(FromHub):
     def describe(self, id: str, name: str) -> Card:
-        """The card of open_clip's `ARCH/TAG`, with a zero-shot head. Does not build the network."""
+        """Return the card of open_clip's `ARCH/TAG`, with a zero-shot head, without building the network."""
         import open_clip
 
         architecture, tag = _names(id, name)
         config = open_clip.get_model_config(architecture)
         weights = open_clip.get_pretrained_cfg(architecture, tag)
-        # A bias beside the temperature is what the pairwise sigmoid loss adds to the softmax one.
+        # Only the pairwise sigmoid loss has a bias in addition to the temperature.
         pairwise = "init_logit_bias" in config
         return Card(
             name=name,
@@ -57,7 +57,6 @@ class OpenClip(FromHub):
         )
 
     def load(self, request: "Request") -> "Model":
-        """The image tower of a card whose `id` is `ARCH/TAG`, with its head."""
         import open_clip
         from open_clip.model import _build_vision_tower
 
@@ -69,9 +68,9 @@ class OpenClip(FromHub):
         architecture, _, tag = (card.id or "").rpartition("/")
         config = open_clip.get_model_config(architecture)
         if config is None:
-            raise InputError(f"{card.name}: open_clip {open_clip.__version__} has no architecture {architecture!r}")
+            raise _unknown_architecture(architecture, card.name)
         if not request.pretrained:
-            with request.beginning():
+            with request.initialising():
                 quick = config.get("quick_gelu", False)
                 tower = _build_vision_tower(config["embed_dim"], config["vision_cfg"], quick)
             text = _random_text(config)
@@ -87,7 +86,7 @@ SOURCE = OpenClip()
 
 
 def transform(vision: dict[str, Any], weights: dict[str, Any], name: str) -> Transform:
-    """open_clip's evaluation transform: its defaults, overlaid by what the weights were trained with."""
+    """Return open_clip's evaluation transform: its defaults, overridden by the settings of the weights."""
     from open_clip.model import CLIPVisionCfg
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
@@ -95,7 +94,7 @@ def transform(vision: dict[str, Any], weights: dict[str, Any], name: str) -> Tra
     side = vision.get("image_size", CLIPVisionCfg.image_size)
     height, width = (side, side) if isinstance(side, int) else side
     if data["resize_mode"] not in ("shortest", "squash"):
-        raise InputError(f"{name}: open_clip resizes its images by {data['resize_mode']!r}, which no card can express")
+        raise InputError(f"a card cannot express open_clip's resize mode {data['resize_mode']!r}", where=name)
     cover = data["resize_mode"] == "shortest"
     return Transform(
         size=(3, height, width),
@@ -108,29 +107,44 @@ def transform(vision: dict[str, Any], weights: dict[str, Any], name: str) -> Tra
 
 
 def _names(id: str, name: str) -> tuple[str, str]:
-    """Architecture and tag as open_clip spells them; it takes `ViT-B/32` for `ViT-B-32`."""
+    """Return architecture and tag as open_clip spells them; `ViT-B/32` is accepted for `ViT-B-32`."""
     import open_clip
 
     architecture, _, tag = id.rpartition("/")
     architecture = architecture.replace("/", "-")
     if not architecture and id in open_clip.list_models():
-        raise InputError(f"{name}: expected open_clip:ARCH/TAG; tags of {id}: "
-                         f"{', '.join(open_clip.list_pretrained_tags_by_model(id))}")  # fmt: skip
+        known = open_clip.list_pretrained_tags_by_model(id)
+        raise InputError(argument="name", expected="open_clip:ARCH/TAG", found=name, hint=f"Tags of {id}: {', '.join(known)}")
     if architecture not in open_clip.list_models():
-        raise UnknownName(f"{name}: open_clip {open_clip.__version__} has no architecture {architecture or id!r}"
-                          f"{near(architecture or id, open_clip.list_models())}")  # fmt: skip
+        raise _unknown_architecture(architecture or id, name)
     known = open_clip.list_pretrained_tags_by_model(architecture)
-    spelt = {known_tag.lower().replace("-", "_"): known_tag for known_tag in known}
-    if tag.lower().replace("-", "_") not in spelt:
-        raise UnknownName(f"{name}: open_clip {open_clip.__version__} has no weights {tag!r} for {architecture}"
-                          f"{near(tag, known) or '; it has ' + (', '.join(known) or 'none at all')}")  # fmt: skip
-    return _activation(architecture, tag := spelt[tag.lower().replace("-", "_")]), tag
+    spellings = {known_tag.lower().replace("-", "_"): known_tag for known_tag in known}
+    spelt = spellings.get(tag.lower().replace("-", "_"))
+    if spelt is None:
+        raise _unknown_tag(architecture, tag, name)
+    return _activation_variant(architecture, spelt), spelt
 
 
-def _activation(architecture: str, tag: str) -> str:
-    """The variant of the architecture that has the activation these weights were trained with.
+def _unknown_architecture(architecture: str, name: str) -> UnknownName:
+    import open_clip
 
-    OpenAI's weights need QuickGELU; open_clip puts them into a GELU network with no more than a warning.
+    known = open_clip.list_models()
+    kind = f"architecture of open_clip {open_clip.__version__}"
+    return UnknownName(where=name, kind=kind, name=architecture, suggestions=similar(architecture, known))
+
+
+def _unknown_tag(architecture: str, tag: str, name: str) -> UnknownName:
+    import open_clip
+
+    known = open_clip.list_pretrained_tags_by_model(architecture)
+    kind, hint = f"weights of {architecture} in open_clip {open_clip.__version__}", f"Known: {', '.join(known) or 'none'}"
+    return UnknownName(where=name, kind=kind, name=tag, suggestions=similar(tag, known), hint=hint)
+
+
+def _activation_variant(architecture: str, tag: str) -> str:
+    """Return the variant of the architecture with the activation that these weights were trained with.
+
+    OpenAI's weights need QuickGELU; open_clip only warns when it loads them into a GELU network.
     """
     import open_clip
 
@@ -160,7 +174,7 @@ def _random_text(config: dict[str, Any]) -> "Callable[[], TextTower]":
 
     from zoo.models.heads.zero_shot import TextTower
 
-    scale = float(torch.tensor(config["init_logit_scale"]).exp()) if "init_logit_scale" in config else _SCALE
+    scale = float(torch.tensor(config["init_logit_scale"]).exp()) if "init_logit_scale" in config else _INITIAL_SCALE
     return lambda: TextTower(config["embed_dim"], scale, config.get("init_logit_bias", 0.0), None)
 
 
@@ -192,20 +206,19 @@ def _file(name: str, architecture: str, tag: str, revision: str | None) -> Path:
         return hub.fetch(name, repository, tuple(dict.fromkeys(candidates)), revision)
     if config.get("url"):
         return hub.url_file(name, config["url"])
-    raise InputError(f"{name}: open_clip {open_clip.__version__} has no weights {tag!r} for {architecture}")
+    raise _unknown_tag(architecture, tag, name)
 
 
 def _with_weights(name: str, architecture: str, path: Path) -> Any:
-    """Both towers with the weights of a file, every key of which must fit; read without unpickling."""
+    """Return both towers with the weights of a file, whose keys must all fit; no code in the file is run."""
     import open_clip
 
     try:
         model = open_clip.create_model(architecture, pretrained=str(path), require_pretrained=True, weights_only=True)
     except pickle.UnpicklingError as error:
-        raise InputError(
-            f"{name}: {path} is a pickle that holds more than tensors, which could run code; refused"
-        ) from error
+        problem = "refused, because it is a pickle with more than tensors, which could run code"
+        raise InputError(problem, where=f"{name}: {path}", hint="Use a safetensors file") from error
     except (RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise InputError(f"{name}: {path} does not fit the network {architecture}: {reason}") from error
+        raise InputError(f"does not fit the network {architecture}: {reason}", where=f"{name}: {path}") from error
     return model.eval().requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Models of one's own code (`zoo.Model.of`): their outputs are kept, the model itself only that code can make again."""
+"""Models made by `zoo.Model.of` from a user's code: their outputs can be stored, but only that code can load them."""
 
 from zoo.cards.card import Card
 from zoo.errors import MissingWeights
@@ -10,7 +10,8 @@ class Own(Source):
         return "never published"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
-        raise MissingWeights(f"{card.name}: was made by a program with zoo.Model.of; make it there again and pass the model")
+        hint = "Create the model with zoo.Model.of and pass it instead of its name"
+        raise MissingWeights("only the code that created this model can load it", where=card.name, hint=hint)
 
 
 SOURCE = Own()

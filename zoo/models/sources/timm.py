@@ -1,11 +1,11 @@
-"""timm: cards from its registry, which holds licence, input, transform and classes; its networks and weights."""
+"""timm: cards from its registry, which has licence, transform and classes; its networks and weights."""
 
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.errors import InputError, MissingWeights, UnknownName
 from zoo.models import hub, weights
 from zoo.models.sources import tags
@@ -23,7 +23,7 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 class Timm(FromHub):
     def describe(self, id: str, name: str) -> Card:
-        """The card of timm's model `id`; without a tag, of timm's default one. Does not build the network."""
+        """Return the card of timm's model `id`, with timm's default tag if it has none, without building the network."""
         import timm
         from timm.data.imagenet_info import infer_imagenet_subset
 
@@ -31,7 +31,7 @@ class Timm(FromHub):
         config = _config(id, name)
         architecture, tag = config.architecture, config.tag
         id = f"{architecture}.{tag}" if tag else architecture
-        # timm's CLIP towers call their projection a classifier; only a known number of classes is a label set.
+        # timm's CLIP towers call their projection a classifier; only a known number of classes means a label set.
         labels = infer_imagenet_subset(config.to_dict()) if config.num_classes else None
         return Card(
             name=name,
@@ -62,7 +62,7 @@ class Timm(FromHub):
         card = request.card
         name = card.id or card.architecture
         if not request.pretrained:
-            with request.beginning():
+            with request.initialising():
                 model = timm.create_model(name)
             return assemble(request, network(request, model), None)
         path = _file(card)
@@ -74,7 +74,7 @@ SOURCE = Timm()
 
 
 def transform(config: Any) -> Transform:
-    """timm's evaluation transform: the image is scaled so that the crop is `crop_pct` of it."""
+    """Return timm's evaluation transform: the crop is the fraction `crop_pct` of the resized image."""
     from timm.data import resolve_data_config
 
     data = resolve_data_config(pretrained_cfg=config.to_dict())
@@ -99,24 +99,30 @@ def _config(id: str, name: str) -> Any:
     import timm
 
     architecture, _, tag = id.partition(".")
-    if not timm.is_model(architecture):
-        raise UnknownName(f"{name}: timm {timm.__version__} has no architecture {architecture!r}"
-                          f"{near(architecture, timm.list_models())}")  # fmt: skip
+    _check_architecture(architecture, name)
     known = timm.models.get_arch_pretrained_cfgs(architecture)
     if tag and id not in known:
-        raise UnknownName(f"{name}: timm {timm.__version__} has no weights {tag!r} for {architecture}"
-                          f"{near(id, known) or '; it has ' + ', '.join(known)}")  # fmt: skip
+        kind, hint = f"weights of {architecture} in timm {timm.__version__}", f"Known: {', '.join(known)}"
+        raise UnknownName(where=name, kind=kind, name=tag, suggestions=similar(id, known), hint=hint)
     return timm.models.get_pretrained_cfg(id)
+
+
+def _check_architecture(architecture: str, name: str) -> None:
+    import timm
+
+    if not timm.is_model(architecture):
+        kind, suggestions = f"architecture of timm {timm.__version__}", similar(architecture, timm.list_models())
+        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=suggestions)
 
 
 def _origin(config: Any) -> str:
     if config.hf_hub_id:
         return f"https://huggingface.co/{config.hf_hub_id}"
-    return config.url or "nowhere: none are published"
+    return config.url or "nowhere, since none were published"
 
 
 def architectures() -> list[str]:
-    """All that timm can build."""
+    """Return the architectures that timm can build."""
     import timm
 
     names: list[str] = timm.list_models()
@@ -124,29 +130,27 @@ def architectures() -> list[str]:
 
 
 def usual_transform(architecture: str, name: str) -> Transform:
-    """That of the architecture's default weights."""
+    """Return the transform of the architecture's default weights."""
     return transform(_config(architecture, name))
 
 
 def fill(name: str, model: Any, state: "dict[str, Tensor]", where: str) -> None:
-    """Load a state dictionary of timm's own."""
+    """Load a state dictionary into one of timm's networks."""
     from zoo.models.sources.assembly import fit
 
     fit(name, model, state, where)
 
 
 def untrained(architecture: str, num_classes: int, name: str) -> Any:
-    """timm's network of an architecture for so many classes, random."""
+    """Return timm's network of an architecture with random weights."""
     import timm
 
-    if not timm.is_model(architecture):
-        raise UnknownName(f"{name}: timm {timm.__version__} has no architecture {architecture!r}"
-                          f"{near(architecture, timm.list_models())}")  # fmt: skip
+    _check_architecture(architecture, name)
     return timm.create_model(architecture, num_classes=num_classes)
 
 
 def network(request: "Request", model: Any) -> "Network":
-    """timm's model cut before its final layer; whole where the card says that it has none."""
+    """Return timm's model split before its final layer, or unsplit if the card says that it has no head."""
     from zoo.models.sources.head_split import split
     from zoo.networks import blocks
     from zoo.networks.network import Network
@@ -159,9 +163,9 @@ def network(request: "Request", model: Any) -> "Network":
 
 
 def final_layers(model: Any) -> list[str]:
-    """The paths of a model's final layers; none for an encoder.
+    """Return the paths of a model's final layers; none for an encoder.
 
-    Its configuration names them, except in a few old ones that do not know of a second one.
+    The configuration names them, except that a few old ones do not mention a second one.
     """
     if not model.num_classes:
         return []
@@ -182,20 +186,21 @@ def _file(card: Card) -> Path:
         return hub.fetch(card.name, config.hf_hub_id, candidates, card.revision)
     if config is not None and config.url:
         return hub.url_file(card.name, config.url)
-    raise MissingWeights(f"{card.name}: timm knows {card.id} but no weights of it were published; pass pretrained=False")
+    hint = "Pass {pretrained=False} for random weights"
+    raise MissingWeights(f"timm has {card.id}, but no weights of it were published", where=card.name, hint=hint)
 
 
 def _with_weights(card: Card, name: str, path: Path) -> Any:
-    """timm's model with the state dictionary of a file.
+    """Return timm's model with the weights of a file.
 
-    timm renames the keys of old checkpoints and cuts off the background class of some, then loads strictly; a few of its
-    architectures do not, so keys that nothing in the file can stand for are looked for here.
+    timm renames the keys of old checkpoints, removes the background class of some, and loads strictly. A few of its
+    architectures do not load strictly, so missing keys are checked here.
     """
     import timm
 
     from zoo.core import state_dicts
 
-    if path.suffix == ".npz":  # arrays of the original authors, which timm's models read by themselves
+    if path.suffix == ".npz":  # arrays of the original authors, which timm reads itself
         overlay: dict[str, Any] = {"file": str(path), "custom_load": True}
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay)
     state = state_dicts.read(path, card.name)
@@ -204,12 +209,11 @@ def _with_weights(card: Card, name: str, path: Path) -> Any:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"state_dict": state})
     except (RuntimeError, KeyError, IndexError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise InputError(f"{card.name}: {path} does not fit the network {name}: {reason}") from error
+        raise InputError(f"does not fit the network {name}: {reason}", where=f"{card.name}: {path}") from error
     model.pretrained_cfg.pop("state_dict")  # timm would keep a second copy of the weights there
-    own = set(model.state_dict())
-    missing = sorted(key for key in own - keys if not key.endswith("num_batches_tracked"))  # old checkpoints lack these
-    if missing and not keys - own:
-        raise InputError(
-            f"{card.name}: {path} does not fit the network {name}: {len(missing)} keys missing, e.g. {missing[0]!r}"
-        )
+    expected = set(model.state_dict())
+    missing = sorted(key for key in expected - keys if not key.endswith("num_batches_tracked"))  # old checkpoints lack these
+    if missing and not keys - expected:
+        problem = f"does not fit the network {name}: {len(missing)} keys are missing, e.g. {missing[0]!r}"
+        raise InputError(problem, where=f"{card.name}: {path}")
     return model

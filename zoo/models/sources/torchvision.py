@@ -1,4 +1,4 @@
-"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry, which holds transform, classes and accuracy."""
+"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry, which has transform, classes and accuracy."""
 
 import re
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from zoo.cards.card import Card, Reference, Training, Transform
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.errors import CorruptFile, InputError, UnknownName
 from zoo.models import hub, weights
 from zoo.models.sources import tags
@@ -22,23 +22,26 @@ if TYPE_CHECKING:
     from zoo.networks.network import Network
 
 _LICENCES = {"https://github.com/facebookresearch/SWAG/blob/main/LICENSE": "cc-by-nc-4.0"}
-_PROMISED = re.compile(r"-([0-9a-f]{8,64})\.pth\Z")  # the beginning of a file's sha256, in its name
+_HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.pth\Z")  # the beginning of the file's sha256
 _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
 
 
 class Torchvision(Source):
     def describe(self, id: str, name: str) -> Card:
-        """The card of torchvision's classifier `NAME[.WEIGHTS]`; without weights, of torchvision's default ones."""
+        """Return the card of torchvision's classifier `NAME[.WEIGHTS]`; default: torchvision's default weights."""
         import torchvision
 
-        architecture, _, wanted = id.partition(".")
+        architecture, _, tag = id.partition(".")
         known = _known_weights(architecture, name)
-        if wanted and wanted not in known.__members__:
+        if tag and tag not in known.__members__:
             raise UnknownName(
-                f"{name}: torchvision {torchvision.__version__} has no weights {wanted!r} for {architecture}"
-                f"{near(wanted, known.__members__)}; it has {', '.join(known.__members__)}"
+                where=name,
+                kind=f"weights of {architecture} in torchvision {torchvision.__version__}",
+                name=tag,
+                suggestions=similar(tag, known.__members__),
+                hint=f"Known: {', '.join(known.__members__)}",
             )
-        found = known[wanted] if wanted else known.DEFAULT
+        found = known[tag] if tag else known.DEFAULT
         licence = found.meta.get("license")
         figures = found.meta.get("_metrics", {}).get("ImageNet-1K", {})
         version = torchvision.__version__.partition("+")[0]
@@ -78,17 +81,18 @@ class Torchvision(Source):
         from zoo.models.sources.assembly import assemble, card_classes
 
         card, classes = request.card, card_classes(request.card)
-        with request.beginning():
+        with request.initialising():
             model = untrained(card.architecture, len(classes), card.name, card.transform)
         if not request.pretrained:
             return assemble(request, network(request, model), None, classes)
         path = hub.url_file(card.name, _url(card))
         digest = weights.verify(card, path)
-        promised = _PROMISED.search(path.name)
-        if promised and not digest.startswith(promised[1]):
+        announced = _HASH_IN_NAME.search(path.name)
+        if announced and not digest.startswith(announced[1]):
             raise CorruptFile(
-                f"{card.name}: {path} has the sha256 {digest}, but its name promises {promised[1]}...; it was damaged on "
-                "its way or here: delete it to fetch it again"
+                f"has the sha256 {digest}, but its name announces {announced[1]}...",
+                where=f"{card.name}: {path}",
+                hint="Delete the file to download it again",
             )
         fill(card.name, model, state_dicts.read(path, card.name), str(path))
         return assemble(request, network(request, model), digest, classes)
@@ -98,7 +102,7 @@ SOURCE = Torchvision()
 
 
 def architectures() -> list[str]:
-    """torchvision's classifiers of images."""
+    """Return the names of torchvision's image classifiers."""
     import torchvision
 
     names: list[str] = torchvision.models.list_models(module=torchvision.models)
@@ -106,26 +110,24 @@ def architectures() -> list[str]:
 
 
 def transform(found: Any) -> Transform:
-    """The evaluation transform that goes with weights: shortest side, centre crop, mean and deviation."""
+    """Return the evaluation transform of weights: shortest side, centre crop, mean and standard deviation."""
     preset = found.transforms()
     (crop,), (resize,) = preset.crop_size, preset.resize_size
-    return Transform(
-        (3, crop, crop), (resize,), preset.interpolation.value, tuple(preset.mean), tuple(preset.std)
-    )  # fmt: skip
+    return Transform((3, crop, crop), (resize,), preset.interpolation.value, tuple(preset.mean), tuple(preset.std))
 
 
 def usual_transform(architecture: str, name: str) -> Transform:
-    """That of the architecture's first weights, which are those of its paper."""
+    """Return the transform of the architecture's first weights, which are those of its paper."""
     return transform(next(iter(_known_weights(architecture, name))))
 
 
 def untrained(architecture: str, num_classes: int, name: str, spec: Transform | None = None) -> "nn.Module":
-    """torchvision's network of an architecture for so many classes, random, as it is where it has weights."""
+    """Return torchvision's network of an architecture with random weights, configured as for its published weights."""
     import torchvision
 
     _known_weights(architecture, name)
     options: dict[str, Any] = {"num_classes": num_classes}
-    if architecture in ("googlenet", "inception_v3"):  # both were trained on inputs that were scaled in another way
+    if architecture in ("googlenet", "inception_v3"):  # both were trained on differently scaled inputs
         options |= {"init_weights": False, "transform_input": True, "aux_logits": True}
     if architecture.startswith("vit_") and spec is not None:
         options["image_size"] = spec.size[1]
@@ -134,41 +136,39 @@ def untrained(architecture: str, num_classes: int, name: str, spec: Transform | 
 
 
 def fill(name: str, model: "nn.Module", state: "dict[str, Tensor]", where: str) -> None:
-    """Load a state dictionary of torchvision's own: DenseNets have old keys, and MNASNets ask for the version."""
+    """Load a state dictionary into one of torchvision's networks: DenseNets have old keys, MNASNets need the version."""
     from zoo.models.sources.assembly import fit
 
     renamed = OrderedDict((_OLD_DENSENET.sub(r"\1\2", key), values) for key, values in state.items())
-    own: Any = model.state_dict()
-    renamed._metadata = {"": own._metadata[""]}  # type: ignore[attr-defined]  # as torch itself keeps it
+    state_dict: Any = model.state_dict()
+    renamed._metadata = {"": state_dict._metadata[""]}  # type: ignore[attr-defined]  # where torch keeps the version
     fit(name, model, renamed, where)
 
 
 def network(request: "Request", model: "nn.Module") -> "Network":
-    """The classifier cut before its final layer; whole where that layer is not the last thing it does."""
+    """Return the classifier split before its final layer, or unsplit if other operations follow that layer."""
     from zoo.models.sources.assembly import card_classes
     from zoo.models.sources.head_split import split_last
     from zoo.networks import blocks
-    from zoo.networks.network import Network, Unchanged
+    from zoo.networks.network import IdentityHead, Network
 
     outputs = len(card_classes(request.card))
-    found = blocks.find(model)
+    hidden = blocks.find(model)
     head = split_last(model, outputs, request.example())
-    return Network(model, head, found) if head else Network(model, Unchanged(outputs), found, embeds=False)
+    return Network(model, head, hidden) if head else Network(model, IdentityHead(outputs), hidden, embeds=False)
 
 
 def _known_weights(architecture: str, name: str) -> Any:
     import torchvision
 
     if architecture not in architectures():
-        raise UnknownName(
-            f"{name}: torchvision {torchvision.__version__} has no classifier {architecture!r}"
-            f"{near(architecture, architectures())}"
-        )
+        kind, suggestions = f"classifier of torchvision {torchvision.__version__}", similar(architecture, architectures())
+        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=suggestions)
     return torchvision.models.get_model_weights(architecture)
 
 
 def _url(card: Card) -> str:
     url = card.details.get("url")
     if not isinstance(url, str):
-        raise InputError(f"{card.name}: field 'zoo.details.url' is missing on its card, expected where its weights are")
+        raise InputError("the card has no field 'zoo.details.url' with the address of the weights", where=card.name)
     return url

@@ -1,6 +1,6 @@
 """Hugging Face transformers: classifiers, encoders and dual encoders, described by their configuration and image processor.
 
-Code that a repository or a folder brings along is never run, nor asked about: every call says `trust_remote_code=False`.
+Code in a repository or folder is never run: every call passes `trust_remote_code=False`.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.core import files
 from zoo.errors import InputError, UnknownName
 from zoo.models import hub, weights
@@ -30,7 +30,7 @@ _IMAGENET = {1000: "imagenet-1k", 21841: "imagenet-21k", 21843: "imagenet-21k"}
 
 class Transformers(FromHub):
     def describe(self, id: str, name: str) -> Card:
-        """The card of the repository `id`: a classifier, an encoder, or an image and a text tower."""
+        """Return the card of the repository `id`: a classifier, an encoder, or an image tower with a text tower."""
         for file in ("config.json", "preprocessor_config.json"):
             hub.fetch(name, id, (file,))
         return read_configuration(id, name)
@@ -43,7 +43,6 @@ class Transformers(FromHub):
         return super().files(card) if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
 
     def load(self, request: "Request") -> "Model":
-        """The model of a card whose `id` is a repository on the hub, or a folder in the same form."""
         from zoo.models.sources.assembly import assemble
 
         card = request.card
@@ -53,12 +52,12 @@ class Transformers(FromHub):
             model, first_token = _with_weights(kind, folder, card)
         else:
             digest, first_token = None, False
-            with request.beginning():
+            with request.initialising():
                 model = kind(_configuration(kind, card))
         model.eval().requires_grad_(False)
         if hasattr(model, "get_image_features"):
             loaded = assemble(request, _encoder(model), digest, text=lambda: _text(model, request))
-            for side in ("text_model", "text_projection"):  # the head is made; the body needs the image's side alone
+            for side in ("text_model", "text_projection"):  # the head exists; the body needs only the image tower
                 setattr(model, side, None)
             return loaded
         if card.head in ("trained", "fine-tuned", "class-mapping"):
@@ -72,19 +71,22 @@ SOURCE = Transformers()
 
 
 def read_configuration(place: str | Path, name: str) -> Card:
-    """The card of a repository in the cache, or of a folder in the same form."""
+    """Return the card of a repository in the cache, or of a folder in the same format."""
     from transformers import AutoConfig, AutoImageProcessor
 
     try:
         config = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
         processor = AutoImageProcessor.from_pretrained(place, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"{name}: transformers cannot read it as an image model: {' '.join(str(error).split())}") from error
+        reason = " ".join(str(error).split())
+        if "trust_remote_code" in reason:  # the library advises to run the model's code
+            reason = "it needs Python code of its own, which is never run"
+        raise InputError(f"transformers cannot read it as an image model: {reason}", where=name) from error
     return from_configuration(config, processor, str(place), name)
 
 
 def from_configuration(config: Any, processor: Any, id: str, name: str) -> Card:
-    """The card that a model's configuration and its image processor amount to."""
+    """Return the card of a model from its configuration and its image processor."""
     two_towers = hasattr(config, "vision_config") and hasattr(config, "text_config")
     classifier = any(kind.endswith("ForImageClassification") for kind in config.architectures or ())
     pairwise = config.model_type.startswith("siglip")
@@ -102,19 +104,19 @@ def from_configuration(config: Any, processor: Any, id: str, name: str) -> Card:
         training=Training("unknown", "contrastive" if two_towers else "unknown", objective),
         transform=transform(processor, name),
         title=id,
-        body=f"# {id}\n\nAs its configuration describes it. Its licence, which the configuration does not name, stands "
-        f"on https://huggingface.co/{id}.",
+        body=f"# {id}\n\nAs its configuration describes it. Its licence, which the configuration does not name, is on "
+        f"https://huggingface.co/{id}.",
     )
 
 
 def transform(processor: Any, name: str) -> Transform:
-    """What an image processor does, as one resize, one centre crop and one affine map of each channel."""
+    """Return the transform of an image processor: one resize, one centre crop and one affine map per channel."""
     size, crop = processor.size, processor.crop_size if getattr(processor, "do_center_crop", False) else None
     shortest = size.get("shortest_edge")
-    share = getattr(processor, "crop_pct", None)  # ConvNeXt's: below 384 pixels the crop is this share of the image
+    fraction = getattr(processor, "crop_pct", None)  # ConvNeXt: below 384 pixels the crop is this fraction of the image
     resize: tuple[int, ...]
-    if shortest and share:
-        resize = (int(shortest / share),) if shortest < 384 else (shortest, shortest)
+    if shortest and fraction:
+        resize = (int(shortest / fraction),) if shortest < 384 else (shortest, shortest)
         height = width = shortest
     elif shortest and crop:
         resize, height, width = (shortest,), crop["height"], crop["width"]
@@ -122,21 +124,21 @@ def transform(processor: Any, name: str) -> Transform:
         resize = size["height"], size["width"]
         height, width = (crop["height"], crop["width"]) if crop else resize
     else:
-        raise InputError(f"{name}: its image processor has no fixed image size ({size}), which no card can express")
+        raise InputError(f"a card cannot express an image processor without a fixed image size ({size})", where=name)
     mean, std = _normalisation(processor)
     return Transform((3, height, width), resize, _RESAMPLE[int(processor.resample)], mean, std)
 
 
 def _normalisation(processor: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The mean and std that do to 0..1 what the processor does to 0..255.
+    """Return the mean and std that do to values in 0..1 what the processor does to 0..255.
 
-    A step (y - m) / s after y = (v - mean) / std makes (v - (mean + m std)) / (std s).
+    A step (y - m) / s after y = (v - mean) / std gives (v - (mean + m std)) / (std s).
     """
     scale = 255 * processor.rescale_factor if processor.do_rescale else 255.0
     offset = 1.0 if getattr(processor, "rescale_offset", False) else 0.0
     mean, std = [offset / scale] * 3, [1 / scale] * 3
     steps = [(processor.image_mean, processor.image_std)] if processor.do_normalize else []
-    if getattr(processor, "include_top", False):  # EfficientNet's classifiers divide once more
+    if getattr(processor, "include_top", False):  # EfficientNet's classifiers divide a second time
         steps.append(([0.0] * 3, processor.image_std))
     for m, s in steps:
         mean = [centre + shift * width for centre, shift, width in zip(mean, m, std, strict=True)]
@@ -145,7 +147,7 @@ def _normalisation(processor: Any) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def _folder(card: Card) -> Path | None:
-    """Where the card is of a folder on this machine rather than of a repository."""
+    """Return the folder of a card that describes a local folder instead of a repository."""
     folder = Path(card.id or "")
     return folder if folder.is_absolute() or card.name.startswith("file:") else None
 
@@ -155,36 +157,37 @@ def _class(card: Card) -> Any:
 
     kind = getattr(transformers, card.architecture, None)
     if kind is None or not hasattr(kind, "from_pretrained"):
-        raise UnknownName(f"{card.name}: transformers {transformers.__version__} has no model {card.architecture!r}"
-                          f"{near(card.architecture, dir(transformers))}")  # fmt: skip
+        suggestions = similar(card.architecture, dir(transformers))
+        known_as = f"model of transformers {transformers.__version__}"
+        raise UnknownName(where=card.name, kind=known_as, name=card.architecture, suggestions=suggestions)
     return kind
 
 
 def _configuration(kind: Any, card: Card) -> Any:
-    """The repository's configuration where it is cached, else the architecture's default one."""
+    """Return the repository's configuration if it is cached, else the architecture's default."""
     from transformers import AutoConfig
 
     try:
         config = AutoConfig.from_pretrained(card.id, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):
         config = kind.config_class()
-    return _whole_image(config)
+    return _without_masking(config)
 
 
-def _whole_image(config: Any) -> Any:
-    """Masked autoencoders hide most patches, at random, unless told not to."""
+def _without_masking(config: Any) -> Any:
+    """Make a masked autoencoder, which by default hides most patches at random, see the whole image."""
     if hasattr(config, "mask_ratio"):
         config.mask_ratio = 0.0
     return config
 
 
 def _verified(card: Card) -> tuple[str, Path]:
-    """The hash of the weights, one file or several, and the folder they and the configuration are in."""
+    """Return the hash of the weights, which may be several files, and the folder of weights and configuration."""
     local = _folder(card)
     if local is not None:
         first = next((local / file for file in _FILES if (local / file).is_file()), None)
         if first is None:
-            raise InputError(f"{card.name}: the folder {local} has neither {' nor '.join(_FILES)}")
+            raise InputError(f"the folder {local} has neither {' nor '.join(_FILES)}", where=card.name)
     else:
         hub.fetch(card.name, str(card.id), ("config.json",), card.revision)
         first = hub.fetch(card.name, str(card.id), _FILES, card.revision)
@@ -193,55 +196,50 @@ def _verified(card: Card) -> tuple[str, Path]:
     try:
         shards = sorted(set(files.parse_json(first.read_bytes(), str(first))["weight_map"].values()))
     except (TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{card.name}: {first} does not list the files of the weights") from error
+        raise InputError("does not list the weights files", where=f"{card.name}: {first}") from error
     paths = [local / s if local else hub.fetch(card.name, str(card.id), (s,), card.revision) for s in shards]
     return files.digest([weights.verify(card, path) for path in paths]), first.parent
 
 
 def _with_weights(kind: Any, folder: Path, card: Card) -> tuple[Any, bool]:
-    """The model, and whether its pooling layer is missing from the weights; anything else missing is an error."""
+    """Return the model and whether its weights lack a pooling layer; any other missing key is an error."""
     from transformers import AutoConfig
 
-    config = _whole_image(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+    config = _without_masking(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     try:
         model, report = kind.from_pretrained(
             folder, config=config, local_files_only=True, use_safetensors=True, output_loading_info=True,
             trust_remote_code=False,
         )  # fmt: skip
     except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(
-            f"{card.name}: {folder} does not fit {card.architecture}: {' '.join(str(error).split())}"
-        ) from error
+        problem = f"does not fit {card.architecture}: {' '.join(str(error).split())}"
+        raise InputError(problem, where=f"{card.name}: {folder}") from error
     pooling = [key for key in report["missing_keys"] if "pooler" in key]
     wrong = sorted({*map(str, report["missing_keys"])} - {*pooling}) + sorted(map(str, report["mismatched_keys"]))
     if wrong or (pooling and card.head != "none"):
         bad = wrong or pooling
-        raise InputError(
-            f"{card.name}: the weights in {folder} do not fit {card.architecture}: {len(bad)} keys missing or of another "
-            f"shape, e.g. {bad[0]!r}"
-        )
+        problem = f"{len(bad)} keys are missing or have another shape, e.g. {bad[0]!r}"
+        raise InputError(f"does not fit {card.architecture}: {problem}", where=f"{card.name}: {folder}")
     return model, bool(pooling)
 
 
 def _encoder(model: "nn.Module", first_token: bool = False) -> "Network":
-    from zoo.models.sources.pooling import Pooled
+    from zoo.models.sources.head_split import PooledEncoder
     from zoo.networks import blocks
     from zoo.networks.network import Network
 
-    body = Pooled(model, first_token)
-    return Network(body, None, blocks.find(getattr(model, "vision_model", model)))
+    return Network(PooledEncoder(model, first_token), None, blocks.find(getattr(model, "vision_model", model)))
 
 
 def _classifier(model: "nn.Module", request: "Request") -> "Network":
-    """The classifier cut before its final linear layer, which some models keep at the end of a sequence."""
+    """Return the classifier split before its final linear layer, which may be the last one of a sequence."""
     from torch import nn
 
-    from zoo.models.sources.head_split import split
-    from zoo.models.sources.pooling import Logits
+    from zoo.models.sources.head_split import LogitsClassifier, split
     from zoo.networks import blocks
     from zoo.networks.network import Network
 
-    body = Logits(model)
+    body = LogitsClassifier(model)
     final = []
     for name in _FINAL_LAYERS:
         layer = getattr(model, name, None)
@@ -249,7 +247,8 @@ def _classifier(model: "nn.Module", request: "Request") -> "Network":
             inner = [path for path, module in layer.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
             final.append(".".join(filter(None, ("model", name, inner[-1] if inner else ""))))
     if not final:
-        raise InputError(f"{request.card.name}: no final layer found in {type(model).__name__}; load it as an encoder")
+        problem = f"{type(model).__name__} has no final layer"
+        raise InputError(problem, where=request.card.name, hint="Use the head `none` on its card, to load it as an encoder")
     head = split(body, final, request.example(), request.card.name)
     return Network(body, head, blocks.find(model))
 
@@ -258,17 +257,17 @@ def _text(model: Any, request: "Request") -> "TextTower":
     import torch
 
     from zoo.models.heads.zero_shot import TextTower
-    from zoo.models.sources.pooling import Pooled
+    from zoo.models.sources.head_split import PooledEncoder
 
     if not request.pretrained:
         with torch.inference_mode():
-            width = Pooled(model)(request.example()).shape[1]
+            width = PooledEncoder(model)(request.example()).shape[1]
         return TextTower(width, 1 / 0.07, 0.0, None)
-    # Most towers keep the logarithm of the scale, ALIGN its inverse; SigLIP has a bias beside it.
+    # Most models store the logarithm of the scale, ALIGN its inverse; SigLIP also has a bias.
     scale = float(1 / model.temperature) if hasattr(model, "temperature") else float(model.logit_scale.exp())
     bias = float(model.logit_bias) if getattr(model, "logit_bias", None) is not None else 0.0
     tokenizer = _tokenizer(request.card)
-    # SigLIP was trained on sentences filled up to a fixed length and does worse with any other.
+    # SigLIP was trained on sentences padded to a fixed length and is less accurate with any other length.
     padding = "max_length" if model.config.model_type.startswith("siglip") else True
     model.to(request.device)
 
@@ -283,7 +282,7 @@ def _text(model: Any, request: "Request") -> "TextTower":
 
 
 def _tokenizer(card: Card) -> Any:
-    """The tokenizer of a repository; its files are asked for by name, since without them the library makes an empty one."""
+    """Return the tokenizer of a repository. Its files are fetched by name, since the library would return an empty one."""
     from transformers import AutoTokenizer
 
     if not Path(card.id or "").is_dir():

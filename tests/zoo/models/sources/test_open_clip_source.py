@@ -1,4 +1,4 @@
-"""open_clip's towers: weights whole or an error, and zero-shot heads equal to open_clip's own."""
+"""open_clip: zero-shot heads equal to open_clip's own, and an error for weights that do not fit."""
 
 from pathlib import Path
 
@@ -6,26 +6,22 @@ import open_clip
 import pytest
 import torch
 from fake_hub import FakeHub
+from raised import fields
+from tiny_models import OPEN_CLIP, transformed
 
 import zoo
 from zoo.errors import InputError, ZooWarning
 from zoo.models.heads import zero_shot
 
-# The architecture of a real card with fewer and narrower layers, so that a test can build and keep it.
-SMALL = {
-    "embed_dim": 32,
-    "vision_cfg": {"image_size": 32, "layers": 2, "width": 64, "head_width": 32, "patch_size": 16},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
-}
 CLASSES = ["truck", "sweet_pepper", "n02012849"]
 
 
 @pytest.fixture
 def small(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
-    """A model `ViT-small-test/ours` that open_clip knows and whose weights are in the cache; its own network."""
+    """The network of a model `ViT-small-test/ours` that open_clip knows and whose weights are cached."""
     from open_clip import factory, pretrained
 
-    monkeypatch.setitem(factory._MODEL_CONFIGS, "ViT-small-test", SMALL)
+    monkeypatch.setitem(factory._MODEL_CONFIGS, "ViT-small-test", OPEN_CLIP)
     monkeypatch.setitem(pretrained._PRETRAINED, "ViT-small-test", {"ours": pretrained._pcfg(hf_hub="us/small/")})
     torch.manual_seed(3)
     model = open_clip.create_model("ViT-small-test", pretrained=None, load_weights=False).eval()
@@ -34,15 +30,10 @@ def small(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
     return model
 
 
-@pytest.fixture
-def images() -> torch.Tensor:
-    return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-
-
 def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, images: torch.Tensor) -> None:
     model = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
     tokenizer = open_clip.get_tokenizer("ViT-small-test")
-    batch = torch.stack([model.transform(image) for image in zoo_images(images)])
+    batch = transformed(model, images)
     with torch.inference_mode():
         text = small.encode_text(tokenizer(["a photo of a truck.", "a photo of a sweet pepper.", "a photo of a crane."]))
         image = small.encode_image(batch)
@@ -51,16 +42,10 @@ def test_zero_shot_predictions_are_open_clips_own(small: torch.nn.Module, images
     assert torch.allclose(model.predict(images), expected, atol=1e-5)
     assert torch.allclose(model.embed(images), image, atol=1e-5)
     assert model.classes == tuple(CLASSES)
-    assert model.num_parameters < 0.3 * sum(p.numel() for p in small.parameters())  # the text tower is let go
+    assert model.num_parameters < 0.3 * sum(p.numel() for p in small.parameters())  # the text tower is dropped
 
 
-def zoo_images(images: torch.Tensor) -> list[object]:
-    from zoo.datasets.images import decoded as as_images
-
-    return list(as_images(images))
-
-
-def test_ensembled_prompts_equal_open_clips_classifier(small: torch.nn.Module) -> None:
+def test_class_weights_equal_open_clips_zero_shot_classifier(small: torch.nn.Module) -> None:
     from open_clip.zero_shot_metadata import OPENAI_IMAGENET_TEMPLATES
 
     tokenizer = open_clip.get_tokenizer("ViT-small-test")
@@ -72,7 +57,7 @@ def test_ensembled_prompts_equal_open_clips_classifier(small: torch.nn.Module) -
     assert torch.allclose(ours, theirs, atol=1e-6)
 
 
-def test_imagenet_uses_the_published_names_and_templates() -> None:
+def test_imagenet_has_the_published_names_and_templates() -> None:
     from open_clip.zero_shot_metadata import IMAGENET_CLASSNAMES, OPENAI_IMAGENET_TEMPLATES
 
     names, templates = zero_shot.sentences(zoo.labels.classes("imagenet-1k"))
@@ -83,7 +68,7 @@ def test_imagenet_uses_the_published_names_and_templates() -> None:
     assert zero_shot.sentences(subset)[0] == [IMAGENET_CLASSNAMES[place] for place in places]
 
 
-def test_class_weights_are_kept(small: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_weights_are_stored(small: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     first = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
     monkeypatch.setattr(zero_shot, "class_weights", lambda *_: pytest.fail("computed again"))
     again = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
@@ -91,16 +76,16 @@ def test_class_weights_are_kept(small: torch.nn.Module, monkeypatch: pytest.Monk
     assert first.weights_hash == again.weights_hash
 
 
-def test_other_classes_are_another_model(small: torch.nn.Module) -> None:
+def test_the_hash_depends_on_the_classes(small: torch.nn.Module) -> None:
     hashes = {zoo.load("open_clip:ViT-small-test/ours", classes=classes).weights_hash for classes in (CLASSES, CLASSES[:2])}
     assert len(hashes) == 2
 
 
-def test_a_damaged_head_is_set_aside_and_made_anew(small: torch.nn.Module, zoo_home: Path) -> None:
+def test_damaged_class_weights_are_set_aside_and_computed_again(small: torch.nn.Module, zoo_home: Path) -> None:
     first = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
-    (kept,) = (zoo_home / "heads").iterdir()
-    kept.write_bytes(kept.read_bytes()[:-7])
-    with pytest.warns(ZooWarning, match="is damaged, set aside as"):
+    (stored,) = (zoo_home / "heads").iterdir()
+    stored.write_bytes(stored.read_bytes()[:-7])
+    with pytest.warns(ZooWarning, match=stored.name):
         again = zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
     assert torch.equal(first.head.weight, again.head.weight)
 
@@ -109,15 +94,16 @@ def test_weights_that_do_not_fit_are_refused(small: torch.nn.Module, hub: FakeHu
     state = small.state_dict()
     del state["visual.conv1.weight"]
     hub.put("us/small", "open_clip_model.safetensors", state)
-    with pytest.raises(InputError, match=r"does not fit the network ViT-small-test.*visual\.conv1\.weight"):
+    with pytest.raises(InputError, check=fields(problem=["ViT-small-test", "visual.conv1.weight"])):
         zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
 
 
 def test_a_pickle_is_refused(small: torch.nn.Module, hub: FakeHub) -> None:
     (hub.folder / "models--us--small").rename(hub.folder / "elsewhere")
     hub.put("us/small", "open_clip_pytorch_model.bin", {"weight": torch.nn.Linear(2, 2)})
-    with pytest.raises(InputError, match="is a pickle that holds more than tensors"):
+    with pytest.raises(InputError, check=fields(where="open_clip_pytorch_model.bin", problem="pickle")) as caught:
         zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    assert "weights_only" not in str(caught.value)
 
 
 def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
@@ -130,6 +116,6 @@ def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
     assert torch.allclose(head(x), expected, atol=1e-5)
 
 
-def test_classes_are_for_zero_shot_heads_only() -> None:
-    with pytest.raises(InputError, match="only a zero-shot head takes other classes"):
+def test_other_classes_need_a_zero_shot_head() -> None:
+    with pytest.raises(InputError, check=fields(argument="classes", problem="zero-shot")):
         zoo.load("timm:test_resnet", pretrained=False, classes=["a", "b"])
