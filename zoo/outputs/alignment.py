@@ -1,4 +1,4 @@
-"""Two models' outputs are compared row by same id and column by same class name, never by position."""
+"""Alignment: outputs of several models are matched by example id and class name, never by position."""
 
 import dataclasses
 import warnings
@@ -17,65 +17,59 @@ if TYPE_CHECKING:
 
 
 def align(outputs: "Sequence[Outputs]") -> "list[Outputs]":
-    """Outputs on the rows and columns of the first one: matched by id and by class name, never by position.
+    """Return outputs with the rows and columns of the first one, matched by id and class name.
 
-    Different sets of ids or of classes, and labels that contradict each other, are errors.
+    Different sets of ids or of classes, and contradictory labels, are errors. Outputs without labels get those of the
+    others.
     """
-    if not outputs:
-        raise InputError("expected at least one model's outputs, found none")
+    _require_one(outputs)
     first = outputs[0]
     aligned = [first]
     for other in outputs[1:]:
         if other.classes != first.classes:
             other = _reorder_classes(other, first)
         if not np.array_equal(other.ids, first.ids):
-            missing = set(first.ids.tolist()) - set(other.ids.tolist())
-            extra = set(other.ids.tolist()) - set(first.ids.tolist())
-            if missing or extra:
-                example = sorted(missing or extra)[0]
-                raise InputError(
-                    f"{first.name} and {other.name}: different examples ({len(missing)} ids only in the first, "
-                    f"{len(extra)} only in the second, e.g. {example!r}); run both on the same dataset"
-                )
-            position = {row_id: row for row, row_id in enumerate(other.ids)}
-            other = other.select(np.array([position[row_id] for row_id in first.ids]))
+            other = other.select(_matching_rows(other, first))
         labelled = next((o for o in aligned if o.labels is not None), None)
         if labelled is not None and other.labels is not None and labelled.label_classes == other.label_classes:
-            wrong = np.flatnonzero(labelled.labels != other.labels)
-            if len(wrong):
-                example = str(first.ids[wrong[0]])
+            different = np.flatnonzero(labelled.labels != other.labels)
+            if len(different):
+                example = str(first.ids[different[0]])
                 raise InputError(
-                    f"{labelled.name} and {other.name}: labels differ on {len(wrong)} examples, first {example!r}"
+                    f"labels differ on {len(different)} examples, first {example!r}",
+                    where=f"{labelled.name} and {other.name}",
                 )
         aligned.append(other)
-    known = next((o for o in aligned if o.labels is not None), None)
-    if known is None:
+    labelled = next((o for o in aligned if o.labels is not None), None)
+    if labelled is None:
         return aligned
     return [
-        o if o.labels is not None else dataclasses.replace(o, labels=known.labels, label_classes=known.label_classes)
+        o if o.labels is not None else dataclasses.replace(o, labels=labelled.labels, label_classes=labelled.label_classes)
         for o in aligned
     ]
 
 
 def common_rows(outputs: "Sequence[Outputs]") -> list[np.ndarray]:
     """Return, for each of the outputs, the rows of the examples that all of them have, in the first one's order."""
-    if not outputs:
-        raise InputError(argument="runs", expected="outputs of at least one model", found=0)
+    _require_one(outputs)
     shared = set.intersection(*(set(one.ids.tolist()) for one in outputs))
     if not shared:
         raise InputError("have no example in common", where=", ".join(one.name for one in outputs))
     order = [row_id for row_id in outputs[0].ids.tolist() if row_id in shared]
     positions = [{row_id: row for row, row_id in enumerate(one.ids.tolist())} for one in outputs]
-    return [np.array([place[row_id] for row_id in order]) for place in positions]
+    return [np.array([position[row_id] for row_id in order]) for position in positions]
 
 
 def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Outputs]":
-    """The outputs without `optional` ones of other examples or classes than the rest, which are named in a warning.
+    """Return the outputs that are on the same examples and classes; skip optional others with a warning.
 
-    What may not be left out sets what the others must fit; else the most common examples and classes do.
+    Args:
+        outputs: of several models.
+        optional: names of the models that may be skipped. The others decide which examples and classes are expected; if all
+            are optional, the most common ones are.
     """
-    arrays = {id(one.ids): one.ids for one in outputs}  # runs on the same examples share one array of ids
-    sets = {key: frozenset(ids.tolist()) for key, ids in arrays.items()}
+    arrays_of_ids = {id(one.ids): one.ids for one in outputs}  # runs on the same examples share one array of ids
+    sets = {key: frozenset(ids.tolist()) for key, ids in arrays_of_ids.items()}
     kinds = [(frozenset(one.classes), sets[id(one.ids)]) for one in outputs]
     required = [kind for kind, one in zip(kinds, outputs, strict=True) if one.name not in optional] or kinds
     expected = max(required, key=required.count) if required else None
@@ -85,17 +79,40 @@ def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Out
             kept.append(one)
             continue
         what = "classes" if expected is not None and kind[0] != expected[0] else "examples"
-        warnings.warn(f"{one.name}: stored outputs of other {what} than the rest; left out", ZooWarning, stacklevel=3)
+        warnings.warn(f"{one.name}: stored outputs are on other {what} than the rest; skipped", ZooWarning, stacklevel=3)
     return kept
+
+
+def _require_one(outputs: "Sequence[Outputs]") -> None:
+    if not outputs:
+        raise InputError(argument="runs", expected="outputs of at least one model", found=0)
+
+
+def _matching_rows(other: "Outputs", first: "Outputs") -> np.ndarray:
+    """Return the rows of `other` in the order of the ids of `first`."""
+    missing = set(first.ids.tolist()) - set(other.ids.tolist())
+    extra = set(other.ids.tolist()) - set(first.ids.tolist())
+    if missing or extra:
+        raise InputError(
+            f"have different examples ({_difference(missing, extra)})",
+            where=f"{first.name} and {other.name}",
+            hint="Run both on the same dataset, or keep the examples that all models have with Runs.common() or --common",
+        )
+    position = {row_id: row for row, row_id in enumerate(other.ids)}
+    return np.array([position[row_id] for row_id in first.ids])
+
+
+def _difference(missing: set[str], extra: set[str]) -> str:
+    example = sorted(missing or extra)[0]
+    return f"{len(missing)} only in the first, {len(extra)} only in the second, e.g. {example!r}"
 
 
 def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     missing, extra = set(first.classes) - set(other.classes), set(other.classes) - set(first.classes)
     if missing or extra:
-        example = sorted(missing or extra)[0]
         raise InputError(
-            f"{first.name} and {other.name}: different classes ({len(first.classes)} and {len(other.classes)}; "
-            f"{len(missing)} only in the first, {len(extra)} only in the second, e.g. {example!r})"
+            f"have different classes: {len(first.classes)} and {len(other.classes)} ({_difference(missing, extra)})",
+            where=f"{first.name} and {other.name}",
         )
     column = {name: k for k, name in enumerate(other.classes)}
     order = np.array([column[name] for name in first.classes])  # new column -> old column
@@ -103,12 +120,11 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     if other.kind == "embeddings":
         values = other.values
     elif other.kind == "predictions":
-        values = Column(
-            [np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions)]]
-        )  # -1 is the last, so it stays
+        # NO_PREDICTION is -1, so it selects the appended entry and stays what it is.
+        values = Column([np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions)]])
     else:
-        whole = other.values.array()
-        values = Column([whole[:, torch.from_numpy(order)] if isinstance(whole, torch.Tensor) else whole[:, order]])
+        scores = other.values.array()
+        values = Column([scores[:, torch.from_numpy(order)] if isinstance(scores, torch.Tensor) else scores[:, order]])
     foreign = other.label_classes is not None
     labels = other.labels if other.labels is None or foreign else back[other.labels]
     targets = other.targets if other.targets is None or foreign else other.targets[:, order]

@@ -1,7 +1,6 @@
-"""What is stored, how large it is and since when; and how it is removed, without touching what is not ours."""
+"""Listing and removing stored outputs. Files that are not part of stored outputs are never removed."""
 
 import datetime
-import itertools
 import re
 import shutil
 from collections.abc import Sequence
@@ -11,11 +10,12 @@ from pathlib import Path
 from zoo.core import files
 from zoo.datasets import canonical, is_user_dataset, user_datasets
 from zoo.errors import InputError
-from zoo.outputs.store import RunFolder, stored
-from zoo.outputs.store.lookup import select_runs
+from zoo.outputs.store import RunFolder, layout, stored
+from zoo.outputs.store.layout import IMPORTED
+from zoo.outputs.store.lookup import imports_like, select_runs
 
-# All that a folder of outputs may hold; anything else was put there by somebody, and stays.
-_OURS = re.compile(r"(manifest|calibration)\.json|\d{5,}\.safetensors|.*\.corrupt-\d+|\..*\.(part|lock)|\.lock")
+# Names of all files that the package writes into a folder of outputs. Any other file belongs to the user.
+_OUTPUT_FILES = re.compile(r"(manifest|calibration)\.json|\d{5,}\.safetensors|.*\.corrupt-\d+|\..*\.(part|lock)|\.lock")
 
 
 @dataclass(frozen=True)
@@ -27,40 +27,51 @@ class Kept:
     kind: str
     examples: int
     bytes: int
-    when: str  # they were finished, local time
+    when: str  # local time of the last change
     path: Path
 
 
 def outputs(models: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
-    """Stored outputs of the models named (or matching a pattern; all by default), on one dataset or on all."""
-    return [_kept(run) for run in _selected(models, data, home)]
+    """Return the stored outputs of models on a dataset.
+
+    Args:
+        models: names, patterns, filters or named sets; default: all models.
+        data: the dataset; default: all datasets.
+        home: where outputs are stored; default `ZOO_HOME`.
+    """
+    return [_describe(run) for run in _selected(models, data, home)]
 
 
 def remove(models: Sequence[str] = (), data: str | None = None, home: Path | None = None) -> list[Kept]:
-    """Remove those outputs, and a dataset of one's own with the last of them; what was removed.
+    """Remove stored outputs, and return the removed ones.
 
-    Nothing is removed where any of the folders holds a file that is not one of ours.
+    A user-defined dataset is removed with the last outputs on it. Nothing is removed if any of the folders contains a file
+    that is not part of stored outputs.
+
+    Args:
+        models: names, patterns, filters or named sets; default: all models.
+        data: the dataset; default: all datasets.
+        home: where outputs are stored; default `ZOO_HOME`.
     """
-    runs = _selected(models, data, home)
+    selected = _selected(models, data, home)
+    # With an import go those that it has replaced, or they would be current again.
+    runs = [one for run in selected for one in (imports_like(run) if run.identity.fingerprint == IMPORTED else [run])]
     for run in runs:
-        _check_ours(run.path)
-    gone = [_kept(run) for run in runs]
+        _check_removable(run.path)
+    removed = [_describe(run) for run in selected]
     for run in runs:
         with files.writing(run.path):
-            # Out of sight in one step, so that a reader never meets half of it.
-            for number in itertools.count(1):
-                aside = run.path.with_name(f".removed-{number}-{run.path.name}")
-                if not aside.exists():
-                    break
-            run.path.rename(aside)
-            shutil.rmtree(aside)
-            if not any(run.path.parent.iterdir()):
+            # Renamed first, so that a reader never finds a part of it.
+            aside = layout.put_aside(run.path, "removed")
+            if aside is not None:
+                shutil.rmtree(aside)
+            if run.path.parent.is_dir() and not any(run.path.parent.iterdir()):
                 run.path.parent.rmdir()
-    left = {run.identity.dataset for run in stored(home)}
-    for spec in {kept.dataset for kept in gone} - left:
+    remaining = {run.identity.dataset for run in stored(home)}
+    for spec in {entry.dataset for entry in removed} - remaining:
         if spec is not None and is_user_dataset(spec):
             user_datasets.forget(spec, home)
-    return gone
+    return removed
 
 
 def _selected(models: Sequence[str], data: str | None, home: Path | None) -> list[RunFolder]:
@@ -69,7 +80,7 @@ def _selected(models: Sequence[str], data: str | None, home: Path | None) -> lis
     return select_runs(list(models), runs) if models else runs
 
 
-def _kept(run: RunFolder) -> Kept:
+def _describe(run: RunFolder) -> Kept:
     entries = [entry.stat() for entry in run.path.iterdir() if entry.is_file()]
     when = datetime.datetime.fromtimestamp(max(stat.st_mtime for stat in entries))
     identity = run.identity
@@ -77,9 +88,11 @@ def _kept(run: RunFolder) -> Kept:
     return Kept(identity.name, identity.dataset, identity.kind, identity.examples, size, f"{when:%Y-%m-%d %H:%M}", run.path)
 
 
-def _check_ours(folder: Path) -> None:
+def _check_removable(folder: Path) -> None:
     if folder.is_symlink():
-        raise InputError(f"{folder}: is a link to another place; remove it yourself")
-    foreign = next((e for e in folder.iterdir() if e.is_symlink() or not e.is_file() or not _OURS.fullmatch(e.name)), None)
-    if foreign is not None:
-        raise InputError(f"{foreign}: is not a file of stored outputs, so nothing is removed; move it out of the way")
+        raise InputError("is a symbolic link", where=folder, hint="Remove it yourself")
+    for entry in folder.iterdir():
+        if entry.is_symlink() or not entry.is_file() or not _OUTPUT_FILES.fullmatch(entry.name):
+            raise InputError(
+                "is not a file of stored outputs, so nothing is removed", where=entry, hint="Move it to another folder"
+            )

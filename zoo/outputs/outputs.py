@@ -1,10 +1,10 @@
 """`Outputs` of one model on a dataset, and `Runs`: outputs of several models on the same examples."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName
 from zoo.outputs.alignment import align as align
 from zoo.outputs.alignment import common_rows
+from zoo.outputs.kinds import Kind as Kind
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-Kind = Literal["logits", "probabilities", "predictions", "embeddings"]
 _CHUNK = 8192  # rows read at a time
 
 
@@ -75,6 +75,7 @@ class Outputs:
         card: Card | None = None,
         dataset: str | None = None,
         targets: "ArrayLike | Array | None" = None,
+        label_classes: Sequence[str] | None = None,
     ) -> "Outputs":
         """Return outputs made from arrays in memory, after checking all of them.
 
@@ -92,6 +93,7 @@ class Outputs:
             card: the model's card.
             dataset: spec of the dataset.
             targets: [N, K] of 0, 1 and -1 (ignored), for a multi-label dataset.
+            label_classes: [L] classes of the dataset, if the model predicts others; labels and targets then refer to these.
         """
         scores: dict[Kind, Any] = {"logits": logits, "probabilities": probabilities, "predictions": predictions}
         present: list[Kind] = [kind for kind, value in scores.items() if value is not None]
@@ -102,43 +104,45 @@ class Outputs:
             )
         if temperature is not None and not 0 < temperature < float("inf"):
             raise InputError(where=name, argument="temperature", expected="a finite number above 0", found=temperature)
-        column = None if embeddings is None else _embeddings(embeddings, name)
-        kind = present[0] if present else "embeddings"
-        if kind == "predictions":
-            checked = arrays.optional_predictions(predictions, name=f"{name} predictions")
-        elif kind == "embeddings":
-            checked = arrays.tensor(embeddings, f"{name} embeddings")
-        else:
-            checked = getattr(arrays, kind)(scores[kind], f"{name} {kind}")
-        rows = len(checked)
-        if rows == 0:
-            raise InputError(where=name, argument=kind, expected="at least one row", found=0)
-        if column is not None and len(column) != rows:
-            raise InputError(where=name, argument="embeddings", expected=f"{rows} rows, one per example", found=len(column))
-        has_columns = kind in ("logits", "probabilities")
-        if classes is None:
-            seen = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
-            width = checked.shape[1] if has_columns else _observed_classes(seen, labels, targets, name)
-            classes = [str(k) for k in range(width)]
-        classes = tuple(str(c) for c in classes)
-        check_unique(classes, f"{name} classes")
-        if has_columns and len(classes) != checked.shape[1]:
-            raise InputError(
-                where=name, argument="classes", expected=f"{checked.shape[1]} names, one per column", found=len(classes)
+        kind: Kind = present[0] if present else "embeddings"
+        given = scores.get(kind, embeddings)
+        try:
+            if link not in get_args(Link):
+                raise InputError(argument="link", expected=" or ".join(get_args(Link)), found=link)
+            checked = _CHECKS[kind](given, kind)
+            values = Column([_like(checked, given)])
+            column: Column | None = values
+            if kind != "embeddings":
+                column = None if embeddings is None else Column([_like(_embeddings(embeddings, "embeddings"), embeddings)])
+            rows = len(checked)
+            if rows == 0:
+                raise InputError(argument=kind, expected="at least one row", found=0)
+            if column is not None and len(column) != rows:
+                raise InputError(argument="embeddings", expected=f"{rows} rows, one per example", found=len(column))
+            classes = _classes(classes, kind, checked, labels, targets)
+            dataset_classes = classes if label_classes is None else tuple(map(str, label_classes))
+            check_unique(dataset_classes, "label_classes")
+            if kind == "predictions":
+                arrays.optional_predictions(checked, len(classes))
+            y = None if labels is None else arrays.labels(labels, len(dataset_classes), rows).cpu().numpy()
+            return cls(
+                name,
+                kind,
+                values=values,
+                ids=_ids(ids, rows),
+                classes=classes,
+                labels=y,
+                embeddings=column,
+                link=link,
+                temperature=temperature,
+                card=card,
+                dataset=dataset,
+                targets=None if targets is None else _targets(targets, rows, len(dataset_classes)),
+                label_classes=None if label_classes is None else dataset_classes,
             )
-        if kind == "predictions":
-            arrays.optional_predictions(checked, len(classes), name=f"{name} predictions")
-        y = None if labels is None else arrays.labels(labels, len(classes), rows, f"{name} labels").cpu().numpy()
-        row_ids = np.array([str(i) for i in (range(rows) if ids is None else ids)])
-        if len(row_ids) != rows:
-            raise InputError(where=name, argument="ids", expected=f"{rows} ids, one per example", found=len(row_ids))
-        check_unique(row_ids.tolist(), f"{name} ids")
-        values = column if not present else Column([arrays.like_input(checked, scores[kind])])
-        assert values is not None  # one of the two was given
-        return cls(
-            name, kind, values, row_ids, classes, y, column, link, temperature, card, dataset,
-            targets=None if targets is None else _targets(targets, rows, len(classes), name),
-        )  # fmt: skip
+        except InputError as error:
+            error.inside(name)
+            raise
 
     def __len__(self) -> int:
         return len(self.values)
@@ -385,33 +389,71 @@ class Runs(Mapping[str, Outputs]):
         return pd.DataFrame(rows)
 
 
-def _embeddings(values: Any, name: str) -> Column:
-    x = arrays.tensor(values, f"{name} embeddings")
+def _embeddings(values: Any, name: str) -> torch.Tensor:
+    x = arrays.tensor(values, name)
     if x.ndim != 2 or x.shape[1] == 0:
-        raise InputError(where=name, argument="embeddings", expected="of shape [N, D]", found=list(x.shape))
+        raise InputError(argument=name, expected="of shape [N, D]", found=list(x.shape))
     if not x.is_floating_point():
-        raise InputError(where=name, argument="embeddings", expected="floating-point numbers", found=x.dtype)
+        raise InputError(argument=name, expected="floating-point numbers", found=x.dtype)
     bad = ~torch.isfinite(x).all(1)
     if bad.any():
         row = int(bad.nonzero()[0])
-        raise InputError(f"row {row} is not finite ({int(bad.sum())} such rows)", where=name, argument="embeddings")
-    return Column([arrays.like_input(x, values)])
+        raise InputError(f"row {row} is not finite ({int(bad.sum())} such rows)", argument=name)
+    return x
 
 
-def _targets(values: Any, rows: int, num_classes: int, name: str) -> np.ndarray:
-    t = arrays.tensor(values, f"{name} targets").cpu()
+_CHECKS: dict[Kind, Callable[[Any, str], torch.Tensor]] = {
+    "logits": arrays.logits,
+    "probabilities": arrays.probabilities,
+    "predictions": lambda values, name: arrays.optional_predictions(values, name=name),
+    "embeddings": _embeddings,
+}
+
+
+def _like(checked: torch.Tensor, given: Any) -> Array:
+    """Return checked values as the caller gave them: an array that was not converted stays itself, read-only or not."""
+    values = arrays.like_input(checked, given)
+    same = isinstance(given, np.ndarray) and given.dtype == values.dtype and given.dtype.isnative
+    return np.asarray(given) if same else values
+
+
+def _classes(classes: Sequence[str] | None, kind: Kind, checked: torch.Tensor, labels: Any, targets: Any) -> tuple[str, ...]:
+    width = checked.shape[1] if kind in ("logits", "probabilities") else None
+    if classes is None:
+        predicted = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
+        classes = [str(k) for k in range(_observed_classes(predicted, labels, targets) if width is None else width)]
+    names = tuple(str(name) for name in classes)
+    check_unique(names, "classes")
+    if width is not None and len(names) != width:
+        raise InputError(argument="classes", expected=f"{width} names, one per column", found=len(names))
+    return names
+
+
+def _ids(ids: Iterable[object] | None, rows: int) -> np.ndarray:
+    is_text = isinstance(ids, np.ndarray) and ids.dtype.kind == "U"
+    row_ids = np.asarray(ids) if is_text else np.array([str(i) for i in (range(rows) if ids is None else ids)])
+    if len(row_ids) != rows:
+        raise InputError(argument="ids", expected=f"{rows} ids, one per example", found=len(row_ids))
+    texts = row_ids.tolist()
+    if len(set(texts)) < rows:
+        check_unique(texts, "ids")
+    return row_ids
+
+
+def _targets(values: Any, rows: int, num_classes: int) -> np.ndarray:
+    t = arrays.tensor(values, "targets").cpu()
     if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1) | (t == -1)).all():
         expected = f"zeros and ones (-1: ignored) of shape [{rows}, {num_classes}]"
-        raise InputError(where=name, argument="targets", expected=expected, found=list(t.shape))
+        raise InputError(argument="targets", expected=expected, found=list(t.shape))
     return t.to(torch.int8).numpy()
 
 
-def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any, name: str) -> int:
+def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any) -> int:
     if targets is not None:
         return int(np.shape(targets)[1])
     seen = [predictions] if labels is None else [predictions, arrays.labels(labels)]
     highest = max((int(part.max()) for part in seen if len(part)), default=-1)
-    limits.check_classes(highest, name)
+    limits.check_classes(highest, "labels")
     return highest + 1
 
 

@@ -1,20 +1,23 @@
-"""Names that outputs are stored under, read from their manifests alone: no torch, no shard, no checksum."""
+"""The names under which outputs are stored or shipped, read without torch, shards or checksums."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+import contextlib
+import warnings
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
-from zoo.cards import card as cards
+from zoo.cards import card_index
 from zoo.cards.card import Card
-from zoo.core import files, home
-from zoo.errors import ZooError
+from zoo.errors import ZooError, ZooWarning
+from zoo.outputs.store import layout
 
-_MANIFEST, _SCHEMA = "manifest.json", 1
+REINSTALL = "Install the package again: pip install --force-reinstall model-zoo-diversity"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Outputs of one name on one dataset."""
+    """Stored outputs of one model on one dataset."""
 
     name: str
     dataset: str
@@ -22,27 +25,41 @@ class Stored:
     examples: int
     classes: int
     path: Path
-    text: str | None  # of the card of the model they came from, where it has one
+    text: str | None  # of the model's card, if it was stored with one
 
     @cached_property
     def card(self) -> Card | None:
-        """That card, read only when it is asked for: there may be hundreds."""
-        if self.text is None:
-            return None
-        return replace(cards.parse(self.text, str(self.path / _MANIFEST)), name=self.name)
+        """The model's card. It is parsed on first use, since there may be hundreds."""
+        return None if self.text is None else layout.card_from(self.text, self.name, str(self.path / layout.MANIFEST))
 
 
 def stored_names() -> dict[str, list[Stored]]:
-    """What is stored, by name. A manifest that cannot be read is passed over: `zoo verify` says what is wrong with it."""
+    """Return all stored outputs by model name. Runs with a damaged manifest are left out; `zoo verify` reports them."""
     found: dict[str, list[Stored]] = {}
-    for path in sorted(home.folder("outputs").glob(f"[!.]*/[!.]*/{_MANIFEST}")):
-        try:
-            said = files.read_json(path, _SCHEMA)["identity"]
-            own = Stored(
-                str(said["name"]), str(said["dataset"]), str(said["kind"]), int(said["examples"]), len(said["classes"]),
-                path.parent, said.get("card"),
-            )  # fmt: skip
-        except (ZooError, KeyError, TypeError, ValueError):
-            continue
-        found.setdefault(own.name, []).append(own)
+    for path, one in layout.current(layout.finished_runs(None, lambda error: None)):
+        entry = Stored(one.name, one.dataset or "unnamed", one.kind, one.examples, len(one.classes), path, one.card)
+        found.setdefault(one.name, []).append(entry)
     return found
+
+
+def shipped_names(spec: str) -> set[str]:
+    """Return the models whose outputs on a dataset are shipped; only the headers of the files are read."""
+    return {model["name"] for note in shipped_notes().values() if note["dataset"] == spec for model in note["models"]}
+
+
+def shipped_notes() -> dict[Path, dict[str, Any]]:
+    """Return the metadata of every shipped file of outputs. A damaged file is skipped with a warning."""
+    paths = sorted(card_index.shipped_folder().glob("*.outputs.safetensors"))
+    return {path: note for path in paths if (note := _read_note(path)) is not None}
+
+
+@cache
+def _read_note(path: Path) -> dict[str, Any] | None:
+    from zoo.core import tensorfile
+
+    with contextlib.suppress(ZooError):
+        note = tensorfile.read_note(path.resolve(), check=False)
+        if isinstance(note, dict) and isinstance(note.get("models"), list):
+            return note
+    warnings.warn(f"{path}: is damaged, so shipped outputs are missing. {REINSTALL}", ZooWarning, stacklevel=4)
+    return None

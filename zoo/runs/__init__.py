@@ -1,1 +1,1 @@
-"""From models and images to outputs on disk."""
+"""From models and images to outputs on disk: selection, runs and their engines."""

@@ -1,4 +1,4 @@
-"""`zoo.layers`: hidden layers of several models on the same images, batch by batch; they are too large to keep."""
+"""`zoo.layers`: hidden layers of several models on the same images, in batches. They are too large to be stored."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,15 @@ from zoo.errors import InputError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
 from zoo.runs.engines.loader import killed_worker_told, load_batches, useful_workers
+from zoo.runs.resolver import MAX_LISTED
 from zoo.runs.runner import resolve
 
 
 class LayerBatch(dict[str, dict[str, Tensor]]):
-    """One batch: `batch[model][layer]` is [N, ...], float32 on the model's device; `ids` and `labels` [N] of its rows."""
+    """Hidden layers of one batch: `batch[model][layer]` is [N, ...], float32 on the model's device.
+
+    `ids` [N] and `labels` [N] are those of the examples in the batch; `labels` is None if the dataset has none.
+    """
 
     def __init__(self, layers: Mapping[str, dict[str, Tensor]], ids: list[str], labels: np.ndarray | None) -> None:
         super().__init__(layers)
@@ -37,42 +41,52 @@ def layers(
     device: str | None = None,
     workers: int | None = None,
 ) -> Iterator[LayerBatch]:
-    """Stream the hidden layers of models on a dataset; each image is decoded once and goes through all of them.
+    """Yield the hidden layers of models on a dataset, batch by batch. Each image is decoded once for all models.
 
-    `names` are the layers wanted, of every model or by model; all by default. An image that does not decode is left out
-    for all models alike, and a warning names it at the end.
+    Images that cannot be decoded are left out for all models; a warning names them at the end.
+
+    Args:
+        models: names, patterns, filters, named sets, or loaded models.
+        data: a dataset spec or a loaded dataset; default `ZOO_DATASET`.
+        names: the layers, for all models or by model; default: all layers.
+        batch_size: images per batch.
+        pretrained: whether networks get their trained weights; False gives random ones.
+        device: where the models run; default: an accelerator if there is one, else the CPU.
+        workers: processes that decode images; default: as many as the work needs.
 
     >>> batch = next(layers("timm:test_resnet", data="digits:test[:4]", pretrained=False))
     >>> [(name, tuple(values.shape)[:2]) for name, values in batch["timm:test_resnet"].items()][:2]
     [('layer1.0', (4, 32)), ('layer2.0', (4, 48))]
     """
     if batch_size < 1:
-        raise InputError(f"batch_size: expected at least 1, found {batch_size}")
+        raise InputError(argument="batch_size", expected="at least 1", found=batch_size)
     dataset = load_dataset(data if data is not None else default_dataset())
     place = str(devices.choose(device))
     loaded = [m if isinstance(m, Model) else registry.load(m, pretrained=pretrained, device=place) for m in resolve(models)]
     loaded = [model.with_resize_mode(dataset.resize_mode) for model in loaded]
-    wanted = {model.name: names.get(model.name) if isinstance(names, Mapping) else names for model in loaded}
-    lost: list[str] = []
+    layers_of = {model.name: names.get(model.name) if isinstance(names, Mapping) else names for model in loaded}
+    undecodable: list[str] = []
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]
     transforms = {model.transform.fingerprint: model.transform for model in loaded}
     workers = useful_workers(workers, len(dataset), 1)
     with killed_worker_told(), kept_pages():
         batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
         for span, batch in zip(spans, batches, strict=True):
-            good = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]
-            lost += [dataset.ids[row] for row in span if row not in good]
-            if not good:
+            rows = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]
+            undecodable += [dataset.ids[row] for row in span if row not in rows]
+            if not rows:
                 continue
-            kept = torch.tensor(good) - span.start
-            pixels = {key: values[kept] for key, values in zip(transforms, batch.pixels, strict=True)}
-            found = {m.name: _of_model(m, pixels[m.transform.fingerprint], wanted[m.name]) for m in loaded}
-            labels = None if dataset.labels is None else dataset.labels[good]
-            yield LayerBatch(found, [dataset.ids[row] for row in good], labels)
-    if lost:
-        named = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
+            decoded = torch.tensor(rows) - span.start
+            pixels = {key: values[decoded] for key, values in zip(transforms, batch.pixels, strict=True)}
+            hidden = {m.name: _of_model(m, pixels[m.transform.fingerprint], layers_of[m.name]) for m in loaded}
+            labels = None if dataset.labels is None else dataset.labels[rows]
+            yield LayerBatch(hidden, [dataset.ids[row] for row in rows], labels)
+    if undecodable:
+        listed = ", ".join(undecodable[:MAX_LISTED]) + (", ..." if len(undecodable) > MAX_LISTED else "")
         warnings.warn(
-            f"{dataset.spec}: {len(lost)} images cannot be decoded and are left out: {named}", ZooWarning, stacklevel=2
+            f"{dataset.spec}: {len(undecodable)} images cannot be decoded and are left out: {listed}",
+            ZooWarning,
+            stacklevel=2,
         )
 
 

@@ -1,8 +1,8 @@
-"""What must be known of a model before its outputs can be looked up, remembered so that finding them takes no model.
+"""Facts about models, stored so that outputs can be looked up without loading a model.
 
-Weights are hashed when a model is loaded. The hash is then kept under all that could change it without being noticed: the
-card, the versions of the libraries, and the size and times of the model's own files. When any of these differs the model is
-loaded again and hashed again; its outputs are computed again only if the hash is another one.
+Weights are hashed when a model is loaded. The hash is stored under everything that could change the weights unnoticed: the
+card, the versions of libraries, and the size and times of the model's files. If any of these changes, the model is loaded
+and hashed again; its outputs are computed again only if the hash differs.
 """
 
 import importlib.metadata
@@ -33,19 +33,19 @@ _LIBRARIES = ("torch", "torchvision", "timm", "open_clip_torch", "transformers",
 
 @dataclass(frozen=True)
 class Facts:
-    """A model as its outputs' identity sees it."""
+    """What enters the identity of a model's outputs."""
 
     name: str
     weights: str  # hash
     transform: str  # fingerprint
-    classes: tuple[str, ...]  # none for a bare encoder
+    classes: tuple[str, ...]  # empty for an encoder without a head
     link: Link
-    card: str  # text
+    card: str  # text of the card
     embeds: bool = True
 
 
 def of_model(model: "Model", pretrained: bool = True) -> Facts:
-    """The facts of a loaded model; random weights are marked as such."""
+    """Return the facts of a loaded model; the hash of random weights is marked."""
     mark = "" if pretrained else "random:"
     card = card_text(model.card)
     return Facts(
@@ -55,16 +55,17 @@ def of_model(model: "Model", pretrained: bool = True) -> Facts:
 
 
 def recall(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:
-    """What is remembered of the model, if nothing it depends on was touched since."""
+    """Return the stored facts of a model, or None if there are none, or anything they depend on has changed."""
     try:
         record = files.read_json(_path(card, pretrained, classes, home), SCHEMA)
         facts = record["facts"]
         return Facts(**{**facts, "classes": tuple(facts["classes"])})
-    except (ZooError, KeyError, TypeError):  # absent or damaged: the model itself is asked
+    except (ZooError, KeyError, TypeError):  # absent or damaged: the model is loaded instead
         return None
 
 
 def remember(facts: Facts, card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> None:
+    """Store the facts of a model."""
     path = _path(card, pretrained, classes, home)
     files.make_folder(path.parent)
     files.sweep(path.parent)
@@ -88,12 +89,12 @@ def _versions() -> list[str]:
 
 
 def _stamps(card: Card) -> list[str]:
-    """What shows whether the weights are still the same: recorded hashes, size and times of the model's own files."""
+    """Return what changes with the weights: recorded hashes, and size and times of the files of all models involved."""
     home, stamps = home_layout.root(), []
-    for own in registry.made_of(card):
-        stamps += [f"{own.name} {name} {value}" for name, value in weights_register.recorded(own).items()]
-        places = [*source_of(own.source).files(own), *([head_file(own)] if own.head == "linear" else [])]
-        for path in places:
+    for part in registry.made_of(card):
+        stamps += [f"{part.name} {name} {value}" for name, value in weights_register.recorded(part).items()]
+        paths = [*source_of(part.source).files(part), *([head_file(part)] if part.head == "linear" else [])]
+        for path in paths:
             name = path.relative_to(home) if path.is_relative_to(home) else path
             try:
                 stat = path.stat()

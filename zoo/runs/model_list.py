@@ -33,23 +33,22 @@ def list(
     """
     found = registry.matching(models, **fields)
     if available is not None:
-        wanted = _states(available)
-        found = {name: card for name, card in found.items() if registry.available(card) in wanted}
+        states = _states(available)
+        found = {name: card for name, card in found.items() if registry.available(card) in states}
     if data is not None:
         from zoo.datasets import canonical
 
-        there = with_outputs(canonical(data))
-        found = {name: card for name, card in found.items() if name in there}
+        named = with_outputs(canonical(data))
+        found = {name: card for name, card in found.items() if name in named}
     return sorted(found)
 
 
 def with_outputs(spec: str) -> set[str]:
     """Return the names of the models that have outputs on a dataset: stored, imported or shipped."""
-    from zoo.outputs import bundle
-    from zoo.outputs.stored_names import stored_names
+    from zoo.outputs.stored_names import shipped_names, stored_names
 
     stored = {name for name, runs in stored_names().items() if any(run.dataset == spec for run in runs)}
-    return stored | bundle.shipped_names(spec)
+    return stored | shipped_names(spec)
 
 
 def _states(available: bool | Availability | Collection[Availability]) -> Collection[str]:

@@ -6,12 +6,13 @@ A name stands for, in this order:
 2. the model of that name: its shipped outputs or its stored run, else the model is run;
 3. if the model cannot be loaded here, or the images are missing: any stored run of it.
 
-If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import` the
-import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known by its
-outputs alone it selects the models that have outputs there. Models that a pattern selects and that cannot be run here are
-skipped with a warning, as long as any is left.
+If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import`
+the import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known by
+its outputs alone it selects the models that have outputs there. Models that a pattern selects and that cannot be run here
+are skipped with a warning, as long as any is left.
 """
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from zoo.models.model import Model
 from zoo.models.sources.base import Availability
 from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs
-from zoo.outputs.store.lookup import on_dataset, one_per_name, select_runs, split_suffix, stored
+from zoo.outputs.store.lookup import on_dataset, one_per_name, open_run, select_runs, split_suffix, stored
 from zoo.outputs.store.run_folder import RunFolder
 
 Models = str | Model | Sequence[str | Model]
@@ -85,8 +86,10 @@ def choose(models: "Models", spec: str | None, home: Path | None = None, imports
 
 
 def runnable(models: Sequence[str], spec: str) -> list[str]:
-    """Return the names of the selected models without running any of them; those that a pattern selects and that have no
-    outputs and cannot be run here are skipped with a warning, as `zoo.run` would."""
+    """Return the names of the selected models, without running any of them.
+
+    As in `zoo.run`, models that a pattern selects are skipped with a warning if they have no outputs and cannot be run here.
+    """
     choices = choose(models, spec)
     images = any(choice.optional for choice in choices) and _has_images(spec)
     left = [choice.name for choice in choices if not choice.optional or _is_runnable(choice, spec, images)]
@@ -131,7 +134,8 @@ def infer_dataset(models: "Models", home: Path | None) -> str | None:
     of their stored outputs. Models of different datasets are an error that asks for `data`.
     """
     entries = [models] if isinstance(models, (str, Model)) else list(models)
-    if all(isinstance(entry, str) and not _is_model(entry) for entry in entries):
+    cards = _cards_of_models(entries)
+    if not cards:
         runs = [run for run in stored(home) if any(_selects(str(entry), run) for entry in entries)]
         specs = {run.identity.dataset for run in runs}
         if len(specs) == 1:
@@ -143,7 +147,6 @@ def infer_dataset(models: "Models", home: Path | None) -> str | None:
                 hint="Choose one with {data}",
             )
         return canonical(default_dataset())
-    cards = [entry.card if isinstance(entry, Model) else registry.card(entry) for entry in resolve(models)]
     label_sets = sorted({canonical_dataset(card.labels) for card in cards if card.labels != "none"})
     known = [name for name in label_sets if name in KNOWN or name in EMBEDDED]
     if len(label_sets) > 1:
@@ -156,16 +159,16 @@ def infer_dataset(models: "Models", home: Path | None) -> str | None:
 def existing_outputs(
     name: str, spec: str | None, home: Path | None, resize_mode: ResizeMode | None = None
 ) -> tuple[Outputs, str] | None:
-    """Return stored or shipped outputs of a model that cannot be run here, and in words which ones; None if there are none."""
-    wanted = resize_mode or resize_mode_of(spec)
+    """Return stored or shipped outputs of a model that cannot be run here, with a phrase that says which; None if none."""
+    mode = resize_mode or resize_mode_of(spec)
     try:
-        runs = [run for run in _stored(name, spec, home) if run.identity.resize_mode == wanted]
+        runs = [run for run in _stored(name, spec, home) if run.identity.resize_mode == mode]
     except UnknownName:
         runs = []
     if runs:
         (run,) = one_per_name(runs)
-        return run.open(), "using its stored run"
-    shipped = bundle.shipped(name, spec) if wanted == resize_mode_of(spec) else None
+        return open_run(run), "using its stored run"
+    shipped = bundle.shipped(name, spec) if mode == resize_mode_of(spec) else None
     return None if shipped is None else (shipped, "using the shipped outputs")
 
 
@@ -185,24 +188,24 @@ def _selectable(spec: str | None, home: Path | None, imported: Sequence[RunFolde
 def _choice(
     name: str, suffix: str, spec: str | None, home: Path | None, imported: Sequence[RunFolder], optional: bool = False
 ) -> Choice:
-    mine = [run for run in imported if run.identity.name == name]
-    if not mine:  # an import has the name it was given; a model's may have been typed without its dataset
+    imports = [run for run in imported if run.identity.name == name]
+    if not imports:  # the name of an import is complete; that of a model may lack its dataset
         name = registry.resolve(name)
-        mine = [run for run in imported if run.identity.name == name]
+        imports = [run for run in imported if run.identity.name == name]
     if suffix == "run":
         return Choice(name)
     if suffix not in ("", "import"):
         (run,) = _stored(name, spec, home, suffix)
-        return Choice(name, run.open)
-    if mine:
-        (run,) = one_per_name(mine)
+        return Choice(name, functools.partial(open_run, run))
+    if imports:
+        (run,) = one_per_name(imports)
         if not suffix and registry.is_name(name):
             warnings.warn(
                 f"{name}: using the outputs imported for {spec}, not the model of that name, which is {name}@run",
                 ZooWarning,
                 stacklevel=4,
             )
-        return Choice(name, run.open, optional)
+        return Choice(name, functools.partial(open_run, run), optional)
     if suffix:
         raise UnknownName(
             f"no outputs of {name!r} on {spec} were imported",
@@ -225,11 +228,11 @@ def _choice(
             ) from None  # fmt: skip
         registry.card(name)  # raises the error that suggests similar names
         raise
-    return Choice(name, run.open, optional)
+    return Choice(name, functools.partial(open_run, run), optional)
 
 
 def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") -> list[RunFolder]:
-    runs = [run for run in stored(home) if run.identity.name == name and run.identity.digest().startswith(digest)]
+    runs = [run for run in stored(home) if run.identity.name == name and run.identity.digest.startswith(digest)]
     found = on_dataset(runs, spec)
     if not found:
         asked = f"{name}@{digest}" if digest else name
@@ -257,10 +260,17 @@ def _has_images(spec: str) -> bool:
         return False
 
 
-def _is_model(selector: str) -> bool:
-    if is_pattern(selector) or is_filter(selector):
-        return bool(registry.matching(selector))
-    return registry.is_name(registry.resolve(split_suffix(selector)[0]))
+def _cards_of_models(entries: "Sequence[str | Model]") -> list[Card]:
+    """Return the cards of the models that selectors stand for, without those that are names of stored outputs only."""
+    selectors = [split_suffix(entry)[0] for entry in entries if isinstance(entry, str)]
+    filters = [selector for selector in selectors if is_filter(selector)]
+    cards = [entry.card for entry in entries if isinstance(entry, Model)]
+    for selector in ["*", *filters] if filters and len(filters) == len(selectors) else selectors:
+        if is_pattern(selector):
+            cards += registry.matching([selector, *filters]).values()
+        elif not is_filter(selector) and registry.is_name(registry.resolve(selector)):
+            cards.append(registry.card(selector))
+    return cards
 
 
 def _selects(selector: str, run: RunFolder) -> bool:

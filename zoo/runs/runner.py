@@ -1,4 +1,4 @@
-"""`zoo.run`: models on a dataset, their outputs kept, resumed where they were left, and never computed twice."""
+"""`zoo.run`: outputs of models on a dataset. They are stored, completed after an interruption, and never computed twice."""
 
 import copy
 import dataclasses
@@ -32,7 +32,7 @@ from zoo.runs.engines import extraction
 from zoo.runs.engines.extraction import Job
 from zoo.runs.engines.forward import Precision
 from zoo.runs.model_facts import Facts
-from zoo.runs.resolver import NOT_DOWNLOADABLE, Choice
+from zoo.runs.resolver import MAX_LISTED, NOT_DOWNLOADABLE, Choice
 from zoo.runs.resolver import resolve as resolve
 
 Engine = Literal["local", "ray"]
@@ -98,8 +98,8 @@ def run(
         spec = resolver.infer_dataset(models, place) if data is None else canonical(data)
     choices = resolver.choose(models, spec, place, imports=pretrained and not fresh)
     options = _Options(
-        place, pretrained, fresh, batch_size, precision, embeddings, resize_mode, engine, _devices(device), workers, progress,
-        shard_rows,
+        place, pretrained, fresh, batch_size, precision, embeddings, resize_mode, engine, _devices(device), workers,
+        progress, shard_rows,
     )  # fmt: skip
     for choice in choices:
         if choice.open is None and isinstance(choice.model, str):
@@ -109,13 +109,13 @@ def run(
     for choice in choices:
         try:
             found.append(_outputs(choice, spec, images, options))
-        except CorruptFile as error:  # one damaged import must not stop the others that a pattern selects
+        except CorruptFile as error:  # a damaged import does not stop the others that a pattern selects
             if choice.open is None or not choice.optional:
                 raise
             warnings.warn(f"{error}; skipped", ZooWarning, stacklevel=2)
         except ZooError as error:
             untrained = isinstance(error, MissingWeights) and registry.availability(choice.name) in NOT_DOWNLOADABLE
-            if not (choice.optional and (untrained or images.missing)):  # a training that failed, say, is no reason to skip
+            if not (choice.optional and (untrained or images.missing)):  # a failed training, for example, is not skipped
                 raise
             skipped[choice.name] = error
     if skipped:
@@ -127,7 +127,7 @@ def run(
 
 
 class _Images:
-    """A dataset, loaded when its images are first needed; that it is missing is found out once."""
+    """A dataset that is loaded when its images are first needed. If it is missing, it is searched for only once."""
 
     def __init__(self, data: "str | Dataset") -> None:
         self.data = data
@@ -156,7 +156,7 @@ def _outputs(choice: Choice, spec: str | None, images: _Images, options: "_Optio
     try:
         dataset = images()
         if is_user_dataset(dataset.spec):
-            dataset[0]  # has no images, which is an error before a model is trained or downloaded
+            dataset[0]  # raises the error that there are no images, before a model is trained or downloaded
         subject = _subject(choice.model, options.pretrained, dataset, options)
     except (InputError, CorruptFile):
         raise
@@ -177,7 +177,7 @@ def _shipped(choice: Choice, spec: str | None, options: "_Options") -> Outputs |
     default = (options.precision, options.resize_mode) == ("float32", None)
     if not isinstance(choice.model, str) or spec is None or options.fresh or not (options.pretrained and default):
         return None
-    whole, rows = split_rows(spec)
+    whole, rows = _split_rows(spec)
     outputs = bundle.shipped(choice.model, whole)
     if outputs is None or (options.embeddings and outputs.embeddings is None):
         return None
@@ -186,6 +186,14 @@ def _shipped(choice: Choice, spec: str | None, options: "_Options") -> Outputs |
     if rows is None:
         return outputs
     return dataclasses.replace(outputs.select(rows), dataset=spec)
+
+
+def _split_rows(spec: str) -> tuple[str, slice | None]:
+    """Return the spec of the whole dataset, and the slice that `spec` stands for; None if it is not a slice."""
+    try:
+        return split_rows(spec)
+    except InputError:  # of a dataset in memory, such as one made by `Dataset.select`
+        return spec, None
 
 
 @dataclass(frozen=True)
@@ -206,17 +214,17 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Subject:
-    """A model to be run: what identifies it, and how to get it onto a device."""
+    """A model to be run."""
 
     facts: Facts
-    load: Callable[[str], Model]
+    load: Callable[[str], Model]  # returns the model on a device
 
 
 def _subject(model: "str | Model", pretrained: bool, dataset: Dataset, options: _Options) -> _Subject:
     if isinstance(model, Model):
         return _Subject(model_facts.of_model(model), functools.partial(_replica, model))
     card = registry.card(model)
-    # a zero-shot head is made for the classes at hand
+    # A zero-shot head is made for the classes of the dataset.
     classes = dataset.classes if card.head == "zero-shot" and dataset.classes else None
     load = functools.partial(_load, model, pretrained, classes)
     facts = model_facts.recall(card, pretrained, classes, options.home)
@@ -238,16 +246,16 @@ def _with_resize_mode(load: Callable[[str], Model], resize_mode: ResizeMode, dev
 
 
 def _replica(model: Model, device: str) -> Model:
-    """The model itself where it is on that device, else a copy of it there."""
-    wanted = torch.device(device)
-    here = model.device.type == wanted.type and wanted.index in (None, model.device.index)
-    return model if here else copy.deepcopy(model).to(device)
+    """Return the model itself if it is on that device, else a copy there."""
+    target = torch.device(device)
+    same = model.device.type == target.type and target.index in (None, model.device.index)
+    return model if same else copy.deepcopy(model).to(device)
 
 
 def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
     existing = None if options.fresh else _stored(subject, dataset, options) or _slice_of_stored(subject, dataset, options)
     if existing is not None:
-        return _without_undecodable(existing, dataset)
+        return _warn_of_undecodable(existing, dataset)
     matched = match(dataset, subject.facts.classes)
     embeddings = options.embeddings is not False
     run = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings), options.home)
@@ -258,7 +266,7 @@ def _run(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs:
         load = functools.partial(_with_resize_mode, subject.load, options.resize_mode or dataset.resize_mode)
         _complete(run, Job(run, dataset, matched, load, options.batch_size, options.workers), options)
         outputs = run.open()
-    return _without_undecodable(outputs, dataset)
+    return _warn_of_undecodable(outputs, dataset)
 
 
 def _stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs | None:
@@ -274,25 +282,25 @@ def _stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs |
 
 def _slice_of_stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs | None:
     """Return the rows of a stored run on the whole dataset, if `dataset` is a slice of it."""
-    whole, rows = split_rows(dataset.spec)
+    whole, rows = _split_rows(dataset.spec)
     if rows is None:
         return None
     outputs = _stored(subject, load_dataset(whole), options)
     if outputs is None:
         return None
-    wanted = set(dataset.ids)
-    kept = [row for row, row_id in enumerate(outputs.ids.tolist()) if row_id in wanted]
-    details = outputs.details | {"undecodable": [one for one in outputs.details["undecodable"] if one["id"] in wanted]}
-    return dataclasses.replace(outputs.select(kept), dataset=dataset.spec, path=None, details=details)
+    ids = set(dataset.ids)
+    selected = [row for row, row_id in enumerate(outputs.ids.tolist()) if row_id in ids]
+    details = outputs.details | {"undecodable": [one for one in outputs.details["undecodable"] if one["id"] in ids]}
+    return dataclasses.replace(outputs.select(selected), dataset=dataset.spec, path=None, details=details)
 
 
-def _without_undecodable(outputs: Outputs, dataset: Dataset) -> Outputs:
-    """Warn of images that could not be decoded, whose rows the outputs lack."""
-    lost = outputs.details["undecodable"]
-    if lost:
-        listed = ", ".join(entry["id"] for entry in lost[:3]) + (", ..." if len(lost) > 3 else "")
+def _warn_of_undecodable(outputs: Outputs, dataset: Dataset) -> Outputs:
+    """Return the outputs, after a warning if they lack rows of images that could not be decoded."""
+    absent = [entry["id"] for entry in outputs.details["undecodable"]]
+    if absent:
+        listed = ", ".join(absent[:MAX_LISTED]) + (", ..." if len(absent) > MAX_LISTED else "")
         warnings.warn(
-            f"{dataset.spec}: {len(lost)} of {len(dataset)} images cannot be decoded and are left out: {listed}",
+            f"{dataset.spec}: {len(absent)} of {len(dataset)} images cannot be decoded and are left out: {listed}",
             ZooWarning,
             stacklevel=5,
         )
@@ -300,20 +308,20 @@ def _without_undecodable(outputs: Outputs, dataset: Dataset) -> Outputs:
 
 
 def _open(run: RunFolder) -> Outputs | None:
-    """The outputs if they are finished and whole."""
+    """Return the outputs of a run, or None if it is unfinished or damaged."""
     if not run.finished:
         return None
     try:
-        whole = not run.problems()
-    except CorruptFile as error:  # the manifest itself; shards carry their own checksums, so they are kept
-        kept = files.set_aside(run.path / MANIFEST)
-        warnings.warn(f"{error}; set aside as {kept.name} and made again", ZooWarning, stacklevel=5)
+        undamaged = not run.problems()
+    except CorruptFile as error:  # of the manifest; the shards carry their own checksums and stay
+        moved = files.set_aside(run.path / MANIFEST)
+        warnings.warn(f"{error}; set aside as {moved.name}, to be written anew", ZooWarning, stacklevel=5)
         return None
-    return run.open() if whole else None
+    return run.open() if undamaged else None
 
 
 def _complete(run: RunFolder, job: Job, options: _Options) -> None:
-    """Make the missing shards, then the manifest. A second process at the same run starts from the other end."""
+    """Compute the missing shards, then write the manifest. A second process at the same run starts from the other end."""
     files.make_folder(run.path)
     with files.lock(run.path) as first:
         missing = run.missing() if first else run.missing()[::-1]
@@ -349,8 +357,8 @@ def _identity(facts: Facts, matched: Match, dataset: Dataset, options: _Options,
 
 
 def _devices(device: str | Sequence[str] | None) -> list[str]:
-    """The devices asked for, or every accelerator here, or the CPU."""
+    """Return the requested devices; default: all accelerators, else the CPU."""
     if device is not None:
         return [str(devices.choose(one)) for one in ([device] if isinstance(device, str) else device)]
-    here = devices.present()
-    return here[:-1] or here
+    present = devices.present()
+    return present[:-1] or present

@@ -1,4 +1,4 @@
-"""Outputs: declared, checked, and compared by id and class name."""
+"""`Outputs` and `Runs`: kinds are declared, arrays are checked, and models are compared by id and class name."""
 
 import dataclasses
 
@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from sklearn.metrics import top_k_accuracy_score
 
 from zoo.errors import InputError, UnknownName
@@ -15,10 +16,11 @@ from zoo.outputs.outputs import Outputs, Runs
 Z = np.array([[2.0, 0.5, -1.0], [0.1, 3.0, 0.0], [1.0, 0.0, 4.0], [0.0, 1.0, 0.5]], np.float32)
 Y = [0, 1, 2, 0]
 NAMES = ["cat", "dog", "owl"]
+NAN, INF = float("nan"), float("inf")
 
 
-def make(name="a", **given_here):
-    return Outputs.from_arrays(**{"name": name, "logits": Z, "labels": Y, "classes": NAMES} | given_here)
+def make(name="a", **changes):
+    return Outputs.from_arrays(**{"name": name, "logits": Z, "labels": Y, "classes": NAMES} | changes)
 
 
 def softmax(z):
@@ -26,12 +28,15 @@ def softmax(z):
     return e / e.sum(1, keepdims=True)
 
 
-def test_what_is_given_is_what_is_read():
+def test_data_are_attributes():
     outputs = make(embeddings=Z[:, :2], ids=["w", "x", "y", "z"])
     assert np.array_equal(outputs.logits, Z)
     assert np.array_equal(outputs.embeddings, Z[:, :2])
+    assert outputs.require_embeddings() is outputs.embeddings
     assert outputs.ids.tolist() == ["w", "x", "y", "z"]
     assert outputs.classes == ("cat", "dog", "owl")
+    assert outputs.predictions.tolist() == [0, 1, 2, 1]
+    assert outputs.correct.tolist() == [True, True, True, False]
     assert outputs.accuracy == 0.75
     np.testing.assert_allclose(outputs.probabilities, softmax(Z), rtol=1e-6)
     np.testing.assert_allclose(outputs.probabilities_at([2, 0]), softmax(Z)[[2, 0]], rtol=1e-6)
@@ -51,7 +56,17 @@ def test_tensors_stay_tensors():
     assert outputs.predictions.tolist() == [0, 1, 2, 1]
 
 
-def test_probabilities_give_back_themselves_and_logits_up_to_a_constant():
+def test_read_only_arrays_stay_read_only():
+    fixed = {"logits": Z.copy(), "embeddings": Z.copy(), "ids": np.array(list("wxyz"))}
+    for array in fixed.values():
+        array.flags.writeable = False
+    outputs = make(**fixed)
+    assert not outputs.logits.flags.writeable
+    assert not outputs.embeddings.array().flags.writeable
+    assert outputs.ids is fixed["ids"]
+
+
+def test_probabilities_are_stored_unchanged_and_give_logits_up_to_a_constant():
     p = softmax(Z)
     outputs = make(logits=None, probabilities=p)
     assert np.array_equal(outputs.probabilities, p)
@@ -62,64 +77,64 @@ def test_probabilities_give_back_themselves_and_logits_up_to_a_constant():
 
 
 def test_a_temperature_changes_confidence_and_not_predictions():
-    hot = dataclasses.replace(make(), temperature=2.0)
-    np.testing.assert_allclose(hot.probabilities, softmax(Z / 2), rtol=1e-6)
-    again = dataclasses.replace(make(logits=None, probabilities=softmax(Z)), temperature=2.0)
-    np.testing.assert_allclose(again.probabilities, softmax(Z / 2), rtol=1e-5)
-    assert np.array_equal(hot.predictions, make().predictions)
+    calibrated = dataclasses.replace(make(), temperature=2.0)
+    np.testing.assert_allclose(calibrated.probabilities, softmax(Z / 2), rtol=1e-6)
+    from_probabilities = dataclasses.replace(make(logits=None, probabilities=softmax(Z)), temperature=2.0)
+    np.testing.assert_allclose(from_probabilities.probabilities, softmax(Z / 2), rtol=1e-5)
+    assert np.array_equal(calibrated.predictions, make().predictions)
 
 
-def test_a_masked_class_is_allowed():
+def test_a_class_may_be_masked():
     z = Z.copy()
     z[0, 1] = -np.inf
     assert make(logits=z).probabilities[0, 1] == 0
 
 
-NAN, INF = float("nan"), float("inf")
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"logits": np.where(np.arange(4)[:, None] == 2, NAN, Z)}, "a logits: row 2 has NaN"),
-        ({"logits": np.where(np.arange(4)[:, None] == 1, INF, Z)}, "a logits: row 1"),
-        ({"logits": np.full((4, 3), -INF)}, "no finite value"),
-        ({"logits": None}, "found none"),
-        ({"probabilities": softmax(Z)}, "logits and probabilities"),
-        ({"logits": None, "probabilities": Z}, "row 0 is not a distribution"),
-        ({"logits": Z.astype(int)}, "floating-point"),
-        ({"logits": Z[:, 0]}, r"expected shape \[N, K\]"),
-        ({"logits": Z[:0], "labels": None}, "at least one row"),
-        ({"logits": None, "predictions": np.array([], int), "labels": None}, "at least one row"),
-        ({"logits": None, "predictions": [0, 1, 2, 3]}, "entry 3 is 3"),
-        ({"logits": [[1.0, 2.0], [1.0]]}, "different lengths"),
-        ({"labels": [0, 1, 2, 3]}, "a labels: entry 3 is 3, expected class indices in 0..2"),
-        ({"labels": [0, -1, 0, 0]}, "entry 1 is -1"),
-        ({"labels": [0.0, 1.0, 2.0, 0.0]}, "whole-number"),
-        ({"labels": np.eye(3)[Y]}, "one-hot"),
-        ({"labels": [0, 1]}, "expected 4 entries"),
-        ({"classes": ["cat", "dog"]}, "2 class names for 3 columns"),
-        ({"classes": ["cat", "dog", "cat"]}, "'cat' is given twice"),
-        ({"ids": ["x", "y", "x", "z"]}, "'x' is given twice"),
-        ({"ids": ["x"]}, "1 ids for 4 rows"),
-        ({"embeddings": Z[:2]}, "embeddings: expected 4 rows"),
-        ({"embeddings": Z[0]}, r"embeddings: expected shape \[N, D\]"),
-        ({"embeddings": np.where(np.arange(4)[:, None] == 3, INF, Z)}, "embeddings: row 3 is not finite"),
-        ({"targets": np.full((4, 3), 2)}, "zeros and ones"),
-        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"logits": np.where(np.arange(4)[:, None] == 2, NAN, Z)}, {"argument": "logits", "problem": "row 2"}),
+        ({"logits": np.where(np.arange(4)[:, None] == 1, INF, Z)}, {"argument": "logits", "problem": "row 1"}),
+        ({"logits": np.full((4, 3), -INF)}, {"argument": "logits", "problem": "row 0"}),
+        ({"logits": None}, {"problem": "none"}),
+        ({"probabilities": softmax(Z)}, {"problem": "logits and probabilities"}),
+        ({"logits": None, "probabilities": Z}, {"argument": "probabilities", "problem": "row 0"}),
+        ({"logits": Z.astype(int)}, {"argument": "logits", "expected": "floating-point"}),
+        ({"logits": Z[:, 0]}, {"argument": "logits", "expected": "[N, K]", "found": [4]}),
+        ({"logits": Z[:0], "labels": None}, {"argument": "logits", "expected": "at least one row"}),
+        ({"logits": None, "predictions": np.array([], int), "labels": None}, {"argument": "predictions", "found": 0}),
+        ({"logits": None, "predictions": [0, 1, 2, 3]}, {"argument": "predictions", "problem": "entry 3 is 3"}),
+        ({"logits": [[1.0, 2.0], [1.0]]}, {"argument": "logits", "problem": "different lengths"}),
+        ({"labels": [0, 1, 2, 3]}, {"argument": "labels", "problem": "entry 3 is 3", "expected": "0 to 2"}),
+        ({"labels": [0, -1, 0, 0]}, {"argument": "labels", "problem": "entry 1 is -1"}),
+        ({"labels": [0.0, 1.0, 2.0, 0.0]}, {"argument": "labels", "expected": "whole-number"}),
+        ({"labels": np.eye(3)[Y]}, {"argument": "labels", "hint": "one-hot"}),
+        ({"labels": [0, 1]}, {"argument": "labels", "expected": "4 ", "found": 2}),
+        ({"classes": ["cat", "dog"]}, {"argument": "classes", "expected": "3 names", "found": 2}),
+        ({"classes": ["cat", "dog", "cat"]}, {"where": "classes", "problem": "'cat'"}),
+        ({"ids": ["x", "y", "x", "z"]}, {"where": "ids", "problem": "'x'"}),
+        ({"ids": ["x"]}, {"argument": "ids", "expected": "4 ids", "found": 1}),
+        ({"embeddings": Z[:2]}, {"argument": "embeddings", "expected": "4 rows", "found": 2}),
+        ({"embeddings": Z[0]}, {"argument": "embeddings", "expected": "[N, D]", "found": [3]}),
+        ({"embeddings": np.where(np.arange(4)[:, None] == 3, INF, Z)}, {"argument": "embeddings", "problem": "row 3"}),
+        ({"targets": np.full((4, 3), 2)}, {"argument": "targets", "expected": "[4, 3]"}),
+        ({"temperature": 0.0}, {"argument": "temperature", "found": 0.0}),
+        ({"link": "probit"}, {"argument": "link", "found": "probit"}),
+        ({"labels": [0, 1, 2, 3], "label_classes": ["x", "y"]}, {"argument": "labels", "expected": "0 to 1"}),
         (
             {"logits": None, "classes": None, "predictions": [0] * 4, "labels": [0, 0, 0, 2**40]},
-            "a: label 1099511627776 asks for",
+            {"problem": "1099511627776", "hint": "ZOO_MAX_CLASSES"},
         ),
         (
             {"logits": None, "classes": None, "predictions": [0, 0, 2**40, 0]},
-            "a: label 1099511627776 asks for .* raise ZOO_MAX_CLASSES",
+            {"problem": "1099511627776", "hint": "ZOO_MAX_CLASSES"},
         ),
     ],
 )
-def test_what_is_refused(change, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_arrays_are_errors_that_name_the_model(change, facts):
+    with pytest.raises(InputError, check=fields(**{"where": "a", **facts})) as raised:
         make(**change)
+    assert str(raised.value).startswith("a: ")
 
 
 @pytest.mark.parametrize("classes", [1, 2, 21_000])
@@ -129,20 +144,29 @@ def test_any_number_of_classes(classes):
     np.testing.assert_allclose(outputs.probabilities.sum(1), 1, rtol=1e-4)
 
 
-def test_what_was_not_kept_says_so():
+def test_missing_data_are_errors_when_used():
     only = Outputs.from_arrays("a", predictions=[0, 1], classes=NAMES)
-    with pytest.raises(InputError, match="only predictions are stored, this needs logits"):
+    assert only.embeddings is None
+    with pytest.raises(InputError, check=fields(where="a", problem="only predictions")):
         _ = only.logits
-    with pytest.raises(InputError, match="no labels"):
+    with pytest.raises(InputError, check=fields(where="a", problem="only predictions")):
+        _ = only.probabilities
+    with pytest.raises(InputError, check=fields(where="a", problem="no labels")):
         _ = only.accuracy
-    with pytest.raises(InputError, match="no embeddings"):
-        _ = only.embeddings
-    many = make(labels=None, targets=np.eye(3)[Y])
-    with pytest.raises(InputError, match="several classes per example"):
-        many.require_labels()
+    with pytest.raises(InputError, check=fields(where="a", problem="no embeddings")):
+        only.require_embeddings()
+    with pytest.raises(InputError, check=fields(where="a", problem="several classes per example")):
+        make(labels=None, targets=np.eye(3)[Y]).require_labels()
 
 
-def test_selected_rows_keep_what_belongs_to_them():
+def test_labels_of_other_classes_do_not_score_predictions():
+    outputs = make(labels=[0, 1, 1, 0], label_classes=["tame", "wild"])
+    assert outputs.labels.tolist() == [0, 1, 1, 0]
+    with pytest.raises(InputError, check=fields(where="a", problem=["3 classes", "2 of", "tame"])):
+        _ = outputs.accuracy
+
+
+def test_selected_rows_keep_all_their_data():
     outputs = make(embeddings=Z, ids=list("wxyz"), targets=np.eye(3)[Y])
     for rows in ([3, 1], np.array([False, True, False, True])[[3, 2, 1, 0]], slice(None, None, -2), torch.tensor([2])):
         index = np.arange(4)[np.asarray(rows) if not isinstance(rows, slice) else rows]
@@ -177,43 +201,62 @@ def test_rows_and_columns_in_another_order_are_aligned_by_name(rows, columns, ki
         assert np.array_equal(a.logits, b.logits)
 
 
-def test_labels_missing_from_one_are_those_of_the_other():
+def test_aligned_runs_share_the_labels_of_one():
     a, b = Runs([make(labels=None), make("b")]).aligned().values()
     assert a.labels.tolist() == b.labels.tolist() == Y
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"ids": ["0", "1", "2", "9"]}, r"different examples \(1 ids only in the first, 1 only in the second, e.g. '3'\)"),
-        ({"logits": Z[:3], "labels": Y[:3]}, "1 ids only in the first, 0 only in the second"),
-        ({"classes": ["cat", "dog", "hen"]}, "different classes"),
-        ({"logits": np.c_[Z, Z[:, :1]], "classes": [*NAMES, "background"]}, r"different classes \(3 and 4"),
-        ({"labels": [0, 1, 2, 1]}, "labels differ on 1 examples, first '3'"),
+        ({"ids": ["0", "1", "2", "9"]}, {"problem": ["examples", "1 only in the first, 1 only in the second", "'3'"]}),
+        ({"logits": Z[:3], "labels": Y[:3]}, {"problem": "1 only in the first, 0 only in the second"}),
+        ({"classes": ["cat", "dog", "hen"]}, {"problem": ["classes", "3 and 3"]}),
+        ({"logits": np.c_[Z, Z[:, :1]], "classes": [*NAMES, "background"]}, {"problem": ["classes", "3 and 4"]}),
+        ({"labels": [0, 1, 2, 1]}, {"problem": ["labels differ on 1 examples", "'3'"]}),
     ],
 )
-def test_outputs_that_cannot_be_aligned(change, message):
-    with pytest.raises(InputError, match=message):
+def test_runs_that_cannot_be_aligned_are_named(change, facts):
+    with pytest.raises(InputError, check=fields(where="a and b", **facts)):
         Runs([make(), make("b", **change)]).aligned()
+
+
+def test_the_error_about_different_examples_offers_the_common_ones():
+    runs = Runs([make(), make("b", logits=Z[1:], labels=Y[1:], ids=["1", "2", "3"])])
+    with pytest.raises(InputError, check=fields(hint=["Runs.common()", "--common"])):
+        runs.aligned()
+    common = runs.common()
+    assert common["a"].ids.tolist() == common["b"].ids.tolist() == ["1", "2", "3"]
+    np.testing.assert_array_equal(common["a"].logits, Z[1:])
+    with pytest.raises(InputError, check=fields(where="a, b", problem="no example in common")):
+        Runs([make(), make("b", ids=list("wxyz"))]).common()
 
 
 def test_runs_are_a_mapping_in_order():
     runs = Runs([make("resnet-a"), make("vit"), make("resnet-b")])
     assert runs.names == list(runs) == ["resnet-a", "vit", "resnet-b"]
-    assert runs.matching("resnet-*").names == ["resnet-a", "resnet-b"]
+    assert runs.subset("resnet-*").names == ["resnet-a", "resnet-b"]
     assert runs.select([0]).labels.tolist() == [0]
-    with pytest.raises(UnknownName, match=r"no outputs of 'vi'.*did you mean vit"):
+    with pytest.raises(UnknownName, check=fields(name="vi", suggestions=("vit",))):
         runs["vi"]
-    with pytest.raises(InputError, match="'a' is given twice"):
+    with pytest.raises(InputError, check=fields(problem="'a'")):
         Runs([make(), make()])
-    with pytest.raises(InputError, match="at least one"):
-        _ = Runs([]).labels
-    with pytest.raises(InputError, match="at least one"):
-        Runs([]).aligned()
+    for use in (lambda: Runs([]).labels, Runs([]).aligned, Runs([]).common):
+        with pytest.raises(InputError, check=fields(argument="runs", expected="at least one")):
+            use()
+
+
+def test_the_frame_of_runs_has_one_row_per_model():
+    ten = Outputs.from_arrays("ten", logits=np.eye(10)[:4], labels=[0, 1, 2, 0])
+    frame = Runs([make(embeddings=Z[:, :2]), make("b", logits=None, predictions=Y), ten]).to_frame().set_index("model")
+    assert frame["accuracy"].tolist() == [0.75, 1.0, 0.75]
+    assert frame.loc["a", "embeddings"] == 2
+    assert frame.loc["ten", "top5"] == 1
+    assert frame["kind"].tolist() == ["logits", "predictions", "logits"]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.booleans())
-def test_correct_in_the_first_k_is_a_stable_sort(seed, k, tied):
+def test_top_k_correct_breaks_ties_by_class_order(seed, k, tied):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(40, 6)).round(0 if tied else 6)
     y = rng.integers(0, 6, 40)
@@ -226,13 +269,21 @@ def test_correct_in_the_first_k_is_a_stable_sort(seed, k, tied):
         assert outputs.top_k_accuracy(k) == pytest.approx(top_k_accuracy_score(y, z, k=k, labels=range(6)) if k < 6 else 1)
 
 
-def test_the_first_k_where_there_are_not_as_many():
+def test_top_k_needs_k_classes_and_scores():
     few = Outputs.from_arrays("few", logits=np.eye(3), labels=[0, 1, 2])
     assert few.top5 is None
-    with pytest.raises(InputError, match="few: k is 4, expected a whole number from 1 to its 3 classes"):
+    with pytest.raises(InputError, check=fields(where="few", argument="k", found=4)):
         few.top_k_correct(4)
-    said = Outputs.from_arrays("said", predictions=[0, 1], labels=[0, 0], classes=[str(k) for k in range(9)])
-    assert said.correct.tolist() == [True, False]
-    assert said.top5 is None
-    with pytest.raises(InputError, match="said: only predictions are stored"):
-        said.top_k_accuracy(5)
+    only = Outputs.from_arrays("only", predictions=[0, 1], labels=[0, 0], classes=[str(k) for k in range(9)])
+    assert only.correct.tolist() == [True, False]
+    assert only.top5 is None
+    with pytest.raises(InputError, check=fields(where="only", problem="only predictions")):
+        only.top_k_accuracy(5)
+
+
+def test_outputs_are_saved_and_replaced(zoo_home):
+    saved = make(dataset="mine").save()
+    assert saved.path.is_relative_to(zoo_home)
+    with pytest.raises(InputError, check=fields(where="a", hint="replace=True")):
+        make(logits=Z + 1, dataset="mine").save()
+    np.testing.assert_array_equal(make(logits=Z + 1, dataset="mine").save(replace=True).logits, Z + 1)

@@ -1,1 +1,1 @@
-"""Outputs made elsewhere, whatever file or object they come in."""
+"""Importing outputs from files, frames, arrays and the models of other libraries."""

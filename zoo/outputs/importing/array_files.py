@@ -1,7 +1,7 @@
-"""Arrays from files of other programs, read without running, trusting or unpacking more than they hold.
+"""Arrays from files of other programs. No file is unpickled, and no claim of a file is trusted.
 
-Nothing is unpickled. The shape an array claims is compared with the bytes that are there before anything is allocated,
-and an archive that would unpack to far more than its own size is refused.
+The shape that an array claims is compared with the size of the file before anything is allocated, and an archive that would
+unpack to far more than its size is refused.
 """
 
 import math
@@ -17,15 +17,15 @@ from zoo.core.foreign_files import check_unpacked, reading
 from zoo.errors import CorruptFile, InputError
 
 SUFFIXES = (".npz", ".npy", ".safetensors")
-_MOST_EMPTY = 2**20  # rows of nothing
-_READERS: dict[tuple[int, int], Any] = {
+_MAX_EMPTY_ROWS = 2**20
+_HEADER_READERS: dict[tuple[int, int], Any] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a `.npz` or `.safetensors` file by name; the one of a `.npy` file under an empty name."""
+    """Return the arrays of a `.npz` or `.safetensors` file by name; the array of a `.npy` file has an empty name."""
     suffix = path.suffix.lower()
     with reading(path, f"{suffix} file"):
         if suffix == ".safetensors":
@@ -45,29 +45,31 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         for entry in entries:
             name = entry.filename.removesuffix(".npy")
             if name in arrays:
-                raise CorruptFile(f"{path}: array {name!r} is given twice")
+                raise CorruptFile(f"has two arrays {name!r}", where=path)
             with archive.open(entry) as file:
-                _check_header(file, entry.file_size, f"{path} {name}")
+                _check_header(file, entry.file_size, f"{path}: {name}")
             with archive.open(entry) as file:
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
     return arrays
 
 
 def _check_header(file: IO[bytes], size: int, where: str) -> None:
-    """An error unless an array's header promises just the bytes that follow it, of numbers or texts."""
+    """Raise an error unless the header of an array claims exactly the bytes that follow it, as numbers or texts."""
     try:
         version = np.lib.format.read_magic(file)
-        if version not in _READERS:
+        if version not in _HEADER_READERS:
             raise ValueError(f"format version {version[0]}.{version[1]}, expected 1.0 or 2.0")
-        shape, _, dtype = _READERS[version](file)
+        shape, _, dtype = _HEADER_READERS[version](file)
     except (ValueError, EOFError, TokenError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise CorruptFile(f"{where}: not a NumPy array: {' '.join(str(error).split())[:200]}") from error
+        raise CorruptFile(f"is not a NumPy array: {' '.join(str(error).split())[:200]}", where=where) from error
     if dtype.hasobject:
-        raise InputError(f"{where}: holds Python objects, which could run code when read; refused: save numbers or texts")
+        raise InputError(
+            "holds Python objects, which could run code when read", where=where, hint="Save numbers or texts instead"
+        )
     if dtype.kind not in "biufUS" or dtype.itemsize == 0:
-        raise InputError(f"{where}: holds {dtype}, expected numbers or texts")
-    if min(shape, default=0) < 0 or (0 in shape and max(shape) > _MOST_EMPTY):
-        raise CorruptFile(f"{where}: claims shape {list(shape)}, which holds nothing")
-    claimed, there = math.prod(map(int, shape)) * dtype.itemsize, size - file.tell()
-    if claimed != there:
-        raise CorruptFile(f"{where}: claims shape {list(shape)} of {dtype}, {claimed} bytes; {there} are there")
+        raise InputError(f"holds {dtype}", where=where, expected="numbers or texts")
+    if min(shape, default=0) < 0 or (0 in shape and max(shape) > _MAX_EMPTY_ROWS):
+        raise CorruptFile(f"claims shape {list(shape)}, which holds nothing", where=where)
+    claimed, present = math.prod(map(int, shape)) * dtype.itemsize, size - file.tell()
+    if claimed != present:
+        raise CorruptFile(f"claims shape {list(shape)} of {dtype}, {claimed} bytes; it holds {present} bytes", where=where)

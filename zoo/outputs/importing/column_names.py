@@ -1,9 +1,8 @@
-"""What people call their arrays and columns, and what these names mean, whatever their case and punctuation."""
+"""The names that people give to arrays and columns, and what they mean, whatever their case and punctuation."""
 
 import re
 
-KINDS = ("logits", "probabilities", "predictions", "embeddings")
-# By meaning, the likeliest name first: of several columns that could be ids or models, the first found here is taken.
+# Names by meaning, the likeliest first: of several columns that could be ids or models, the first in this order is used.
 _SPELLINGS = {
     "logits": "logits logit",
     "probabilities": "probabilities probability probs prob probas proba predict_proba y_prob y_proba y_probs softmax",
@@ -20,46 +19,52 @@ _SPELLINGS = {
 }
 _MEANING = {spelling: meaning for meaning, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 MEANINGS = tuple(_SPELLINGS)
-_WIDE = sorted((s for kind in ("logits", "probabilities", "embeddings") for s in _SPELLINGS[kind].split()), key=len)
-_CLASS_COLUMN = re.compile(rf"(?P<kind>{'|'.join(reversed(_WIDE))})(?:[._:/ -]+|(?=\d))(?P<name>.+)", re.IGNORECASE)
+_ONE_COLUMN_PER_CLASS = ("logits", "probabilities", "embeddings", "labels")
+# `predictions` is here so that y_pred_cat is not read as the label column of a class pred_cat. `class` is not: columns
+# class_0, class_1, ... may hold anything.
+_PREFIXES = sorted(
+    (s for kind in (*_ONE_COLUMN_PER_CLASS, "predictions") for s in _SPELLINGS[kind].split() if s != "class"), key=len
+)
+_CLASS_COLUMN = re.compile(rf"(?P<kind>{'|'.join(reversed(_PREFIXES))})(?:[._:/ -]+|(?=\d))(?P<name>.+)", re.IGNORECASE)
 _OF_MODEL = re.compile(r"(?P<model>.+)[/.:](?P<what>[^/.:]+)\Z")
 
 
 def meaning(name: str) -> str | None:
-    """What an array or column of that name holds, if the name says so.
+    """Return what an array or column with this name holds, or None if the name does not say it.
 
     >>> meaning("Y True"), meaning("imageId"), meaning("cat")
     ('labels', 'ids', None)
     """
-    return _MEANING.get(_plain(name))
+    return _MEANING.get(_normalised(name))
 
 
 def rank(name: str) -> int:
-    """How likely the name is among those of its meaning; the lowest is taken."""
-    return list(_MEANING).index(_plain(name))
+    """Return how common a name is among those of its meaning; lower is more common."""
+    return list(_MEANING).index(_normalised(name))
 
 
 def class_column(name: str) -> tuple[str, str] | None:
-    """The kind and the class of a column that holds one class of many.
+    """Return the kind and the class of a column that holds the values of one class.
 
-    >>> class_column("prob_0"), class_column("logits.cat"), class_column("problem")
-    (('probabilities', '0'), ('logits', 'cat'), None)
+    >>> class_column("prob_0"), class_column("logits.cat"), class_column("label_dog"), class_column("problem")
+    (('probabilities', '0'), ('logits', 'cat'), ('labels', 'dog'), None)
     """
-    found = _CLASS_COLUMN.match(name)
-    return None if found is None else (_MEANING[found["kind"].lower()], found["name"])
+    match = _CLASS_COLUMN.match(name)
+    kind = None if match is None else _MEANING[match["kind"].lower()]
+    return (kind, match["name"]) if match is not None and kind in _ONE_COLUMN_PER_CLASS else None
 
 
 def of_model(name: str) -> tuple[str, str] | None:
-    """The model and the meaning in a name such as `resnet18/logits`.
+    """Return the model and the meaning in a name such as `resnet18/logits`.
 
     >>> of_model("vit-b.16/Logits"), of_model("learning/rate")
     (('vit-b.16', 'logits'), None)
     """
-    found = _OF_MODEL.match(name)
-    what = found and meaning(found["what"])
-    return (found["model"], what) if found and what and what != "model" else None
+    match = _OF_MODEL.match(name)
+    what = match and meaning(match["what"])
+    return (match["model"], what) if match and what and what != "model" else None
 
 
-def _plain(name: str) -> str:
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    return re.sub(r"[\W_]+", "_", apart).strip("_").casefold()
+def _normalised(name: str) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", words).strip("_").casefold()

@@ -1,7 +1,8 @@
-"""What a file or a frame holds, by meaning and by model: `{"logits": ..., "labels": ..., "ids": ...}`.
+"""The contents of a file or frame, by model and meaning: `{"logits": ..., "labels": ..., "ids": ...}`.
 
-What the numbers are is declared, by the kind given or by the name of the array or column that holds them; it is never
-guessed. What has no known meaning is left out, and named.
+What numbers mean is declared: by `kind`, or by the name of their array or column. Only two forms are recognised without a
+declaration: rows of non-negative numbers that all sum to one are probabilities, and columns of zeros with one 1 in each row
+are labels. Arrays and columns of unknown meaning are left out with a warning that names them.
 """
 
 import re
@@ -12,134 +13,168 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from zoo.core.arrays import SUM_TOLERANCE
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.importing import column_names
-from zoo.outputs.importing.column_names import KINDS
+from zoo.outputs.kinds import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Parts: TypeAlias = dict[str, Any]
-_SEVERAL = ("logits", "probabilities", "embeddings")  # kinds with more than one number per example
+_WIDE_KINDS = ("logits", "probabilities", "embeddings")  # several numbers per example
+_MAX_LISTED = 8
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read what names do not say: the kind, the columns by meaning, and the classes."""
+    """How to read one source: what its names do not say."""
 
-    where: str
+    where: str  # name of the source in messages
     kind: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # meaning -> column
     classes: Sequence[str] | None = None
 
     def meaning(self, name: str) -> str | None:
-        chosen = next((meaning for meaning, column in self.columns.items() if column == name), None)
-        if chosen is not None:
-            return chosen
+        """Return what an array or column holds: as declared, else as its name says."""
+        declared = next((meaning for meaning, column in self.columns.items() if column == name), None)
+        if declared is not None:
+            return declared
         found = column_names.meaning(name)
-        return None if found in self.columns else found  # another column was chosen for it
+        return None if found in self.columns else found  # another column was declared to hold this
 
     def check(self, names: Sequence[str]) -> None:
-        """An error for a column that was chosen and is not there."""
+        """Raise an error for a declared column that does not exist."""
         for meaning, column in self.columns.items():
             if meaning not in column_names.MEANINGS:
-                raise InputError(f"--column {meaning}={column}: expected one of {', '.join(column_names.MEANINGS)}")
+                expected = f"MEANING=NAME with one of the meanings {', '.join(column_names.MEANINGS)}"
+                raise InputError(argument="columns", expected=expected, found=f"{meaning}={column}")
             if column not in names:
-                raise InputError(f"{self.where}: no column {column!r} for the {meaning}; found {_listed(names)}")
+                problem = f"no column {column!r} for the {meaning}; found {_listed(names)}"
+                raise InputError(problem, where=self.where, argument="columns")
 
     def undeclared(self, names: Sequence[str], what: str) -> InputError:
-        called = f"{what} {_listed(names)} is" if len(names) == 1 else f"{what}s {_listed(names)} are"
+        """Return the error that asks for the kind of arrays or columns."""
+        listed = f"{what}{'s' * (len(names) > 1)} {_listed(names)}" if any(names) else f"the {what}"
         return InputError(
-            f"{self.where}: say what {called if any(names) else f'the {what} is'} with --kind "
-            f"({', '.join(KINDS)}), or name the column that holds them with --column predictions=NAME"
+            f"the meaning of {listed} is unknown",
+            where=self.where,
+            hint=f"Declare it with {{kind}} ({', '.join(KINDS)}), or name a column with {{columns=predictions=NAME}}",
         )
 
-    def left_out(self, names: Sequence[str], what: str) -> None:
-        warnings.warn(f"{self.where}: {what} of no known meaning left out: {_listed(names)}", ZooWarning, stacklevel=5)
+    def warn_left_out(self, names: Sequence[str], what: str) -> None:
+        """Warn that arrays or columns are not used."""
+        warnings.warn(f"{self.where}: {what} of unknown meaning left out: {_listed(names)}", ZooWarning, stacklevel=5)
+
+    def ambiguous(self, names: Sequence[str], meaning: str) -> InputError:
+        """Return the error that several arrays or columns have the same meaning."""
+        return InputError(
+            f"{_listed(names)} could all be the {meaning}",
+            where=self.where,
+            hint=f"Choose one with {{columns={meaning}=NAME}}",
+        )
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray], reading: Reading) -> Iterator[tuple[str | None, Parts]]:
-    """(model, parts) for each model among named arrays; the model is None where no name tells it."""
+    """Yield (model, parts) for each model among named arrays; the model is None if no name says it."""
     reading.check(list(arrays))
     shared: Parts = {}
     models: dict[str, Parts] = {}
     unknown: list[str] = []
     for name, values in arrays.items():
-        meaning, owned = reading.meaning(name), column_names.of_model(name)
+        meaning, in_model = reading.meaning(name), column_names.of_model(name)
         if meaning is not None:
             _put(shared, meaning, name, values, reading)
-        elif owned is not None:
-            _put(models.setdefault(owned[0], {}), owned[1], name, values, reading)
+        elif in_model is not None:
+            _put(models.setdefault(in_model[0], {}), in_model[1], name, values, reading)
         else:
             unknown.append(name)
     if unknown and not models and not _has_outputs(shared, reading):
-        if reading.kind is None:
-            raise reading.undeclared(unknown, "array")
+        kind = reading.kind
+        fitting = [name for name in unknown if _can_hold(arrays[name], kind)]
+        if kind is None:
+            fitting = [name for name in fitting if _sums_to_one(arrays[name])]
+            kind = "probabilities"
+            if not fitting:
+                raise reading.undeclared(unknown, "array")
         if len(unknown) == 1:
-            shared[reading.kind], unknown = arrays[unknown[0]], []
+            shared[kind], unknown = arrays[unknown[0]], []
         else:
-            wanted = 2 if reading.kind in _SEVERAL else 1
-            models = {name: {reading.kind: arrays[name]} for name in unknown if np.ndim(arrays[name]) == wanted}
+            models = {name: {kind: arrays[name]} for name in fitting}
             unknown = [name for name in unknown if name not in models]
     if unknown:
-        reading.left_out(unknown, "arrays")
-    beside = {meaning: values for meaning, values in shared.items() if meaning not in KINDS}
+        reading.warn_left_out(unknown, "arrays")
+    common = {meaning: values for meaning, values in shared.items() if meaning not in KINDS}
     if any(kind in shared for kind in KINDS) or not models:
         yield None, shared
     for name, parts in models.items():
-        yield name, beside | parts
+        yield name, common | parts
 
 
-def _has_outputs(found: Mapping[str, Any], reading: Reading) -> bool:
-    """Whether outputs are named; embeddings are beside the point unless they are what was declared, or all there is."""
-    return any(kind in found for kind in KINDS if kind != "embeddings" or reading.kind in (None, kind))
+def _can_hold(values: np.ndarray, kind: str | None) -> bool:
+    """Return whether the array of a model can be of a kind, by its dimensions."""
+    if kind == "probabilities":  # also of the positive class alone, [N]
+        return np.ndim(values) == 2 or (np.ndim(values) == 1 and np.asarray(values).dtype.kind == "f")
+    return bool(np.ndim(values) == (1 if kind == "predictions" else 2))
+
+
+def _has_outputs(parts: Mapping[str, Any], reading: Reading) -> bool:
+    """Return whether outputs are among the parts. Embeddings count only if they are declared, or nothing is."""
+    return any(kind in parts for kind in KINDS if kind != "embeddings" or reading.kind in (None, kind))
 
 
 def _put(parts: Parts, meaning: str, name: str, values: np.ndarray, reading: Reading) -> None:
-    """File an array under its meaning, which its shape may narrow."""
+    """Add an array under its meaning, which its shape may change."""
     if meaning == "targets" and np.ndim(values) == 1:
         meaning = "labels"
-    if meaning == "predictions" and np.ndim(values) == 2:  # Keras calls them so
-        if reading.kind not in ("logits", "probabilities"):
-            raise InputError(
-                f"{reading.where}: {name!r} has shape {list(np.shape(values))}, one number per class; say with --kind "
-                "whether they are logits or probabilities"
-            )
-        meaning = reading.kind
+    if meaning == "labels" and np.ndim(values) == 2 and _is_one_hot(np.asarray(values)):
+        values = np.asarray(values).argmax(1)
+    if meaning == "predictions" and (np.ndim(values) == 2 or reading.kind == "probabilities"):
+        meaning = _kind_of_scores(name, values, reading)  # Keras calls all outputs predictions
     if meaning in parts:
-        raise InputError(
-            f"{reading.where}: {name!r} is a second array of {meaning}; choose one with --column {meaning}=NAME"
-        )
+        raise reading.ambiguous([name, f"another array of {meaning}"], meaning)
     parts[meaning] = values
 
 
+def _kind_of_scores(name: str, values: np.ndarray, reading: Reading) -> str:
+    if reading.kind in ("logits", "probabilities"):
+        return reading.kind
+    if np.shape(values)[1] == 1 and bool(((np.asarray(values) >= 0) & (np.asarray(values) <= 1)).all()):
+        return "probabilities"  # of the positive class
+    if _sums_to_one(values):
+        return "probabilities"
+    problem = f"{name!r} has shape {list(np.shape(values))}, one number per class"
+    raise InputError(problem, where=reading.where, hint="Say with {kind} whether they are logits or probabilities")
+
+
 def of_table(table: "pd.DataFrame", reading: Reading) -> Iterator[tuple[str | None, Parts]]:
-    """(model, parts) for each model in a table with one row per example, or per model and example."""
+    """Yield (model, parts) for each model in a table with one row per example, or per model and example."""
     table = table.rename(columns=str)
     if len(table) == 0:
-        raise InputError(f"{reading.where}: expected at least one row, found none")
+        raise InputError("has no rows", where=reading.where)
     names = table.columns.tolist()
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{reading.where}: column {twice!r} is given twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"has two columns {duplicate!r}", where=reading.where)
     reading.check(names)
     single, wide, loose = _roles(table, reading)
-    one_each = [] if reading.kind != "predictions" or "predictions" in single else loose
-    if not one_each:
-        loose = _declare(loose, single, wide, table, reading)
-    if loose and not one_each:
-        reading.left_out(loose, "columns")
+    models = loose if reading.kind == "predictions" and "predictions" not in single else []
+    if not models:
+        loose = _assign_loose(loose, single, wide, table, reading)
+        if loose:
+            reading.warn_left_out(loose, "columns")
     for meaning, column in single.items():
         missing = table[column].isna().to_numpy()
         if missing.any():
             raise InputError(
-                f"{reading.where}: row {int(missing.argmax())} has no {column} ({int(missing.sum())} of {len(table)} rows); "
-                f"fill in its {meaning}, or remove the row"
+                f"row {int(missing.argmax())} has no {column} ({int(missing.sum())} of {len(table)} rows)",
+                where=reading.where,
+                hint=f"Fill in its {meaning}, or remove the row",
             )
-    if one_each:
-        beside = _of_rows(table, single, {}, reading)
-        for column in one_each:
-            yield column, beside | _of_rows(table, {"predictions": column}, {}, reading)
+    if models:
+        common = _of_rows(table, single, {kind: wide[kind] for kind in ("labels",) if kind in wide}, reading)
+        for column in models:
+            yield column, common | _of_rows(table, {"predictions": column}, {}, reading)
     elif "model" in single:
         column = single.pop("model")
         for name, rows in table.groupby(column, sort=False, observed=True):
@@ -149,14 +184,15 @@ def of_table(table: "pd.DataFrame", reading: Reading) -> Iterator[tuple[str | No
 
 
 def _roles(table: "pd.DataFrame", reading: Reading) -> tuple[dict[str, str], dict[str, dict[str, str]], list[str]]:
-    """Columns by role: one by meaning, those of one class each by kind, and the rest."""
-    of_classes = set(reading.classes or ()) if set(reading.classes or ()) <= set(table.columns) else set()
+    """Return the columns by role: {meaning: column}, {kind: {class: column}} for one column per class, and the rest."""
+    class_names = set(reading.classes or ())
+    class_columns = class_names if class_names <= set(table.columns) else set()
     candidates: dict[str, list[str]] = {}
     wide: dict[str, dict[str, str]] = {}
     loose = []
     for column in table.columns:
         meaning, per_class = reading.meaning(column), column_names.class_column(column)
-        if column in of_classes or not _suits(meaning, table[column]):
+        if column in class_columns or not _suits(meaning, table[column], reading.kind):
             loose.append(column)
         elif meaning is not None:
             candidates.setdefault(meaning, []).append(column)
@@ -167,40 +203,96 @@ def _roles(table: "pd.DataFrame", reading: Reading) -> tuple[dict[str, str], dic
     single = {}
     for meaning, columns in candidates.items():
         if len(columns) > 1 and meaning not in ("ids", "model"):
-            raise InputError(
-                f"{reading.where}: columns {_listed(columns)} could all be the {meaning}; choose one with "
-                f"--column {meaning}=NAME"
-            )
+            raise reading.ambiguous(columns, meaning)
         single[meaning] = min(columns, key=column_names.rank) if len(columns) > 1 else columns[0]
+    one_hot = wide.get("labels")
+    if one_hot is not None and ("labels" in single or not _is_one_hot(table[list(one_hot.values())].to_numpy())):
+        loose += wide.pop("labels").values()
     return single, wide, loose
 
 
-def _declare(
+def _assign_loose(
     loose: list[str], single: dict[str, str], wide: dict[str, dict[str, str]], table: "pd.DataFrame", reading: Reading
 ) -> list[str]:
-    """Give columns of no known meaning the kind that was declared, one class each; what is left of them."""
+    """Give columns of unknown meaning the declared kind or the one their values show; return the columns left over."""
     from pandas.api.types import is_numeric_dtype
 
-    if _has_outputs({**single, **wide}, reading):
-        return loose
     numeric = [column for column in loose if is_numeric_dtype(table[column])]
-    if not numeric or reading.kind is None:
+    positive = _positive_column(numeric, single, wide, table, reading)
+    if positive is not None:
+        single["probabilities"] = positive
+    elif not _has_outputs({**single, **wide}, reading):
         if not loose:
-            found = table.columns.tolist()
             raise InputError(
-                f"{reading.where}: no outputs among its columns {_listed(found)}; name the one that holds them with "
-                "--column predictions=NAME"
+                f"no outputs among its columns {_listed(table.columns.tolist())}",
+                where=reading.where,
+                hint="Name the column that holds them with {columns=predictions=NAME}",
             )
-        raise reading.undeclared(loose, "column")
-    wide[reading.kind] = _numbered(numeric)
-    return [column for column in loose if column not in numeric]
+        kind = reading.kind or ("probabilities" if _sums_to_one(table[numeric].to_numpy()) else None)
+        if not numeric or kind is None:
+            raise reading.undeclared(loose, "column")
+        wide[kind] = _by_class(numeric)
+    elif "labels" not in {*single, *wide}:
+        one_hot = next((set(wide[kind]) for kind in ("probabilities", "logits") if kind in wide), set())
+        if one_hot and one_hot <= set(numeric) and _is_one_hot(table[sorted(one_hot)].to_numpy()):
+            wide["labels"] = {column: column for column in numeric if column in one_hot}
+    used = {*single.values(), *(column for columns in wide.values() for column in columns.values())}
+    return [column for column in loose if column not in used]
 
 
-def _numbered(columns: list[str]) -> dict[str, str]:
-    """Class -> column: the columns' own names, or their numbers where they are `p0`, `p1`, ... to the last."""
-    found = [re.fullmatch(r"(.*?)(\d+)", column) for column in columns]
-    if len({match and match[1] for match in found}) == 1 and found[0] is not None:
-        by_number = {int(match[2]): column for match, column in zip(found, columns, strict=True) if match}
+def _positive_column(
+    numeric: list[str],
+    single: Mapping[str, str],
+    wide: Mapping[str, Mapping[str, str]],
+    table: "pd.DataFrame",
+    reading: Reading,
+) -> str | None:
+    """Return the column with the probability of the positive class, if there is one.
+
+    Beside predictions, a lone probability may be the confidence in the predicted class instead. It is that of the positive
+    class only if one class is predicted wherever it exceeds 1/2, and another one elsewhere.
+    """
+    columns = [column for column in numeric if reading.meaning(column) in ("probabilities", "predictions")]
+    if len(columns) != 1 or {"logits", "probabilities"} & {*single, *wide} or reading.kind not in (None, "probabilities"):
+        return None
+    p = table[columns[0]].to_numpy()
+    if not ((p >= 0) & (p <= 1)).all() or ("predictions" in single and not positive_class(table[single["predictions"]], p)):
+        return None
+    return columns[0]
+
+
+def positive_class(predictions: Any, p: np.ndarray) -> str | None:
+    """Return the class that is predicted wherever its probability `p` [N] exceeds 1/2, if another one is elsewhere.
+
+    >>> positive_class(["dog", "cat", "dog"], np.array([0.9, 0.2, 0.6])), positive_class([1, 0], np.array([0.9, 0.8]))
+    ('dog', None)
+    """
+    names = np.asarray(predictions).astype(str)
+    above, below = set(names[p > 0.5].tolist()), set(names[p < 0.5].tolist())
+    return above.pop() if len(above) == len(below) == 1 and above != below else None
+
+
+def _sums_to_one(values: Any) -> bool:
+    """Return whether numbers [N, K] are probabilities beyond doubt: every row sums to one, and not all are 0 or 1."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[1] < 2 or not len(array) or array.dtype.kind != "f":
+        return False
+    tolerance = SUM_TOLERANCE if array.dtype.itemsize < 4 else 1e-3
+    sums = array.sum(1, dtype=np.float64)
+    return bool((array >= 0).all() and (np.abs(sums - 1) <= tolerance).all() and ((array > 0) & (array < 1)).any())
+
+
+def _is_one_hot(values: np.ndarray) -> bool:
+    if values.ndim != 2 or values.shape[1] < 2 or values.dtype.kind not in "biuf":
+        return False
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(1) == 1).all())
+
+
+def _by_class(columns: list[str]) -> dict[str, str]:
+    """Return {class: column}: the class is the name of the column, or its number if they are called `p0`, `p1`, ..."""
+    matches = [re.fullmatch(r"(.*?)(\d+)", column) for column in columns]
+    if len({match and match[1] for match in matches}) == 1 and matches[0] is not None:
+        by_number = {int(match[2]): column for match, column in zip(matches, columns, strict=True) if match}
         if sorted(by_number) == list(range(len(columns))):
             return {str(k): by_number[k] for k in sorted(by_number)}
     return dict(zip(columns, columns, strict=True))
@@ -210,14 +302,25 @@ def _of_rows(
     table: "pd.DataFrame", single: Mapping[str, str], wide: Mapping[str, Mapping[str, str]], reading: Reading
 ) -> Parts:
     parts: Parts = {meaning: _column(table[column], f"{reading.where} {column}") for meaning, column in single.items()}
+    if "predictions" in parts and np.ndim(parts.get("probabilities")) == 1:
+        parts["positive_class"] = positive_class(parts["predictions"], parts["probabilities"])
     for kind, columns in wide.items():
         values = table[list(columns.values())].to_numpy()
+        if kind == "labels":
+            continue
         if values.dtype.kind not in "biuf":
             bad = next(column for column in columns.values() if table[column].dtype.kind not in "biuf")
-            raise InputError(f"{reading.where}: column {bad!r} holds {table[bad].dtype}, expected numbers")
+            raise InputError(f"column {bad!r} holds {table[bad].dtype}", where=reading.where, expected="numbers")
         parts[kind] = values if values.dtype.kind == "f" else values.astype(np.float64)
-        if kind != "embeddings":
+        if kind == "probabilities" and len(columns) == 1:
+            (parts["positive_class"],) = columns
+        elif kind != "embeddings":
             parts["classes"] = list(columns)
+    if "labels" in wide:
+        names = list(wide["labels"])
+        classes = np.array(names)[table[list(wide["labels"].values())].to_numpy().argmax(1)]
+        parts["labels"] = classes.astype(np.int64) if sorted(names) == sorted(map(str, range(len(names)))) else classes
+        parts.setdefault("classes", sorted(names, key=int) if parts["labels"].dtype.kind == "i" else names)
     return parts
 
 
@@ -225,7 +328,7 @@ def _column(values: "pd.Series[Any]", where: str) -> np.ndarray:
     if _holds_lists(values):
         lengths = {len(value) for value in values}
         if len(lengths) > 1:
-            raise InputError(f"{where}: rows of different lengths ({min(lengths)} to {max(lengths)})")
+            raise InputError(f"rows have different lengths ({min(lengths)} to {max(lengths)})", where=where)
         return np.array([np.asarray(value) for value in values])
     array = values.to_numpy()
     if array.dtype.kind == "f" and (array == np.floor(array)).all():  # text files do not tell 3.0 from 3
@@ -233,10 +336,12 @@ def _column(values: "pd.Series[Any]", where: str) -> np.ndarray:
     return array.astype(str).astype(object) if array.dtype.kind == "b" else array
 
 
-def _suits(meaning: str | None, values: "pd.Series[Any]") -> bool:
-    """Whether a column can hold what its name says: a lone `prob` is a confidence, an `image` may be an image's bytes."""
-    if meaning in _SEVERAL:
+def _suits(meaning: str | None, values: "pd.Series[Any]", kind: str | None) -> bool:
+    """Return whether a column can hold what its name says: `prob` needs lists, `image` may hold the bytes of an image."""
+    if meaning in _WIDE_KINDS:
         return _holds_lists(values)
+    if meaning == "predictions" and kind == "probabilities":  # of the positive class, as Keras predicts them
+        return values.dtype.kind != "f"
     return meaning != "ids" or values.dtype != object or not isinstance(values.iloc[0], (dict, bytes))
 
 
@@ -245,4 +350,5 @@ def _holds_lists(values: "pd.Series[Any]") -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(repr(name) for name in names[:_MAX_LISTED]) + more

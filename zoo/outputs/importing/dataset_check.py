@@ -1,36 +1,60 @@
-"""What a dataset knows about imported outputs, by id and by class name; what contradicts it is an error."""
+"""Comparison of imported outputs with their dataset, by id and class name; what the import lacks is taken from it."""
 
 import dataclasses
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
+from PIL import Image
 
 from zoo import datasets
 from zoo.datasets import Dataset, user_datasets
 from zoo.datasets.class_matching import places
+from zoo.datasets.loading import split_rows
 from zoo.errors import InputError, ZooError, ZooWarning
+from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs
 
 
 def find(data: str) -> tuple[str, Dataset | None]:
-    """The dataset's spec, and the dataset where it is here."""
+    """Return the spec of a dataset, and the dataset as far as it is known on this machine."""
     spec = datasets.canonical(data, new=True)
     if datasets.is_user_dataset(spec):
         return spec, user_datasets.find(spec)
     try:
         return spec, datasets.load(spec)
-    except ZooError:  # not on this machine: its name is kept, and the files say all there is to say
-        return spec, None
+    except ZooError:  # the images are not on this machine
+        return spec, _from_shipped_outputs(spec)
+
+
+def _from_shipped_outputs(spec: str) -> Dataset | None:
+    """Return a dataset without images: the ids, classes and labels of shipped outputs on it."""
+    whole, rows = split_rows(spec)
+    shipped = next((outputs for outputs in bundle.study(whole).values() if outputs.labels is not None), None)
+    if shipped is None:
+        return None
+
+    def no_image(row: int) -> Image.Image:
+        raise InputError("the images are not on this machine", where=spec)
+
+    dataset = Dataset(whole, whole, shipped.ids.tolist(), no_image, "", shipped.classes, shipped.labels)
+    return dataset if rows is None else dataclasses.replace(dataset.select(rows), spec=spec)
 
 
 def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
-    """The outputs with what the dataset knows and the files did not say; a contradiction is an error."""
+    """Return the outputs with ids, class names and labels of the dataset; contradictions are errors.
+
+    Args:
+        outputs: imported outputs.
+        dataset: the dataset they are on.
+        has_ids: whether the ids were imported, rather than row numbers.
+    """
     if not has_ids:
         if len(outputs) != len(dataset):
             raise InputError(
-                f"{outputs.name}: {len(outputs)} rows without ids for the {len(dataset)} of {dataset.spec}; say which they "
-                "are with a column of ids, or --ids"
+                f"has {len(outputs)} rows without ids, but {dataset.spec} has {len(dataset)} examples",
+                where=outputs.name,
+                hint="Name the examples in a column of ids, or with {ids}",
             )
         outputs = dataclasses.replace(outputs, ids=np.array(dataset.ids))
     row_of = {row_id: row for row, row_id in enumerate(dataset.ids)}
@@ -39,13 +63,13 @@ def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
     if not known.all() and (outputs.labels is None or not known.any()):
         unknown = str(outputs.ids[int((~known).argmax())])
         raise InputError(
-            f"{outputs.name}: id {unknown!r} is not one of {dataset.spec}, whose ids are like {dataset.ids[0]!r}"
+            f"id {unknown!r} is not in {dataset.spec}, whose ids are like {dataset.ids[0]!r}", where=outputs.name
         )
-    _say(outputs.name, len(dataset) - int(known.sum()), int((~known).sum()), dataset.spec)
+    _warn_of_rows(outputs.name, len(dataset) - int(known.sum()), int((~known).sum()), dataset.spec)
     if dataset.labels is None or outputs.targets is not None:
         return outputs
-    place = places(dataset.classes, outputs.classes)
-    if place is None:
+    columns = places(dataset.classes, outputs.classes)
+    if columns is None:
         warnings.warn(
             f"{outputs.name}: its {len(outputs.classes)} classes are not the {len(dataset.classes)} of {dataset.spec} "
             f"({', '.join(dataset.classes[:3])}, ...), so no labels are taken from there",
@@ -53,30 +77,34 @@ def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
             stacklevel=3,
         )
         return outputs
-    if len(place) == len(outputs.classes):  # the same classes, maybe spelt otherwise
-        spelt = dict(zip(place, dataset.classes, strict=True))
-        outputs = dataclasses.replace(outputs, classes=tuple(spelt[k] for k in range(len(place))))
-    true = np.array(place)[dataset.labels[rows]]
+    if len(columns) == len(outputs.classes):  # the same classes, maybe in another spelling
+        spelling = dict(zip(columns, dataset.classes, strict=True))
+        outputs = dataclasses.replace(outputs, classes=tuple(spelling[k] for k in range(len(columns))))
+    labels = np.array(columns)[dataset.labels[rows]]
     if outputs.labels is None:
-        return dataclasses.replace(outputs, labels=true)
-    wrong = known & (outputs.labels != true)
-    if wrong.any():
-        row = int(wrong.argmax())
+        return dataclasses.replace(outputs, labels=labels)
+    different = known & (outputs.labels != labels)
+    if different.any():
+        row = int(different.argmax())
+        imported, expected = outputs.classes[outputs.labels[row]], outputs.classes[labels[row]]
         raise InputError(
-            f"{outputs.name}: {int(wrong.sum())} labels are not those of {dataset.spec}, first of id "
-            f"{str(outputs.ids[row])!r}: {outputs.classes[outputs.labels[row]]!r} instead of {outputs.classes[true[row]]!r}"
+            f"{int(different.sum())} labels are not those of {dataset.spec}, first that of id {str(outputs.ids[row])!r}: "
+            f"{imported!r} instead of {expected!r}",
+            where=outputs.name,
         )
     return outputs
 
 
-def say_what_is_missing(made: Sequence[Outputs]) -> None:
-    """Name the models that lack rows which others imported with them have."""
+def warn_of_missing_rows(made: Sequence[Outputs]) -> None:
+    """Warn of each model that lacks examples which other imported models have."""
     every = set().union(*(outputs.ids.tolist() for outputs in made)) if len(made) > 1 else set()
     for outputs in made if every else ():
-        _say(outputs.name, len(every) - len(outputs), 0, "the examples of all models here")
+        _warn_of_rows(outputs.name, len(every) - len(outputs), 0, "the examples of all models")
 
 
-def _say(name: str, missing: int, extra: int, of: str) -> None:
-    said = [f"{missing} rows of {of} are missing"] * bool(missing) + [f"{extra} rows are not in {of}"] * bool(extra)
-    if said:
-        warnings.warn(f"{name}: {' and '.join(said)}; only models with the same rows are compared", ZooWarning, stacklevel=4)
+def _warn_of_rows(name: str, missing: int, extra: int, of: str) -> None:
+    problems = [f"{missing} rows of {of} are missing"] * bool(missing) + [f"{extra} rows are not in {of}"] * bool(extra)
+    if problems:
+        warnings.warn(
+            f"{name}: {' and '.join(problems)}; only models with the same rows can be compared", ZooWarning, stacklevel=4
+        )

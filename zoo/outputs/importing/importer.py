@@ -1,117 +1,164 @@
-"""Outputs made elsewhere, from any file or frame people have, to the same `Outputs` a run gives."""
+"""`zoo.import_outputs`: outputs from any file, frame or arrays, as the same `Outputs` that a run returns."""
 
 import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.cards.names import similar
 from zoo.core import arrays, limits, text
 from zoo.core.columns import Column
 from zoo.core.text import check_unique
 from zoo.core.types import Link
-from zoo.errors import InputError, ZooWarning
+from zoo.errors import InputError, UnknownName, ZooWarning
 from zoo.outputs import bundle
 from zoo.outputs.importing import dataset_check, inputs
 from zoo.outputs.importing.contents import Parts, Reading, of_arrays, of_table
-from zoo.outputs.outputs import Kind, Outputs, Runs
+from zoo.outputs.kinds import KINDS, Kind
+from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     from zoo.datasets import Dataset
+    from zoo.outputs.importing.inputs import Source, Values
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+MIN_LABELLED = 50  # examples from which on accuracy far below chance is worth a warning
+_MAX_PAIRS = 25_000_000  # of predicted and true classes, for which the best matching is computed
+_MAX_LISTED = 5
 
 
 def import_outputs(
-    source: Any,
+    source: "Source",
     name: str | None = None,
     kind: Kind | None = None,
-    labels: Any = None,
-    classes: Any = None,
-    ids: Any = None,
+    labels: "Values | None" = None,
+    classes: "Values | None" = None,
+    ids: "Values | None" = None,
     link: Link = "softmax",
     data: str | None = None,
     columns: Mapping[str, str] | None = None,
-    meta: Any = None,
+    meta: "Source | None" = None,
+    positive_class: str | int | None = None,
 ) -> Runs:
-    """Outputs from a file, several files or a folder of them, from a frame, or from arrays by name.
+    """Return outputs from a file, several files or a folder of files, from a frame, or from arrays by name.
 
     Arrays (`.npz`, `.safetensors`, `.json`, a mapping) are called `logits`, `probabilities` or `predictions`, and maybe
-    `embeddings`, `labels`, `ids`, `classes`; for several models `MODEL/logits`, or just `MODEL` with `kind`. A `.npy` file
-    holds one array, so `kind` has to say which. Tables (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.feather`, a pandas or
-    polars frame, a `datasets.Dataset`) have one row per example, or per model and example with a column `model`: `id`,
-    `label`, and `prediction`, a column of lists (`logits`), or one column per class (`prob_0`, `probabilities.cat`; just
-    `cat` when `kind` says what they are). With `kind="predictions"` every other column is a model. Common names such as
-    `y_true` or `Filename` are understood; `columns` names others: `{"predictions": "guess"}`.
+    `embeddings`, `labels`, `ids`, `classes`; with several models `MODEL/logits`, or just `MODEL` if `kind` is given. The
+    array of a `.npy` file has no name, so `kind` says what it holds. A JSON list of class indices or names is predictions.
 
-    Labels and predictions are class indices or class names. Classes that nobody lists are all those that occur; of listed
-    ones (`classes`, or the dataset's) an answer that is none counts as wrong: it becomes -1, and they are counted.
+    Tables (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.feather`, a pandas or polars frame, a `datasets.Dataset`) have one row
+    per example, or per model and example with a column `model`. They have columns `id`, `label`, and either `prediction`, a
+    column of lists (`logits`), or one column per class (`prob_0`, `probabilities.cat`; just `cat` if `kind` is given).
+    Labels may be one-hot columns (`label_cat`, ...). With `kind="predictions"` every other column is a model. Common names
+    such as `y_true` or `Filename` are understood.
 
-    `labels`, `classes` and `ids` may be given here, as arrays or as files (`.npy`, or `.txt` with one entry per line), or
-    lie beside the files of a folder as `labels.npy`, `classes.txt` and `ids.txt`. `data` names the dataset, one of your
-    own or a known one: what the files do not say is taken from it, labels by id. `meta` is a table about the models, see
-    `zoo.outputs.importing.metadata`.
+    Labels and predictions are class indices or class names. If no classes are listed, they are those that occur. If they are
+    (`classes`, or the dataset's), predictions of other classes become -1, which counts as wrong, with a warning.
 
-    >>> answers = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
-    >>> outputs = import_outputs(answers, name="a")["a"]
+    Args:
+        source: what to import.
+        name: the model's name; default: the name in the file, or of the file.
+        kind: what the outputs are, if their names do not say it. Rows that all sum to one are probabilities without it.
+        labels: [N] true classes; an array, a `.npy` file, or a text file with one label per line. A folder may hold them as
+            `labels.npy`.
+        classes: [K] class names; in a folder `classes.txt`.
+        ids: [N] names of the examples; in a folder `ids.txt`.
+        link: how logits become probabilities.
+        data: the dataset, known or user-defined. Ids, classes and labels that are not imported are taken from it.
+        columns: names of columns by their meaning, for example `{"predictions": "guess"}`.
+        meta: a table about the models, see `zoo.outputs.importing.metadata`.
+        positive_class: the class that the probabilities [N] or [N, 1] of a binary classifier refer to; default: the class in
+            the column's name, else the second class.
+
+    >>> predictions = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
+    >>> outputs = import_outputs(predictions, name="a")["a"]
     >>> outputs.classes, outputs.accuracy
     (('cat', 'dog'), 0.5)
     """
     if isinstance(source, (str, Path)) and bundle.is_bundle(Path(source)):
-        return bundle.read(source)
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"--kind {kind}: expected one of {', '.join(KINDS)}")
-    given = {"labels": labels, "classes": classes, "ids": ids}
-    said = inputs.beside(source) | {key: value for key, value in given.items() if value is not None}
-    shared = {key: inputs.value_of(value, key) for key, value in said.items()}
-    listed = None if "classes" not in shared else [str(c) for c in shared["classes"]]
-    members: list[_Member] = []
-    for where, stem, held in inputs.held(source):
-        reading = Reading(where, kind, dict(columns or {}), listed)
-        found = list((of_arrays if isinstance(held, Mapping) else of_table)(held, reading))
-        if name is not None and (len(found) > 1 or members):
-            raise InputError(f"--name {name} for several models; leave it out, each has its own")
-        for model, parts in found:
-            called = name or model or stem
-            if called is None:
-                raise InputError(f"{where}: has no name of its own; give one with name=")
-            members.append(_member(called, where, parts | shared, kind))
-    spec, dataset = (None, None) if data is None else dataset_check.find(data)
-    union = _classes_that_occur(members) if dataset is None or not dataset.classes else None
-    made = [_outputs(member, dataset, union, link) for member in members]
-    if spec is not None:
-        made = [dataclasses.replace(outputs, dataset=spec) for outputs in made]
-    if dataset is not None:
-        has_ids = ["ids" in member.parts for member in members]
-        made = [dataset_check.complete(one, dataset, has) for one, has in zip(made, has_ids, strict=True)]
+        made = list(bundle.read(source).values())
     else:
-        dataset_check.say_what_is_missing(made)
+        if kind is not None and kind not in KINDS:
+            raise InputError(argument="kind", expected=f"one of {', '.join(KINDS)}", found=kind)
+        arguments = {"labels": labels, "classes": classes, "ids": ids}
+        paths = inputs.shared_files(source) | {key: value for key, value in arguments.items() if value is not None}
+        shared = {key: inputs.read_values(value, key) for key, value in paths.items()}
+        made = _import(source, name, kind, shared, link, data, columns or {}, positive_class)
     if meta is not None:
         from zoo.outputs.importing.metadata import with_cards
 
         made = with_cards(made, meta)
+    for outputs in made:
+        _warn_if_below_chance(outputs)
     return Runs(made)
+
+
+def _import(
+    source: Any,
+    name: str | None,
+    kind: Kind | None,
+    shared: Parts,
+    link: Link,
+    data: str | None,
+    columns: Mapping[str, str],
+    positive_class: str | int | None,
+) -> list[Outputs]:
+    listed = None if "classes" not in shared else [str(c) for c in shared["classes"]]
+    members: list[_Member] = []
+    for where, stem, contents in inputs.read_sources(source):
+        reading = Reading(where, kind, dict(columns), listed)
+        found = list((of_arrays if isinstance(contents, Mapping) else of_table)(contents, reading))
+        if name is not None and (len(found) > 1 or members):
+            raise InputError("several models were found, and each has its own name", argument="name", found=name)
+        for model, parts in found:
+            called = name or model or stem
+            if called is None:
+                raise InputError("has no name", where=where, hint="Pass {name=NAME}")
+            members.append(_member(called, where, parts | shared, kind))
+    spec, dataset = (None, None) if data is None else dataset_check.find(data)
+    union = _classes_that_occur(members) if dataset is None or not dataset.classes else None
+    made = [_outputs(member, dataset, union, link, positive_class) for member in members]
+    if spec is not None:
+        made = [dataclasses.replace(outputs, dataset=spec) for outputs in made]
+    if dataset is None:
+        dataset_check.warn_of_missing_rows(made)
+        return made
+    has_ids = ["ids" in member.parts for member in members]
+    return [dataset_check.complete(one, dataset, has) for one, has in zip(made, has_ids, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Member:
-    """What was read of one model, and which of it are its outputs."""
+    """What was read of one model."""
 
     name: str
     where: str
     parts: Parts
-    kind: Kind
+    kind: Kind  # of its outputs
 
     @property
     def classes(self) -> list[str] | None:
+        """The class names in the file, if it has any."""
         return None if self.parts.get("classes") is None else [str(c) for c in self.parts["classes"]]
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether there is one probability per example, that of the positive class."""
+        shape = np.shape(self.parts[self.kind])
+        return self.kind == "probabilities" and (len(shape) == 1 or shape[1:] == (1,))
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns, one per class."""
+        has_columns = self.kind in ("logits", "probabilities") and not self.is_binary
+        return int(np.shape(self.parts[self.kind])[1]) if has_columns else None
+
     def positions(self, what: str, classes: Sequence[str]) -> np.ndarray:
-        """Labels or predictions as indices into `classes`; -1 for what is none of them."""
-        values = _names_or_numbers(self.parts[what], f"{self.where} {what}")
+        """Return labels or predictions as indices into `classes`; -1 for other classes."""
+        values = _names_or_numbers(self.parts[what], f"{self.where}: {what}")
         if values.dtype.kind == "U":
             import pandas as pd
 
@@ -120,135 +167,197 @@ class _Member:
 
 
 def _member(name: str, where: str, parts: Parts, kind: Kind | None) -> _Member:
-    here: list[Kind] = [k for k in KINDS if k in parts]
-    main = [k for k in here if k != "embeddings"] or here
+    present: list[Kind] = [k for k in KINDS if k in parts]
+    main = [k for k in present if k != "embeddings"] or present
     if len(main) == 2 and main[1] == "predictions":
-        main = main[:1]  # what was predicted follows from the numbers
-    if kind is not None and kind not in here:
-        raise InputError(f"{where}: declared as {kind}, but it holds {' and '.join(here) or 'none'}")
+        main = main[:1]  # the predictions follow from the numbers
+    if kind is not None and kind not in present:
+        problem = f"holds {' and '.join(present) or 'no outputs'}, not {kind}"
+        raise InputError(problem, where=where, argument="kind", found=kind)
     if len(main) != 1 and kind is None:
-        raise InputError(f"{where}: holds {' and '.join(main) or 'no outputs'}; say which with --kind")
-    return _Member(name, where, parts, kind or main[0])
+        problem = f"holds {' and '.join(main) or 'no outputs'}"
+        raise InputError(problem, where=where, expected="outputs of one kind", hint="Choose one with {kind}")
+    member = _Member(name, where, parts, kind or main[0])
+    shape = np.shape(parts[member.kind])
+    if member.kind in ("logits", "probabilities") and len(shape) != 2 and not member.is_binary:
+        raise InputError(where=where, argument=member.kind, expected="of shape [N, K]", found=list(shape))
+    if member.is_binary and "labels" in parts:
+        return dataclasses.replace(member, parts=parts | {"labels": _binary_labels(parts["labels"], f"{where}: labels")})
+    return member
+
+
+def _binary_labels(labels: Any, where: str) -> np.ndarray:
+    """Return labels of two numbers other than 0 and 1, such as -1 and 1, as class names."""
+    values = _names_or_numbers(labels, where)
+    seen = set(values.tolist())
+    return values.astype(str) if values.dtype.kind != "U" and len(seen) == 2 and seen != {0, 1} else values
 
 
 def _names_or_numbers(values: Any, where: str) -> np.ndarray:
-    """Class names as texts, or class indices as int64."""
+    """Return class names as texts, or class indices as int64."""
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(value, (int, np.integer)) for value in array):
         try:
             array = array.astype(np.int64)
         except OverflowError as error:
-            raise InputError(f"{where}: a number beyond 64 bits, expected class indices or names") from error
+            raise InputError("has a number beyond 64 bits", where=where, expected="class indices or names") from error
     if array.dtype.kind in "OUS" and array.ndim == 1:
         return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.tolist()])
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        arrays.labels(array, name=where)  # says what is wrong with it
+        arrays.labels(array, name=where)  # raises the error that says what is wrong
     return array.astype(np.int64)
 
 
 def _classes_that_occur(members: Sequence[_Member]) -> list[str] | None:
-    """All classes that occur as labels or answers of members that list none and have no columns to count."""
+    """Return all classes that occur as labels or predictions of models without class names and without columns to count."""
     from zoo.datasets.folder import class_order
 
     names: set[str] = set()
     highest = -1
     where = ""
     for member in members:
-        if member.classes is not None or member.kind in ("logits", "probabilities"):
+        if member.classes is not None or member.width is not None:
             continue
         for what in ("labels", "predictions"):
             if what in member.parts and (what != "predictions" or member.kind == what):
-                values = _names_or_numbers(member.parts[what], f"{member.where} {what}")
-                where = where or f"{member.where} {what}"
+                values = _names_or_numbers(member.parts[what], f"{member.where}: {what}")
+                where = where or f"{member.where}: {what}"
                 if values.dtype.kind == "U":
                     names.update(values.tolist())
                 else:
-                    highest = max(highest, int(values.max(initial=-1)))
+                    highest = max(highest, int(values.max(initial=1 if member.is_binary else -1)))
     if names and highest >= 0:
-        raise InputError(
-            f"{where}: some labels or predictions are class names and some are numbers; list them with --classes"
-        )
+        raise InputError("some classes are names and some are numbers", where=where, hint="List the classes with {classes}")
     limits.check_classes(max(highest, len(names) - 1), where)
     return class_order(names) if names else [str(k) for k in range(highest + 1)] if highest >= 0 else None
 
 
-def _outputs(member: _Member, dataset: "Dataset | None", union: list[str] | None, link: Link) -> Outputs:
+def _outputs(
+    member: _Member, dataset: "Dataset | None", union: list[str] | None, link: Link, positive_class: str | int | None
+) -> Outputs:
     parts, where = member.parts, member.where
-    shape = np.shape(parts[member.kind])
-    if member.kind in ("logits", "probabilities") and len(shape) != 2:
-        raise InputError(f"{where} {member.kind}: expected shape [N, K], found {list(shape)}")
-    width = shape[1] if member.kind in ("logits", "probabilities") else None
-    of_dataset = dataset.classes if dataset is not None else ()
+    dataset_classes = list(dataset.classes) if dataset is not None else []
     classes = member.classes
-    if width is None:
-        classes = classes or list(of_dataset) or union
-    elif (classes is None or _numbered(classes)) and len(of_dataset) == width:
-        classes = list(of_dataset)
-    check_unique(classes or (), f"{where} classes")
-    kept = {member.kind: parts[member.kind]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
+    if member.width is None:
+        classes = classes or dataset_classes or union
+    elif (classes is None or _are_numbers(classes)) and len(dataset_classes) == member.width:
+        classes = dataset_classes
+    check_unique(classes or (), f"{where}: classes")
+    values = {member.kind: parts[member.kind]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
+    if member.is_binary:
+        values["probabilities"] = _two_columns(member, classes or [], positive_class, dataset is not None)
     outside = None
     if member.kind == "predictions":
-        answers = member.positions("predictions", classes or [])
-        outside = answers < 0
+        predictions = member.positions("predictions", classes or [])
+        outside = predictions < 0
         if outside.all():
             example = np.asarray(parts["predictions"]).tolist()[0]
             raise InputError(
-                f"{where}: no answer of {member.name} is one of the {len(classes or [])} classes; found {example!r}, "
-                f"expected an index or a name such as {(classes or ['none'])[0]!r}"
+                f"no prediction of {member.name} is one of the {len(classes or [])} classes; the first is {example!r}",
+                where=where,
+                expected=f"an index or a name such as {(classes or ['none'])[0]!r}",
             )
-        kept["predictions"] = np.where(outside, 0, answers)
+        values["predictions"] = np.where(outside, 0, predictions)
     ids = parts.get("ids")
     ids = None if ids is None else [str(i) for i in np.asarray(ids).tolist()]
     _check_ids(ids or (), where)
     text.check_storable([member.name, *(ids or ()), *(classes or ())], where)
-    labels = _labels(member, classes, width)
+    labels = _labels(member, classes)
     try:
         outputs = Outputs.from_arrays(
-            member.name, **kept, labels=labels, ids=ids, classes=classes, link=link, targets=parts.get("targets")
+            member.name, **values, labels=labels, ids=ids, classes=classes, link=link, targets=parts.get("targets")
         )
     except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+        error.inside(where)
+        raise
     if outside is None:
-        _check_beside(member, outputs)
+        _check_predictions(member, outputs)
         return outputs
     if outside.any():
         row = int(outside.argmax())
         warnings.warn(
-            f"{member.name}: {int(outside.sum())} of {len(outside)} answers are none of the {len(classes or [])} classes "
-            f"and count as wrong, e.g. {np.asarray(parts['predictions']).tolist()[row]!r} in row {row}",
+            f"{where}: {int(outside.sum())} of {len(outside)} predictions of {member.name} are none of the "
+            f"{len(classes or [])} classes and count as wrong, e.g. {np.asarray(parts['predictions']).tolist()[row]!r} in "
+            f"row {row}",
             ZooWarning,
             stacklevel=3,
         )
-    return dataclasses.replace(outputs, values=Column([answers]))
+    return dataclasses.replace(outputs, values=Column([predictions]))
+
+
+def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | int | None, of_dataset: bool) -> np.ndarray:
+    """Return the probabilities [N, 2] of both classes, given that of the positive class, [N] or [N, 1]."""
+    p = np.asarray(arrays.tensor(member.parts["probabilities"], member.where).cpu(), np.float64).reshape(-1)
+    if len(classes) != 2:
+        raise InputError(
+            f"holds one probability per example and {len(classes)} classes",
+            where=member.where,
+            expected="two classes",
+            hint="List them with {classes}, or import labels",
+        )
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(f"row {row} is {p[row]:g}", where=member.where, argument="probabilities", expected="from 0 to 1")
+    position = _class_index(positive_class, classes)
+    if positive_class is not None and position is None:
+        raise UnknownName(
+            kind="class", name=str(positive_class), argument="positive_class", where=member.where,
+            suggestions=similar(str(positive_class), classes) or list(classes),
+        )  # fmt: skip
+    if position is None:
+        position = _class_index(member.parts.get("positive_class"), classes)
+    if position is None:
+        position = 1
+        if member.classes is None and not of_dataset and not _are_numbers(classes):
+            warnings.warn(
+                f"{member.where}: read as the probability of {classes[1]!r}, the second class; positive_class="
+                f"{classes[0]!r} reads it the other way round",
+                ZooWarning,
+                stacklevel=4,
+            )
+    return np.stack([1 - p, p], 1) if position == 1 else np.stack([p, 1 - p], 1)
+
+
+def _class_index(name: str | int | None, classes: Sequence[str]) -> int | None:
+    """Return the index of a class, given by its name or its index."""
+    if name is None:
+        return None
+    if str(name) in classes:
+        return list(classes).index(str(name))
+    return int(name) if str(name) in [str(k) for k in range(len(classes))] else None
 
 
 def _check_ids(ids: Sequence[str], where: str) -> None:
     try:
-        check_unique(ids, f"{where} ids")
+        check_unique(ids, f"{where}: ids")
     except InputError as error:
-        raise InputError(f"{error}; of a file with several models --column model=NAME says whose each row is") from error
+        error.hint = "If the file holds several models, name the column that says which with {columns=model=NAME}"
+        raise
 
 
-def _labels(member: _Member, classes: Sequence[str] | None, width: int | None) -> np.ndarray | None:
+def _labels(member: _Member, classes: Sequence[str] | None) -> np.ndarray | None:
     if "labels" not in member.parts:
         return None
-    where = f"{member.where} labels"
+    where = f"{member.where}: labels"
     values = _names_or_numbers(member.parts["labels"], where)
     if values.dtype.kind != "U":
         return values
     if classes is None:
         raise InputError(
-            f"{where}: are names such as {str(values[0])!r}, but the {width} columns have none; list them with --classes"
+            f"are names such as {str(values[0])!r}, but the {member.width} columns have none",
+            where=where,
+            hint="List the classes with {classes}",
         )
     found = member.positions("labels", classes)
     if (found < 0).any():
         row = int((found < 0).argmax())
-        raise InputError(f"{where}: row {row} is {str(values[row])!r}, expected one of the {len(classes)} classes")
+        raise InputError(f"row {row} is {str(values[row])!r}", where=where, expected=f"one of the {len(classes)} classes")
     return found
 
 
-def _check_beside(member: _Member, outputs: Outputs) -> None:
-    """Say so where predictions that stand beside logits or probabilities are others."""
+def _check_predictions(member: _Member, outputs: Outputs) -> None:
+    """Warn if imported predictions differ from those that follow from the logits or probabilities."""
     if "predictions" in member.parts and np.ndim(member.parts["predictions"]) == 1:
         differ = member.positions("predictions", outputs.classes) != outputs.predictions
         if differ.any():
@@ -260,5 +369,39 @@ def _check_beside(member: _Member, outputs: Outputs) -> None:
             )
 
 
-def _numbered(classes: Sequence[str]) -> bool:
+def _warn_if_below_chance(outputs: Outputs) -> None:
+    """Warn if accuracy is below half of chance, with the permutation of classes that fits the labels best."""
+    if outputs.kind == "embeddings" or outputs.labels is None or outputs.label_classes is not None:
+        return
+    chance = 1 / len(outputs.classes)
+    if len(outputs) < MIN_LABELLED or len(outputs.classes) < 2 or outputs.accuracy >= chance / 2:
+        return
+    warnings.warn(
+        f"{outputs.name}: accuracy {outputs.accuracy:.1%} is far below chance ({chance:.1%}), so the order of the classes "
+        f"or the labels may be wrong{_best_permutation(outputs)}",
+        ZooWarning,
+        stacklevel=3,
+    )
+
+
+def _best_permutation(outputs: Outputs) -> str:
+    """Return a clause with the renaming of predicted classes that has the highest accuracy, and that accuracy."""
+    from scipy.optimize import linear_sum_assignment
+
+    valid = outputs.predictions != arrays.NO_PREDICTION
+    predicted, rows = np.unique(outputs.predictions[valid], return_inverse=True)
+    true, columns = np.unique(outputs.require_labels()[valid], return_inverse=True)
+    if len(predicted) * len(true) > _MAX_PAIRS:
+        return ""
+    confusion = np.zeros((len(predicted), len(true)), np.int64)
+    np.add.at(confusion, (rows, columns), 1)
+    chosen = linear_sum_assignment(confusion, maximize=True)
+    pairs = [(outputs.classes[predicted[r]], outputs.classes[true[c]]) for r, c in zip(*chosen, strict=True)]
+    renamed = [f"{a!r} as {b!r}" for a, b in pairs if a != b]
+    more = f" and {len(renamed) - _MAX_LISTED} more" if len(renamed) > _MAX_LISTED else ""
+    accuracy = confusion[chosen].sum() / len(outputs)
+    return f"; reading {', '.join(renamed[:_MAX_LISTED])}{more} would give {accuracy:.1%}"
+
+
+def _are_numbers(classes: Sequence[str]) -> bool:
     return list(classes) == [str(k) for k in range(len(classes))]

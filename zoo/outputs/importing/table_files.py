@@ -1,8 +1,7 @@
-"""Tables from files of other programs: csv, tsv, json, jsonl, parquet, feather; text ones may be gzipped."""
+"""Tables from files of other programs: csv, tsv, json, jsonl, parquet, feather. Text files may be gzipped."""
 
 import gzip
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,23 +20,24 @@ if TYPE_CHECKING:
 
 _TEXT = (".csv", ".tsv", ".json", ".jsonl")
 SUFFIXES = (*_TEXT, *(f"{suffix}.gz" for suffix in _TEXT), ".parquet", ".feather")
-_CELL = 8  # bytes at least that a row stands for
-_HEADER = 2**22  # bytes; 21,000 classes with their names are a tenth of it
+_MIN_ROW_BYTES = 8  # of an unpacked row
+_MAX_HEADER = 2**22  # bytes; the names of 21,000 classes take a tenth of it
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+,?\d*|,\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
 def suffix_of(path: Path) -> str:
-    """How a file's name ends, `.gz` included.
+    """Return the suffix of a file name, `.gz` included.
 
     >>> suffix_of(Path("a.v2.CSV.gz")), suffix_of(Path("b.npz"))
     ('.csv.gz', '.npz')
     """
-    ends = path.name.lower()
-    return next((suffix for suffix in sorted(SUFFIXES, key=len, reverse=True) if ends.endswith(suffix)), path.suffix.lower())
+    name = path.name.lower()
+    return next((suffix for suffix in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(suffix)), path.suffix.lower())
 
 
 def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
-    """The rows of a table, ids and model names as texts; of a JSON object the arrays in it, by name."""
+    """Return the rows of a table, with ids and model names as texts; for a JSON object, its arrays by name."""
     suffix = suffix_of(path)
     with reading(path, "table"):
         if suffix == ".parquet":
@@ -48,78 +48,103 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
             if suffix.startswith((".csv", ".tsv")):
                 return _read_separated(file, suffix)
             if suffix.startswith(".jsonl"):
-                return _frame([files.parse_json(line, f"{path} line {n}") for n, line in enumerate(file, 1) if line.strip()])
-            return _of_json(files.parse_json(file.read(), str(path)))
+                lines = [files.parse_json(line, f"{path} line {n}") for n, line in enumerate(file, 1) if line.strip()]
+                return _from_list(lines, path)
+            value = files.parse_json(file.read(), str(path))
+            if isinstance(value, list):
+                return _from_list(value, path)
+            if isinstance(value, dict):
+                return {name: as_array(part) for name, part in flatten(value)}
+            raise InputError(where=path, expected="a list of rows or an object of arrays", found=type(value).__name__)
 
 
 def _read_separated(file: IO[bytes], suffix: str) -> "pd.DataFrame":
     import pandas as pd
 
-    head: bytes = file.peek(_HEADER).partition(b"\n")[0]  # type: ignore[attr-defined]
-    separator = "\t" if suffix.startswith(".tsv") else max(",;\t", key=lambda mark: head.count(mark.encode()))
+    head: bytes = file.peek(_MAX_HEADER).partition(b"\n")[0]  # type: ignore[attr-defined]
+    separator = "\t" if suffix.startswith(".tsv") else _separator(head.decode("utf-8", "replace"))
     cells = pd.read_csv(io.BytesIO(head), sep=separator, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
-    if _is_a_row(cells):
-        return pd.read_csv(file, sep=separator, header=None)  # as np.savetxt writes: numbers and no header
-    texts = {name: str for name in cells if column_names.meaning(name) in ("ids", "model")}
-    return pd.read_csv(file, sep=separator, dtype=texts, low_memory=False)
+    if _is_data(cells, separator):  # as np.savetxt writes: numbers without a header
+        texts = {}
+        table = pd.read_csv(file, sep=separator, header=None)
+    else:
+        texts = {name: str for name in cells if column_names.meaning(name) in ("ids", "model")}
+        table = pd.read_csv(file, sep=separator, dtype=texts, low_memory=False)
+    return table if separator == "," else _with_decimal_commas(table, [name for name in table if name not in texts])
 
 
-def _is_a_row(cells: list[str]) -> bool:
-    """Whether the first line is numbers of an example rather than names; `0,1,2,...` are names of classes."""
-    numbers = all(_NUMBER.fullmatch(cell) for cell in cells)
+def _separator(head: str) -> str:
+    """Return the separator of the columns, given the first line.
+
+    >>> _separator("id,label"), _separator("id;label"), _separator("0,5;0,2;0,3")
+    (',', ';', ';')
+    """
+    if ";" in head and all(_COMMA_NUMBER.fullmatch(cell) for cell in head.split(";")):
+        return ";"
+    return max(",;\t", key=head.count)
+
+
+def _is_data(cells: list[str], separator: str) -> bool:
+    """Return whether the first line holds numbers rather than names; `0,1,2,...` are names of classes."""
+    forms = (_NUMBER,) if separator == "," else (_NUMBER, _COMMA_NUMBER)
+    numbers = all(any(form.fullmatch(cell) for form in forms) for cell in cells)
     return numbers and cells != [str(k) for k in range(len(cells))]
+
+
+def _with_decimal_commas(table: "pd.DataFrame", columns: list[Any]) -> "pd.DataFrame":
+    """Return the table with numbers such as `0,25` converted, in columns that hold nothing else."""
+    import pandas as pd
+
+    for column in columns:
+        values = table[column]
+        if pd.api.types.is_numeric_dtype(values) or not _COMMA_NUMBER.fullmatch(str(values.iloc[0])):
+            continue
+        texts = values.astype(str)
+        if texts.str.fullmatch(_COMMA_NUMBER).all():
+            table[column] = texts.str.replace(",", ".").astype(float)
+    return table
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        check_unpacked(path, file.metadata.num_rows * _CELL)
-        # What pandas once noted about its index is not needed, and may be damaged.
-        return _pandas(file.read())
+        check_unpacked(path, file.metadata.num_rows * _MIN_ROW_BYTES)
+        return _to_pandas(file.read())
 
 
 def _read_feather(path: Path) -> "pd.DataFrame":
     import pyarrow.feather as feather
 
-    return _pandas(feather.read_table(path))
+    return _to_pandas(feather.read_table(path))
 
 
-def _pandas(table: Any) -> "pd.DataFrame":
+def _to_pandas(table: Any) -> "pd.DataFrame":
     import pyarrow as pa
 
-    table.validate(full=True)  # a damaged offset or letter is met here, not wherever the column is first used
+    table.validate(full=True)  # reports damaged offsets and letters now rather than when a column is first used
     for number, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):  # a categorical of pandas
             table = table.set_column(number, column.name, table.column(number).cast(column.type.value_type))
-    return table.to_pandas(ignore_metadata=True)
+    return table.to_pandas(ignore_metadata=True)  # the description of a pandas index is not needed, and may be damaged
 
 
-def _of_json(value: Any) -> "pd.DataFrame | dict[str, np.ndarray]":
-    if isinstance(value, list):
-        return _frame(value)
-    if isinstance(value, dict):
-        return {name: as_array(part) for name, part in flat(value)}
-    raise InputError("expected a list of rows or an object of arrays")
-
-
-def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Arrays by name; what stands inside a model's own mapping is called `MODEL/NAME`."""
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of a nested mapping by name: `MODEL/NAME` for an array inside the mapping of a model."""
     for name, part in value.items():
         if isinstance(part, Mapping):
-            yield from flat(part, f"{prefix}{name}/")
+            yield from flatten(part, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", part
 
 
-def as_array(values: Any) -> Any:
-    """Lists as an array; what is ragged or of mixed kinds stays Python's objects, for whoever uses it to refuse."""
-    if hasattr(values, "detach"):  # a tensor is taken as it is
+def as_array(values: Any, name: str | None = None) -> Any:
+    """Return lists as an array. Tensors are returned unchanged; rows of different lengths become an array of objects."""
+    if hasattr(values, "detach"):
         return values
     if np.ma.is_masked(values):
-        raise InputError(
-            f"a masked array with {np.ma.count_masked(values)} values missing; fill them in, or leave the rows out"
-        )
+        problem = f"is a masked array with {np.ma.count_masked(values)} missing values"
+        raise InputError(problem, argument=name, hint="Fill them in, or drop the rows")
     try:
         return np.asarray(values)
     except ValueError:  # rows of different lengths
@@ -128,31 +153,39 @@ def as_array(values: Any) -> Any:
         return ragged
 
 
-def _frame(rows: list[Any]) -> "pd.DataFrame":
+def _from_list(rows: list[Any], path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
+    """Return a list of objects as a table, a list of class indices or names as predictions, and numbers as an array."""
     import pandas as pd
 
-    if any(not isinstance(row, dict) for row in rows):
-        raise InputError(f"expected an object for every row, found {json.dumps(rows[0])[:40] if rows else 'none'}")
-    return pd.DataFrame.from_records(rows)
+    if all(isinstance(row, dict) for row in rows):
+        return pd.DataFrame.from_records(rows)
+    kinds = {type(row) for row in rows}
+    if kinds in ({int}, {str}):
+        return {"predictions": as_array(rows)}
+    if kinds <= {int, float} or kinds == {list}:
+        return {"": as_array(rows)}
+    example = next(row for row in rows if not isinstance(row, dict))
+    expected = "objects, numbers or class names in every row"
+    raise InputError(where=path, expected=expected, found=str(example)[:40])
 
 
 @contextmanager
 def _opened(path: Path, suffix: str) -> Iterator[IO[bytes]]:
     if not suffix.endswith(".gz"):
-        with open(path, "rb", buffering=_HEADER) as file:
+        with open(path, "rb", buffering=_MAX_HEADER) as file:
             yield file
         return
     with gzip.open(path, "rb") as unpacked:
-        seen = 0
-        while piece := unpacked.read(2**20):  # unpacking takes a moment, a parser of as much minutes and gigabytes
-            seen += len(piece)
-            check_unpacked(path, seen)
+        size = 0
+        while piece := unpacked.read(2**20):  # to unpack takes a moment; to parse as much takes minutes and gigabytes
+            size += len(piece)
+            check_unpacked(path, size)
         unpacked.seek(0)
-        yield io.BufferedReader(_Filling(unpacked), _HEADER)
+        yield io.BufferedReader(_FullReads(unpacked), _MAX_HEADER)
 
 
-class _Filling(io.RawIOBase):
-    """A packed file as a stream that fills what it is asked for, so that `peek` shows the whole first line."""
+class _FullReads(io.RawIOBase):
+    """A gzip stream whose reads fill the buffer, so that `peek` shows all of the first line."""
 
     def __init__(self, source: Any) -> None:
         self.source = source

@@ -1,38 +1,51 @@
-"""Where a model's outputs lie, and what makes them that model's: the folder's name carries the digest of its identity.
+"""Where stored outputs are, and what identifies them. Importable without torch, so that `zoo list` is fast.
 
 `<home>/outputs/<dataset>-<fingerprint>/<model>-<digest>/` holds `manifest.json`, the shards `00000.safetensors`, ... and,
-once calibrated, `calibration.json`, the record of the temperatures found. Another model, weights, transform, precision,
-label set or dataset gives another digest and so another folder: outputs are never taken for those of something else.
+once calibrated, `calibration.json`, the record of the fitted temperatures. The digest is that of the run's identity, so
+outputs of another model, weights, transform, precision, label set or dataset are in another folder.
+
+There is one current import per name and dataset. An import that replaces another one goes into a folder of the next
+generation, `<model>-<digest>.2`, and readers take the highest generation. The replacement is therefore visible in one step,
+the rename that puts its manifest in place, whatever happens to the old folder afterwards. Folders with a leading dot are out
+of use.
 """
 
 import dataclasses
+import errno
 import functools
+import itertools
 import json
+import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card as cards
 from zoo.cards.card import Card
 from zoo.core import files, typed
 from zoo.core import home as home_layout
 from zoo.core.types import Link
-from zoo.datasets import ResizeMode
-from zoo.errors import CorruptFile, InputError
-from zoo.outputs.outputs import Kind
+from zoo.errors import CorruptFile, InputError, ZooError
+from zoo.outputs.kinds import Kind
+
+if TYPE_CHECKING:
+    from zoo.datasets import ResizeMode
 
 SCHEMA = 1
 SHARD_ROWS = 4096
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
-IMPORTED = "imported"  # stands for the fingerprint of a dataset that was never seen here
+IMPORTED = "imported"  # in place of the dataset's fingerprint in the identity of imported outputs
 _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]+")
+_GENERATION = re.compile(r"\.(\d+)\Z")
+_MAX_LISTINGS = 1000
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What outputs are of. Every field but the last three enters the digest."""
+    """What stored outputs are outputs of. Every field except the last three enters the digest."""
 
     name: str
     kind: Kind
@@ -45,61 +58,68 @@ class Identity:
     fingerprint: str  # of the dataset
     examples: int  # of the dataset, undecodable ones included
     shard_rows: int = SHARD_ROWS
-    label_classes: tuple[str, ...] | None = None  # the dataset's, where the model predicts others
-    predicts: str = ""  # digest of the model's own classes, in its own order
-    dataset: str | None = None  # its spec
+    label_classes: tuple[str, ...] | None = None  # the dataset's classes, if the model predicts others
+    predicts: str = ""  # digest of the classes the model predicts, in the model's order
+    dataset: str | None = None  # spec
     dataset_name: str = "unnamed"
-    card: str | None = None  # the card's text
+    card: str | None = None  # text of the card
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name.encode()) > 300 or any(ord(c) < 32 for c in self.name):
-            raise InputError(f"name {self.name[:60]!r}: expected 1 to 300 bytes without control characters")
+            expected = "1 to 300 bytes long, without control characters"
+            raise InputError(argument="name", expected=expected, found=self.name[:60])
         if self.shard_rows < 1 or self.examples < 0:
-            raise InputError(f"{self.examples} examples in shards of {self.shard_rows}: expected a positive number of rows")
-
-    def digest(self) -> str:
-        return self._digest
+            raise InputError(f"{self.examples} examples in shards of {self.shard_rows} rows", expected="positive numbers")
 
     @functools.cached_property
-    def _digest(self) -> str:
-        apart = ("dataset", "dataset_name", "card")
-        names = [field.name for field in dataclasses.fields(self) if field.name not in apart]
+    def digest(self) -> str:
+        """Checksum of the fields that identify the outputs."""
+        excluded = ("dataset", "dataset_name", "card")
+        names = [field.name for field in dataclasses.fields(self) if field.name not in excluded]
         return files.digest([json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)])
 
-    def folder(self, home: Path | None) -> Path:
+    def folder(self, home: Path | None, generation: int = 1) -> Path:
+        """Return the folder of the outputs; `generation` counts replacements of an import."""
         dataset = f"{slug(self.dataset_name)}-{self.fingerprint[:12]}"
-        return outputs_folder(home) / dataset / f"{slug(self.name)}-{self.digest()[:8]}"
+        suffix = f".{generation}" if generation > 1 else ""
+        return outputs_folder(home) / dataset / f"{slug(self.name)}-{self.digest[:8]}{suffix}"
 
     @property
-    def resize_mode(self) -> ResizeMode:
-        """How much of the images the model saw."""
+    def resize_mode(self) -> "ResizeMode":
+        """How the images were resized."""
         return resize_mode(self.transform)
 
     @property
     def shards(self) -> int:
+        """Number of shards."""
         return -(-self.examples // self.shard_rows)
 
     def rows(self, shard: int) -> range:
-        """The examples of a shard."""
+        """Return the rows of the dataset that a shard holds."""
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.examples))
 
+    def replaces(self, other: "Identity") -> bool:
+        """Return whether both are imports of one name on one dataset, of which only one is current."""
+        return self.fingerprint == other.fingerprint == IMPORTED and (self.name, self.dataset) == (other.name, other.dataset)
 
-def with_resize_mode(transform: str, resize_mode: ResizeMode) -> str:
-    """The fingerprint of a model's transform that shows as much of an image as `resize_mode` says."""
+
+def with_resize_mode(transform: str, resize_mode: "ResizeMode") -> str:
+    """Return the fingerprint of a transform that resizes images in another way than its card says."""
     return transform if resize_mode == "evaluation" else f"{transform}-{resize_mode}"
 
 
-def resize_mode(transform: str) -> ResizeMode:
-    """The reverse of `framed`."""
+def resize_mode(transform: str) -> "ResizeMode":
+    """Return the resize mode in a fingerprint that `with_resize_mode` made."""
     return "transfer" if transform.endswith(with_resize_mode("", "transfer")) else "evaluation"
 
 
 def outputs_folder(home: Path | None) -> Path:
+    """Return the folder of all stored outputs."""
     return home_layout.folder("outputs", home)
 
 
 def slug(text: str) -> str:
-    """A readable part of a folder's name; the digest beside it keeps different names apart, so this may lose letters.
+    """Return a text as a readable part of a folder name. Different texts may become equal; a digest tells them apart.
 
     >>> slug("open_clip:ViT-B-32/openai"), slug("../../etc")
     ('open_clip-ViT-B-32-openai', 'etc')
@@ -108,40 +128,117 @@ def slug(text: str) -> str:
 
 
 def card_text(card: Card) -> str:
-    """A card as a manifest keeps it: without its name, which may be one (`timm:resnet18`) that no card's file can have."""
+    """Return a card as text without its name, since a name such as `timm:resnet18` is not valid in a card file."""
     return cards.write(dataclasses.replace(card, name="model"))
 
 
 def card_from(text: str, name: str, where: str) -> Card:
-    """The card that `card_text` wrote."""
+    """Return the card that `card_text` wrote, under the name of its model."""
     return dataclasses.replace(cards.parse(text, where), name=name)
 
 
 def shard_name(shard: int) -> str:
+    """Return the file name of a shard."""
     return f"{shard:05d}.safetensors"
 
 
 def manifest(identity: Identity, shards: list[dict[str, Any]], undecodable: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the contents of a manifest."""
     return {
         "schema": SCHEMA,
         "identity": dataclasses.asdict(identity),
-        "digest": identity.digest(),
+        "digest": identity.digest,
         "shards": shards,
         "undecodable": undecodable,
     }
 
 
 def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
-    """What the manifest at `path` says, checked against the digest it carries."""
+    """Return the identity and all contents of a manifest, after checking them against its digest."""
     value = files.read_json(path, SCHEMA)
     try:
         identity = typed.build(Identity, value["identity"], str(path), "identity")
-        whole = value["digest"] == identity.digest() and len(value["shards"]) == identity.shards
-        whole = whole and isinstance(value["undecodable"], list)
+        complete = value["digest"] == identity.digest and len(value["shards"]) == identity.shards
+        complete = complete and isinstance(value["undecodable"], list)
         named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
     except (KeyError, TypeError, AttributeError, InputError) as error:
         reason = f"{type(error).__name__}: {error}" if not isinstance(error, InputError) else str(error)
-        raise CorruptFile(f"{path}: not a manifest of outputs: {reason.removeprefix(f'{path}: ')}") from error
-    if not (whole and named):
-        raise CorruptFile(f"{path}: its contents do not match its own digest")
+        raise CorruptFile(f"is not a manifest of outputs: {reason.removeprefix(f'{path}: ')}", where=path) from error
+    if not (complete and named):
+        raise CorruptFile("does not match its own digest", where=path)
     return identity, value
+
+
+def finished_runs(
+    home: Path | None, on_error: Callable[[ZooError], None], folders: str = "[!.]*/[!.]*"
+) -> list[tuple[Path, Identity]]:
+    """Return the folder and the identity of every finished run, imports that a newer one has replaced included.
+
+    Args:
+        home: where outputs are stored; default `ZOO_HOME`.
+        on_error: called with the error of each manifest that cannot be read; its run is left out.
+        folders: pattern of the folders to look into.
+    """
+    for _ in range(_MAX_LISTINGS):
+        runs = _list_runs(sorted(outputs_folder(home).glob(folders)), on_error)
+        if runs is not None:
+            return runs
+    raise ZooError("changes faster than it can be listed", where=outputs_folder(home))
+
+
+def _list_runs(folders: Iterable[Path], on_error: Callable[[ZooError], None]) -> list[tuple[Path, Identity]] | None:
+    """Return None if a folder vanished. Its import was being replaced, and the list may hold neither the old nor the new."""
+    found, errors = [], []
+    for folder in folders:
+        try:
+            found.append((folder, read_manifest(folder / MANIFEST)[0]))
+        except ZooError as error:
+            if not isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError)):
+                errors.append(error)
+            elif not os.path.lexists(folder):
+                return None
+    for error in errors:
+        on_error(error)
+    return found
+
+
+def current(runs: Iterable[tuple[Path, Identity]]) -> list[tuple[Path, Identity]]:
+    """Return the runs without imports that a newer import of the same name and dataset has replaced."""
+    newest: dict[object, tuple[Path, Identity]] = {}
+    for path, identity in runs:
+        key = (identity.name, identity.dataset) if identity.fingerprint == IMPORTED else path
+        if key not in newest or order(path) > order(newest[key][0]):
+            newest[key] = (path, identity)
+    return list(newest.values())
+
+
+def order(folder: Path) -> tuple[int, str]:
+    """Return a key that sorts imports of one name and dataset from the oldest to the newest."""
+    return generation(folder), folder.name
+
+
+def generation(folder: Path) -> int:
+    """Return the generation of an import, the number at the end of its folder's name.
+
+    >>> generation(Path("resnet18-0123abcd")), generation(Path("resnet18-0123abcd.3"))
+    (1, 3)
+    """
+    match = _GENERATION.search(folder.name)
+    return int(match[1]) if match else 1
+
+
+def put_aside(folder: Path, reason: str) -> Path | None:
+    """Take a folder out of use by renaming it to `.REASON-N-NAME`.
+
+    Return where it is now, or None if another process was faster.
+    """
+    for number in itertools.count(1):
+        try:
+            return folder.rename(folder.with_name(f".{reason}-{number}-{folder.name}"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # else the number is taken
+                with files.writing(folder):
+                    raise
+    raise AssertionError("unreachable")

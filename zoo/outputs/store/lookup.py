@@ -15,20 +15,19 @@ from zoo.outputs.store.run_folder import RunFolder
 
 
 def stored(home: Path | None = None, imported: bool = False) -> list[RunFolder]:
-    """Every finished run, or only what was imported, in the order of dataset and model.
+    """Return every finished run, sorted by dataset and model. A run with a damaged manifest is skipped with a warning.
 
-    Folders with a leading dot are out of use.
+    Args:
+        home: where outputs are stored; default `ZOO_HOME`.
+        imported: whether to return imports only.
     """
-    found = []
-    folders = f"[!.]*-{IMPORTED}" if imported else "[!.]*"
-    for path in sorted(layout.outputs_folder(home).glob(f"{folders}/[!.]*/{MANIFEST}")):
-        try:
-            identity, _ = layout.read_manifest(path)
-        except ZooError as error:  # one damaged run must not hide the others
-            warnings.warn(f"{error}; passed over, `zoo verify` tells more", ZooWarning, stacklevel=2)
-            continue
-        found.append(RunFolder(path.parent, identity))
-    return sorted(found, key=lambda run: (run.identity.dataset or "", run.identity.name, run.path.name))
+
+    def warn(error: ZooError) -> None:
+        warnings.warn(f"{error}; skipped, `zoo verify` tells more", ZooWarning, stacklevel=5)
+
+    folders = f"[!.]*-{IMPORTED}/[!.]*" if imported else "[!.]*/[!.]*"
+    runs = [RunFolder(*run) for run in layout.current(layout.finished_runs(home, warn, folders))]
+    return sorted(runs, key=lambda run: (run.identity.dataset or "", run.identity.name, run.path.name))
 
 
 def open_runs(
@@ -46,20 +45,41 @@ def open_runs(
     Outputs that a pattern selects are skipped with a warning if they are damaged, or on other examples or classes than the
     rest.
     """
-    wanted = [models] if isinstance(models, str) else list(models)
+    selectors = [models] if isinstance(models, str) else list(models)
     runs = stored(None if home is None else Path(home))
     if data is not None:
         runs = on_dataset(runs, data if any(run.identity.dataset == data for run in runs) else canonical(data))
-    picked = select_runs(wanted, runs)
+    picked = select_runs(selectors, runs)
     specs = sorted({run.identity.dataset or "unnamed" for run in picked})
     if len(specs) > 1:
         raise InputError(
-            f"stored outputs of {', '.join(wanted)} are on several datasets ({', '.join(specs)})",
+            f"stored outputs of {', '.join(selectors)} are on several datasets ({', '.join(specs)})",
             hint="Choose one with {data}",
         )
-    explicit = {split_suffix(name)[0] for name in wanted if not is_pattern(name) and not is_filter(name)}
+    explicit = {split_suffix(name)[0] for name in selectors if not is_pattern(name) and not is_filter(name)}
     optional = {run.identity.name for run in picked if not any(matches(run.identity.name, name) for name in explicit)}
     return Runs(fitting(list(_open_each(one_per_name(picked), check, optional)), optional))
+
+
+def open_run(run: RunFolder, check: bool = True) -> Outputs:
+    """Open a stored run. An import that was replaced since it was listed is opened as it is now."""
+    while True:
+        try:
+            return run.open(check)
+        except ZooError:
+            if (run.path / MANIFEST).exists():
+                raise
+            imports = imports_like(run)
+            if not imports or imports[-1].path == run.path:
+                raise
+            run = imports[-1]
+
+
+def imports_like(run: RunFolder) -> list[RunFolder]:
+    """Return the stored imports of the name and dataset of a run, the newest last. All but the newest are out of use."""
+    home, folders = run.path.parents[2], f"{run.path.parent.name}/{layout.slug(run.identity.name)}-*"
+    runs = [RunFolder(*found) for found in layout.finished_runs(home, lambda error: None, folders)]
+    return sorted((one for one in runs if one.identity.replaces(run.identity)), key=lambda one: layout.order(one.path))
 
 
 def select_runs(models: Sequence[str], runs: Sequence[RunFolder]) -> list[RunFolder]:
@@ -82,13 +102,13 @@ def select_runs(models: Sequence[str], runs: Sequence[RunFolder]) -> list[RunFol
 def _has_suffix(run: RunFolder, suffix: str) -> bool:
     if suffix in ("import", "run"):
         return (run.identity.fingerprint == IMPORTED) == (suffix == "import")
-    return run.identity.digest().startswith(suffix)
+    return run.identity.digest.startswith(suffix)
 
 
 def _open_each(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterator[Outputs]:
     for run in runs:
         try:
-            yield run.open(check)
+            yield open_run(run, check)
         except ZooError as error:
             if run.identity.name not in optional:
                 raise
@@ -107,25 +127,29 @@ def split_suffix(entry: str) -> tuple[str, str]:
 
 
 def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
-    """The runs on the dataset as it is now. One that cannot be found here any more is known by its spec alone."""
+    """Return the runs on a dataset with its present contents. If the dataset is not on this machine, its spec decides."""
     runs = [run for run in runs if run.identity.dataset == spec]
-    prints = {run.identity.fingerprint for run in runs} - {IMPORTED}
-    if not prints or spec is None:
+    fingerprints = {run.identity.fingerprint for run in runs} - {IMPORTED}
+    if not fingerprints or spec is None:
         return runs
     try:
         current = load(spec).fingerprint
     except ZooError as error:
-        if len(prints) > 1:
+        if len(fingerprints) > 1:
             raise InputError(
-                f"outputs on {len(prints)} versions of {spec} are stored and it is not here: {error}"
+                f"outputs on {len(fingerprints)} versions of the dataset are stored, and it is not on this machine: {error}",
+                where=spec,
             ) from error
-        (current,) = prints
+        (current,) = fingerprints
     return [run for run in runs if run.identity.fingerprint in (current, IMPORTED)]
 
 
 def one_per_name(runs: Iterable[RunFolder]) -> list[RunFolder]:
-    """One run a name, else the caller must say: real weights before random ones, embeddings before none, and the images
-    framed as their dataset asks before otherwise."""
+    """Return one run per name.
+
+    Trained weights are preferred to random ones, runs with embeddings to runs without, and images resized as their dataset
+    asks to others. Runs that differ otherwise are an error.
+    """
     from zoo.datasets import resize_mode_of
 
     by_name: dict[str, list[RunFolder]] = {}
@@ -133,16 +157,18 @@ def one_per_name(runs: Iterable[RunFolder]) -> list[RunFolder]:
         by_name.setdefault(run.identity.name, []).append(run)
     chosen = []
     for name, candidates in by_name.items():
-        for better in (
+        for is_preferred in (
             lambda run: not run.identity.weights.startswith("random:"),
             lambda run: run.identity.embeddings,
             lambda run: run.identity.resize_mode == resize_mode_of(run.identity.dataset),
         ):
-            candidates = [run for run in candidates if better(run)] or candidates
+            candidates = [run for run in candidates if is_preferred(run)] or candidates
         if len(candidates) > 1:
             fields = ("weights", "precision", "transform", "classes", "kind", "shard_rows", "fingerprint")
             differ = [f for f in fields if len({getattr(run.identity, f) for run in candidates}) > 1]
-            listed = " or ".join(f"{name}@{run.identity.digest()[:8]}" for run in candidates)
-            raise InputError(f"{len(candidates)} stored runs of {name} differ in {', '.join(differ)}: name {listed}")
+            listed = " or ".join(f"{name}@{run.identity.digest[:8]}" for run in candidates)
+            raise InputError(
+                f"{len(candidates)} stored runs differ in {', '.join(differ)}", where=name, hint=f"Choose {listed}"
+            )
         chosen += candidates
     return chosen

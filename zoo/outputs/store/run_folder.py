@@ -1,4 +1,4 @@
-"""The folder of one run: which shards are missing, how it is finished, and how it is opened again."""
+"""The folder of one run: which shards are missing, how it is finished, and how it is opened."""
 
 import functools
 import math
@@ -21,33 +21,37 @@ from zoo.outputs.store.shards import Shard
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Outputs of one model on one dataset, in the making or finished."""
+    """Stored outputs of one model on one dataset, finished or in progress."""
 
     path: Path
     identity: Identity
 
     @classmethod
     def of(cls, identity: Identity, home: Path | None = None) -> "RunFolder":
+        """Return the folder of a run."""
         return cls(identity.folder(home), identity)
 
     @property
     def finished(self) -> bool:
+        """Whether the run has a manifest."""
         return (self.path / MANIFEST).is_file()
 
     @functools.cached_property
     def card(self) -> Card | None:
-        """The card of the model that made the outputs, if they were stored with one."""
+        """The card that was stored with the outputs, if any."""
         text = self.identity.card
         return None if text is None else layout.card_from(text, self.identity.name, str(self.path / MANIFEST))
 
     def has(self, number: int) -> bool:
+        """Return whether the file of a shard exists."""
         return (self.path / layout.shard_name(number)).is_file()
 
     def write(self, number: int, shard: Shard) -> None:
+        """Write a shard."""
         shards.write(self.path, self.identity, number, shard)
 
     def missing(self) -> list[int]:
-        """The shards still to be made. A shard that is there is checked; a damaged one is set aside, and says so."""
+        """Return the shards that are missing. Existing shards are checked; damaged ones are set aside with a warning."""
         files.make_folder(self.path)
         files.sweep(self.path)
         absent = []
@@ -58,13 +62,14 @@ class RunFolder:
                     shards.read(self.path, self.identity, number, check=True)
                     continue
                 except CorruptFile as error:
-                    kept = files.set_aside(path)
-                    warnings.warn(f"{error}; set aside as {kept.name} and made again", ZooWarning, stacklevel=2)
+                    if path.exists() or path.is_symlink():  # else another process replaced the run
+                        moved = files.set_aside(path)
+                        warnings.warn(f"{error}; set aside as {moved.name}, to be written anew", ZooWarning, stacklevel=2)
             absent.append(number)
         return absent
 
     def finish(self) -> None:
-        """Write the manifest over all shards, unless the same one is there already."""
+        """Write the manifest of all shards, unless the same manifest exists already."""
         entries, undecodable = [], []
         for number in range(self.identity.shards):
             shard = shards.read(self.path, self.identity, number, check=False)
@@ -80,7 +85,7 @@ class RunFolder:
             files.write_json(self.path / MANIFEST, value)
 
     def problems(self) -> dict[Path, str]:
-        """What is wrong with which file of a finished run; every checksum is computed."""
+        """Return what is wrong with which file of a finished run, after computing every checksum."""
         found = {}
         _, manifest = layout.read_manifest(self.path / MANIFEST)
         for entry in manifest["shards"]:
@@ -94,24 +99,24 @@ class RunFolder:
         return found
 
     def open(self, check: bool = True) -> Outputs:
-        """The outputs, memory-mapped; with `check` (the default) after comparing every file with its checksum."""
+        """Return the outputs, memory-mapped; `check` compares every file with its checksum first."""
         for path, problem in (self.problems() if check else {}).items():
-            raise CorruptFile(f"{path}: {problem}; `zoo verify --set-aside` puts it aside, `zoo run` makes it again")
+            raise CorruptFile(
+                problem, where=path, hint="`zoo verify --set-aside` puts it aside, then `zoo run` computes it again"
+            )
         identity, manifest = layout.read_manifest(self.path / MANIFEST)
         parts = [shards.read(self.path, identity, number, check=False) for number in range(identity.shards)]
-        ids = _joined_ids(tuple(row_id for part in parts for row_id in part.ids))
-        features = _column([part.embeddings for part in parts])
         values = _column([part.values for part in parts])
         if values is None or len(values) == 0:
-            raise InputError(f"{identity.name}: no example of {identity.dataset} could be decoded")
+            raise InputError(f"no image of {identity.dataset} could be decoded", where=identity.name)
         return Outputs(
             name=identity.name,
             kind=identity.kind,
             values=values,
-            ids=ids,
+            ids=_joined_ids(tuple(row_id for part in parts for row_id in part.ids)),
             classes=identity.classes,
             labels=_array([part.labels for part in parts]),
-            embeddings=features,
+            embeddings=_column([part.embeddings for part in parts]),
             link=identity.link,
             card=self.card,
             dataset=identity.dataset,
@@ -123,46 +128,58 @@ class RunFolder:
 
 
 def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
-    """The temperatures that were fitted to the outputs in `folder`, each with where it came from, by its split."""
+    """Return the records of the temperatures fitted to the outputs in a folder, by the split they were fitted on."""
     path = folder / CALIBRATION
     if not path.exists():
         return {}
-    fits = files.read_json(path, SCHEMA, limit=2**24).get("fits")
+    try:
+        return check_fits(files.read_json(path, SCHEMA, limit=2**24).get("fits"))
+    except InputError as error:
+        hint = "`zoo verify --set-aside` puts the file aside, then calibrate again"
+        raise CorruptFile(error.problem, expected=error.expected, where=path, hint=hint) from error
+
+
+def check_fits(fits: Any) -> dict[str, dict[str, Any]]:
+    """Return records of fitted temperatures by split, after checking them; older names of fields are updated."""
     if not isinstance(fits, dict):
-        raise CorruptFile(f"{path}: field 'fits' must be a mapping; put it aside with `zoo verify --set-aside`")
+        raise InputError("field 'fits' is not a mapping")
     for split, record in fits.items():
         temperature = record.get("temperature") if isinstance(record, dict) else None
         if not isinstance(temperature, float) or not 0 < temperature < math.inf:
-            raise CorruptFile(
-                f"{path}: field 'temperature' of {split!r} is {temperature!r}, expected a positive number; put it aside "
-                "with `zoo verify --set-aside` and calibrate again"
-            )
-        if "reading" in record:  # the name of the field before 0.2
+            raise InputError(f"field 'temperature' of {split!r} is {temperature!r}", expected="a finite number above 0")
+        if "reading" in record:  # the field's name before 0.2
             record["temperature_space"] = record.pop("reading")
     return fits
 
 
 def save_fit(outputs: Outputs, record: dict[str, Any]) -> None:
-    """Keep `record`, whose `temperature` was fitted to stored `outputs` on its `split`, beside them.
+    """Store the record of a temperature beside stored outputs; outputs in memory keep none.
 
-    It is a record, which nothing applies unasked: `zoo.calibrate(runs, split="stored")` does. Nothing is kept for outputs
-    that are in memory only.
+    The record is applied only by `zoo.calibrate(runs, temperatures_from="stored")`.
+
+    Args:
+        outputs: the outputs that the temperature was fitted for.
+        record: `temperature`, `split` (what it was fitted on) and anything else worth keeping.
     """
     if outputs.path is None:
         return
     temperature = float(record["temperature"])
     if not 0 < temperature < math.inf:
-        raise InputError(f"{outputs.name}: temperature is {temperature}, expected a positive number")
-    fits = read_fits(outputs.path) | {record["split"]: record | {"temperature": temperature}}
-    files.write_json(outputs.path / CALIBRATION, {"schema": SCHEMA, "fits": fits})
+        raise InputError(where=outputs.name, argument="temperature", expected="a finite number above 0", found=temperature)
+    write_fits(outputs.path, {record["split"]: record | {"temperature": temperature}})
+
+
+def write_fits(folder: Path, fits: dict[str, dict[str, Any]]) -> None:
+    """Add records of temperatures, by split, to those stored in a folder."""
+    files.write_json(folder / CALIBRATION, {"schema": SCHEMA, "fits": read_fits(folder) | fits})
 
 
 def checksum(path: Path) -> str:
-    """The file's sha256, computed once per process as long as the file is not touched."""
+    """Return the sha256 of a file, computed once per process as long as the file does not change."""
     try:
         stat = path.stat()
     except OSError as error:
-        raise ZooError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise ZooError(f"cannot be read: {error.strerror or error}", where=path) from error
     return _checksum(path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
@@ -173,7 +190,7 @@ def _checksum(path: Path, *stamp: int) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _joined_ids(ids: tuple[str, ...]) -> np.ndarray:
-    """The ids as one array, shared by all runs on the same examples."""
+    """Return ids as one array, which all runs on the same examples share."""
     array = np.array(ids)
     array.flags.writeable = False
     return array

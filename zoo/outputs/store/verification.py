@@ -1,19 +1,23 @@
-"""Re-check every checksum: of every stored run, of trained weights, and of every other file of ours in the home."""
+"""Verification of every checksum: of stored runs, trained weights, all other files in the home, and shipped files."""
 
+import functools
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from zoo.cards import card_index
 from zoo.core import files, tensorfile
 from zoo.core import home as home_layout
 from zoo.errors import CorruptFile, ZooError
 from zoo.outputs.store import layout, shards
 from zoo.outputs.store.layout import CALIBRATION, MANIFEST, SCHEMA
 from zoo.outputs.store.run_folder import RunFolder, read_fits
+from zoo.outputs.stored_names import REINSTALL
 
 State = Literal["ok", "unfinished", "corrupt"]
-_SEALED = (  # beside the outputs: weights, heads, checkpoints, and what is remembered of models, datasets and cards
+_SEALED = (  # files outside of outputs/ that carry their own checksum: weights, heads, checkpoints, caches
     "weights/*/*.safetensors",
     "heads/*.safetensors", "datasets/*.safetensors", "models/*.json", "fingerprints/*.json", "cache/*.json", "hashes.json",
 )  # fmt: skip
@@ -21,39 +25,45 @@ _SEALED = (  # beside the outputs: weights, heads, checkpoints, and what is reme
 
 @dataclass(frozen=True)
 class Checked:
-    """The state of a run, or of one file that is no dataset's: weights, heads, what is remembered of models.
+    """The state of a stored run, or of a single damaged file such as weights.
 
-    `unfinished` is no fault: what is whole is kept, and the same command goes on from there.
+    An `unfinished` run is not damaged: the same command completes it.
     """
 
     path: Path
     model: str
     dataset: str | None
     state: State
-    files: int  # whole ones
+    files: int  # number of undamaged files
     problems: dict[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found."""
+    """The result of `verify`."""
 
     runs: list[Checked]
-    set_aside: dict[Path, Path] = field(default_factory=dict)  # damaged file -> where it went
+    set_aside: dict[Path, Path] = field(default_factory=dict)  # damaged file -> its new path
 
     @property
     def clean(self) -> bool:
+        """Whether no file is damaged."""
         return all(run.state != "corrupt" for run in self.runs)
 
     @property
     def problems(self) -> dict[Path, str]:
+        """What is wrong with each damaged file."""
         return {path: problem for run in self.runs for path, problem in run.problems.items()}
 
 
 def verify(home: Path | str | None = None, set_aside: bool = False) -> Verification:
-    """Compute the checksum of every stored file and compare; with `set_aside` damaged ones are renamed out of the way.
+    """Compute and compare the checksum of every stored and shipped file.
 
     A run whose damaged shards were set aside is completed by running it again: only those shards are computed.
+
+    Args:
+        home: the home to verify; default `ZOO_HOME`.
+        set_aside: whether to rename damaged files, so that they are no longer used. Shipped files are never renamed.
 
     >>> import tempfile
     >>> from zoo import Outputs, store
@@ -72,21 +82,23 @@ def verify(home: Path | str | None = None, set_aside: bool = False) -> Verificat
     others = [path for pattern in _SEALED for path in sorted(home.glob(pattern))]
     with ThreadPoolExecutor(4) as pool:
         checked = (*pool.map(_check, folders), *pool.map(_check_sealed, others))
-        runs = [run for run in checked if run is not None]
+        local = [run for run in checked if run is not None]
+        shipped = [run for run in pool.map(_check_shipped, _shipped_files()) if run is not None]
     moved = {}
-    for run in runs if set_aside else []:
+    for run in local if set_aside else []:
         for path in run.problems:
             if path.exists() or path.is_symlink():
                 moved[path] = files.set_aside(path)
-    return Verification(runs, moved)
+    return Verification(local + shipped, moved)
 
 
 def _check(folder: Path) -> Checked | None:
     found = sorted(folder.glob("*.safetensors"))
     manifest = folder / MANIFEST
+    finished = manifest.exists()
     problems: dict[Path, str] = {}
     model, dataset = folder.name, None
-    if manifest.exists():
+    if finished:
         try:
             identity, _ = layout.read_manifest(manifest)
             model, dataset = identity.name, identity.dataset
@@ -105,21 +117,58 @@ def _check(folder: Path) -> Checked | None:
         read_fits(folder)
     except ZooError as error:
         problems[folder / CALIBRATION] = _reason(error, folder / CALIBRATION)
-    state: State = "ok" if manifest.exists() else "unfinished"
-    whole = len([path for path in found if path not in problems])
-    return Checked(folder, model, dataset, "corrupt" if problems else state, whole, problems)
+    if not folder.exists():  # replaced in the meantime
+        return None
+    state: State = "ok" if finished else "unfinished"
+    undamaged = len([path for path in found if path not in problems])
+    return Checked(folder, model, dataset, "corrupt" if problems else state, undamaged, problems)
 
 
 def _check_sealed(path: Path) -> Checked | None:
-    """Nothing of a file that is whole: there can be hundreds."""
+    """Return None for an undamaged file, since there can be hundreds."""
     try:
         if path.suffix == ".json":
             files.read_json(path, SCHEMA)
         else:
             tensorfile.read_sealed(path)
     except ZooError as error:
-        return Checked(path.parent, path.name, None, "corrupt", 0, {path: _reason(error, path)})
+        return _damaged(path, _reason(error, path))
     return None
+
+
+def _shipped_files() -> Iterator[tuple[Path, str | None]]:
+    """Yield every shipped file of weights with the checksum on its card, and every shipped file of outputs with None."""
+    folder = card_index.shipped_folder()
+    for name, card in card_index.shipped().items():
+        for path in (folder / f"{name}.safetensors", folder / f"{name}.head.safetensors"):
+            if card.sha256 is not None and path.exists():
+                yield path, card.sha256
+    for path in folder.glob("*.outputs.safetensors"):
+        yield path, None
+
+
+def _check_shipped(shipped: tuple[Path, str | None]) -> Checked | None:
+    path, sha256 = shipped
+    stat = path.stat()
+    problem = _shipped_problem(path, sha256, stat.st_size, stat.st_mtime_ns)
+    return None if problem is None else _damaged(path, f"{problem}. {REINSTALL}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _shipped_problem(path: Path, sha256: str | None, *stamp: int) -> str | None:
+    """Return what is wrong with a shipped file, computed once per process as long as the file does not change."""
+    try:
+        if sha256 is None:
+            tensorfile.read_note(path.resolve())
+        elif files.sha256(path) != sha256:
+            return "does not match the checksum on its card"
+    except ZooError as error:
+        return _reason(error, path.resolve())
+    return None
+
+
+def _damaged(path: Path, problem: str) -> Checked:
+    return Checked(path.parent, path.name, None, "corrupt", 0, {path: problem})
 
 
 def _reason(error: ZooError, path: Path) -> str:

@@ -1,52 +1,92 @@
-"""Outputs made elsewhere, put into the store so that they are found by name like any other."""
+"""Storing outputs from memory, so that they are found by name like those of a run."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from zoo import datasets
 from zoo.core import arrays, files
-from zoo.core.columns import Column
 from zoo.datasets import user_datasets
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 from zoo.outputs.outputs import Outputs
+from zoo.outputs.store import layout
 from zoo.outputs.store.layout import IMPORTED, SHARD_ROWS, Identity, card_text
-from zoo.outputs.store.lookup import stored
-from zoo.outputs.store.run_folder import RunFolder, save_fit
+from zoo.outputs.store.lookup import imports_like
+from zoo.outputs.store.run_folder import RunFolder, write_fits
 from zoo.outputs.store.shards import Shard
+
+_MAX_ATTEMPTS = 1000
 
 
 def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False) -> Outputs:
-    """Store `outputs` and return them memory-mapped from there.
+    """Store outputs, and return the stored ones, memory-mapped.
 
-    Another import of that name on that dataset is an error unless `replace`; then the old folder is renamed, not deleted.
+    A replacement becomes visible in one step: at any time a reader finds either the old outputs or the new ones. If several
+    processes replace the same outputs at once, one of them is the last. The old folder is renamed, not deleted.
+
+    Args:
+        outputs: what to store.
+        home: where to store it; default `ZOO_HOME`.
+        replace: whether to replace outputs stored under this name for this dataset.
     """
     home = None if home is None else Path(home)
-    run = RunFolder.of(_identity(outputs), home)
-    others = [old for old in stored(home) if _same_place(old.identity, run.identity) and old.path != run.path]
-    if others and not replace:
+    identity = _identity(outputs)
+    for _ in range(_MAX_ATTEMPTS):
+        run = _folder(identity, home, replace)
+        try:
+            return _save(outputs, run, home)
+        except ZooError:
+            if run.path.exists():
+                raise
+            # Another process replaced these outputs while they were written or opened.
+    raise ZooError("is replaced by other processes all the time", where=outputs.name)
+
+
+def _folder(identity: Identity, home: Path | None, replace: bool) -> RunFolder:
+    """Return the current import if it has the same contents, else a folder of the next generation."""
+    imports = imports_like(RunFolder.of(identity, home))
+    if not imports:
+        return RunFolder.of(identity, home)
+    newest = imports[-1]
+    if newest.identity.digest == identity.digest:
+        return RunFolder(newest.path, identity)
+    if not replace:
         raise InputError(
-            f"{outputs.name}: outputs of that name on {outputs.dataset or 'unnamed data'} are stored in {others[0].path}; "
-            "choose another name, or replace them (--replace)"
+            f"outputs of this name on {identity.dataset or 'unnamed data'} are stored in {newest.path}",
+            where=identity.name,
+            hint="Choose another name, or replace them with {replace=True}",
         )
-    missing = run.missing()
-    for number in missing:
+    return RunFolder(identity.folder(home, layout.generation(newest.path) + 1), identity)
+
+
+def _save(outputs: Outputs, run: RunFolder, home: Path | None) -> Outputs:
+    for number in run.missing():
         rows = run.identity.rows(number)
         run.write(number, _shard(outputs, slice(rows.start, rows.stop)))
     if outputs.dataset is not None and datasets.is_user_dataset(outputs.dataset):
         user_datasets.remember(outputs.dataset, outputs.ids.tolist(), outputs.classes, outputs.labels, outputs.targets, home)
+    record = _calibration(outputs)
+    fits = dict(outputs.details.get("fits") or {}) | ({record["split"]: record} if record else {})
+    if fits:
+        write_fits(run.path, fits)
     run.finish()
-    for old in others:
-        retire(old.path)
-    kept = run.open()
+    opened = run.open()
+    for older in imports_like(run)[:-1]:  # maybe this one, if another process has replaced it by now
+        retire(older.path)
+    if record is None:
+        return opened
+    return dataclasses.replace(opened, temperature=outputs.temperature, details=opened.details | {"calibration": record})
+
+
+def _calibration(outputs: Outputs) -> dict[str, Any] | None:
+    """Return the record of the outputs' temperature."""
     if outputs.temperature is None:
-        return kept
-    record = outputs.details.get("calibration") or {"temperature": outputs.temperature, "split": "given"}
-    save_fit(kept, record)
-    return dataclasses.replace(kept, temperature=outputs.temperature, details=kept.details | {"calibration": record})
+        return None
+    record = outputs.details.get("calibration") or {"split": "given"}
+    return record | {"temperature": float(outputs.temperature)}
 
 
 def _identity(outputs: Outputs) -> Identity:
@@ -82,26 +122,19 @@ def _contents(outputs: Outputs) -> Iterator[str | bytes]:
 def _shard(outputs: Outputs, rows: slice) -> Shard:
     return Shard(
         ids=outputs.ids[rows].tolist(),
-        values=None if outputs.kind == "embeddings" else _numpy(outputs.values, rows),
-        embeddings=None if outputs.embeddings is None else _numpy(outputs.embeddings, rows),
+        values=None if outputs.kind == "embeddings" else to_numpy(outputs.values[rows]),
+        embeddings=None if outputs.embeddings is None else to_numpy(outputs.embeddings[rows]),
         labels=None if outputs.labels is None else outputs.labels[rows],
         targets=None if outputs.targets is None else outputs.targets[rows],
     )
 
 
-def _numpy(column: Column, rows: slice) -> np.ndarray:
-    values = arrays.tensor(column[rows], "values").cpu()
-    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
-
-
-def _same_place(old: Identity, new: Identity) -> bool:
-    return old.name == new.name and old.dataset == new.dataset and old.fingerprint == IMPORTED
+def to_numpy(values: arrays.Array) -> np.ndarray:
+    """Return rows of outputs as a NumPy array; bfloat16, which NumPy lacks, becomes float32."""
+    rows = arrays.tensor(values, "values").cpu()
+    return (rows.float() if str(rows.dtype) == "torch.bfloat16" else rows).numpy()
 
 
 def retire(folder: Path) -> None:
-    for number in itertools.count(1):
-        target = folder.with_name(f".replaced-{number}-{folder.name}")
-        if not target.exists():
-            with files.writing(target):
-                folder.rename(target)
-            return
+    """Take the folder of a run out of use by renaming it."""
+    layout.put_aside(folder, "replaced")

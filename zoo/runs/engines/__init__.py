@@ -1,1 +1,1 @@
-"""Engines: who computes the shards of a run. `local`: this process and its devices; `ray`: many machines."""
+"""Engines that compute the shards of a run: on this machine, or on a Ray cluster."""

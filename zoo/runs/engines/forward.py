@@ -1,4 +1,4 @@
-"""The forward pass of a batch: at the precision asked for, in pieces that fit into memory, checked row by row."""
+"""The forward pass: at the requested precision, in batches that fit into memory, with a check of every row."""
 
 import contextlib
 import gc
@@ -17,47 +17,58 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 
 class Forward:
-    """Embeddings and logits of batches of pixels, as float32 on the CPU.
+    """The forward pass of a model: embeddings and logits of batches, as float32 on the CPU.
 
-    When a batch does not fit into memory it is halved, as often as needed, and later batches start at the size that fitted.
+    A batch that does not fit into memory is halved until it does. Later batches start at the size that fitted.
+
+    Args:
+        model: the model.
+        precision: of the arithmetic.
+        embeddings: whether to return embeddings. A model without logits returns them in any case.
+        columns: indices of the logits to return; default: all.
     """
 
     def __init__(self, model: Model, precision: Precision, embeddings: bool, columns: Sequence[int] | None) -> None:
         if precision not in get_args(Precision):
-            raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}")
+            raise InputError(argument="precision", expected=f"one of {', '.join(get_args(Precision))}", found=precision)
         self.model, self.device, self.precision = model, model.device, precision
         self.embeddings = embeddings
         self.columns = None if columns is None else torch.tensor(columns, device=self.device)
-        self.largest: int | None = None  # batch that fitted, once one did not
+        self.max_batch: int | None = None  # known once a batch did not fit
         model.network.to(memory_format=torch.channels_last)
 
     def __call__(self, pixels: Tensor, ids: Sequence[str]) -> dict[str, np.ndarray]:
-        """`embeddings` [N, D] and `logits` [N, K], as far as the model has them and they were asked for."""
+        """Return `embeddings` [N, D] and `logits` [N, K] of pixels [N, C, H, W], as far as the model has them.
+
+        Args:
+            pixels: [N, C, H, W].
+            ids: [N] names of the images, for errors.
+        """
         parts: list[dict[str, Tensor]] = []
         start = 0
         while start < len(pixels):
-            piece = pixels[start : start + (self.largest or len(pixels))]
+            batch = pixels[start : start + (self.max_batch or len(pixels))]
             try:
-                parts.append(self._piece(piece))
+                parts.append(self._forward(batch))
             except (RuntimeError, MemoryError) as error:
                 if not _is_out_of_memory(error):
                     raise
-                self._halve(len(piece), error)
+                self._halve(len(batch), error)
                 continue
-            start += len(piece)
+            start += len(batch)
         result = {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
         for name, values in result.items():
             self._check(name, values, ids)
         return result
 
-    def _piece(self, pixels: Tensor) -> dict[str, Tensor]:
+    def _forward(self, pixels: Tensor) -> dict[str, Tensor]:
         batch = pixels.to(self.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
         with self._autocast():
             embeddings, logits = self.model.forward(batch)
-        found = {"embeddings": embeddings} if self.embeddings or logits is None else {}
+        results = {"embeddings": embeddings} if self.embeddings or logits is None else {}
         if logits is not None:
-            found["logits"] = logits if self.columns is None else logits[:, self.columns]
-        return {name: values.float().cpu() for name, values in found.items()}
+            results["logits"] = logits if self.columns is None else logits[:, self.columns]
+        return {name: values.float().cpu() for name, values in results.items()}
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.precision == "float32":
@@ -66,11 +77,12 @@ class Forward:
 
     def _halve(self, size: int, error: Exception) -> None:
         if size == 1:
-            raise ZooError(f"{self.model.name}: one image alone does not fit into the memory of {self.device}") from error
-        self.largest = size // 2
+            problem = f"a single image does not fit into the memory of {self.device}"
+            raise ZooError(problem, where=self.model.name) from error
+        self.max_batch = size // 2
         warnings.warn(
             f"{self.model.name}: a batch of {size} does not fit into the memory of {self.device}; "
-            f"going on with {self.largest}",
+            f"continuing with batches of {self.max_batch}",
             ZooWarning,
             stacklevel=4,
         )
@@ -79,14 +91,14 @@ class Forward:
             torch.cuda.empty_cache()
 
     def _check(self, name: str, values: np.ndarray, ids: Sequence[str]) -> None:
-        """An error that names the first image whose result is no number; minus infinity may mask a class."""
+        """Raise an error that names the first image with a NaN or infinite result; a logit may be minus infinity."""
         finite = np.isfinite(values.max(1)) if name == "logits" else np.isfinite(values).all(1)
         if not finite.all():
             row = int(np.flatnonzero(~finite)[0])
-            advice = "" if self.precision == "float32" else "; use precision='float32'"
             raise ZooError(
-                f"{self.model.name}: {name} of image {ids[row]!r} are not finite at {self.precision} "
-                f"({int((~finite).sum())} such in its batch){advice}"
+                f"{name} are not finite at {self.precision} ({int((~finite).sum())} such images in its batch)",
+                where=f"{self.model.name}: image {ids[row]!r}",
+                hint=None if self.precision == "float32" else "Pass {precision=float32}",
             )
 
 

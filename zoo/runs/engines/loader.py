@@ -1,4 +1,4 @@
-"""Images decoded and transformed ahead of the network, by worker processes where that pays."""
+"""Decoding and preprocessing of images ahead of the network, in worker processes if that pays."""
 
 import contextlib
 import multiprocessing
@@ -18,28 +18,26 @@ from zoo.datasets import Dataset, Undecodable
 from zoo.datasets.preprocessing import Preprocessing
 from zoo.errors import ZooError
 
-MOST_WORKERS = 8
-WORTH_WORKERS = 512  # images; fewer are decoded sooner than workers start
-_KILLED = (
-    "a process that decodes images was killed, maybe for want of memory; use fewer of them or smaller batches, what is "
-    "finished is kept"
-)
+MAX_WORKERS = 8
+MIN_IMAGES_FOR_WORKERS = 512  # fewer are decoded sooner than workers start
+_KILLED = "a process that decodes images was killed, maybe because memory ran out"
+_KILLED_HINT = "Use fewer {workers} or smaller batches. Finished work is kept"
 
 
 @dataclass
 class Batch:
-    """Pixels [N, C, H, W] for each transform, and for each row why it does not decode (None if it does).
+    """A batch of images after preprocessing.
 
-    An image that does not decode is blank, so that the others keep their places; a batch of nothing else has no pixels.
-    `failure` is an error met on the way, carried here because one raised in a worker would arrive wrapped in a traceback.
+    An image that cannot be decoded is blank, so that the others keep their rows. If that is true of all images, there are no
+    pixels.
     """
 
-    pixels: list[Tensor]
-    reasons: list[str | None]
-    failure: ZooError | None = None
+    pixels: list[Tensor]  # [N, C, H, W] for each transform
+    reasons: list[str | None]  # [N] why an image cannot be decoded; None if it can
+    failure: ZooError | None = None  # an error in a worker; raised there, it would arrive wrapped in another traceback
 
     def pin_memory(self) -> "Batch":
-        """Called by torch's loader for a batch on its way to a CUDA device."""
+        """Return the batch in pinned memory. Torch's loader calls this for batches that go to a CUDA device."""
         return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons, self.failure)
 
 
@@ -50,17 +48,25 @@ def load_batches(
     workers: int,
     device: torch.device,
 ) -> Iterator[Batch]:
-    """The batches of these rows, in order; each image is decoded once, whatever the number of transforms."""
+    """Yield batches of images, in order. Each image is decoded once, whatever the number of transforms.
+
+    Args:
+        dataset: the images.
+        transforms: the preprocessing of each model.
+        batches: row numbers of each batch.
+        workers: number of processes that decode; 0 decodes in this process.
+        device: where the batches will be used.
+    """
     options: dict[str, Any] = {}
     if workers and sys.platform == "linux":
-        options["multiprocessing_context"] = multiprocessing.get_context("fork")  # no second import of torch
+        options["multiprocessing_context"] = multiprocessing.get_context("fork")  # avoids a second import of torch
     loader = DataLoader(
         _Pixels(dataset, transforms),
         batch_sampler=batches,
         collate_fn=_collate,
         num_workers=workers,
         pin_memory=device.type == "cuda",
-        worker_init_fn=_step_back if device.type == "cpu" else None,
+        worker_init_fn=_lower_priority if device.type == "cpu" else None,
         **options,
     )
     with killed_worker_told():
@@ -71,21 +77,21 @@ def load_batches(
 
 
 def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
-    """What a loader gives; its processes end with this iterator, however that ends.
+    """Yield the batches of a loader, and end its processes together with this iterator.
 
-    Else they would live as long as the traceback of an error, and torch tells of a killed one at the next signal, wherever
-    the program then is.
+    Otherwise they would live as long as the traceback of an error, and torch would report a killed one at the next signal,
+    wherever the program is then.
     """
     with warnings.catch_warnings():
-        # Newer Pythons warn of any fork beside threads; the children here only decode, and torch stops their threads.
+        # Newer Pythons warn of a fork beside threads. The children only decode, and torch stops their threads.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         started: Any = iter(loader)
     try:
         yield from started
-    except (OSError, EOFError) as error:  # maybe of a message that was cut short; a killed worker is gone within a moment
+    except (OSError, EOFError) as error:  # maybe of a message that was cut short; a killed worker ends within a moment
         if not loader.num_workers or not wait([worker.sentinel for worker in started._workers], timeout=1):
             raise
-        raise ZooError(_KILLED) from error
+        raise ZooError(_KILLED, hint=_KILLED_HINT) from error
     finally:
         if loader.num_workers:
             started._shutdown_workers()
@@ -93,31 +99,31 @@ def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
 
 @contextlib.contextmanager
 def killed_worker_told() -> Iterator[None]:
-    """Around the work on batches: a worker that the system killed is an error of ours.
+    """Turn torch's error about a killed worker into one of ours.
 
-    Torch raises its own in the main thread at whatever point that is, so an `except` around the batches is not enough.
+    Torch raises it in the main thread at any point of the work on batches, so an `except` around the loader is not enough.
     """
     try:
         yield
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise
-        raise ZooError(_KILLED) from error
+        raise ZooError(_KILLED, hint=_KILLED_HINT) from error
 
 
-def useful_workers(asked: int | None, images: int, devices: int) -> int:
-    """How many processes should decode for each device."""
-    if asked is not None:
-        return asked
+def useful_workers(requested: int | None, images: int, devices: int) -> int:
+    """Return how many processes should decode for each device: as requested, else as many as cores and images allow."""
+    if requested is not None:
+        return requested
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if images < WORTH_WORKERS else max(1, min(MOST_WORKERS, cores // devices))
+    return 0 if images < MIN_IMAGES_FOR_WORKERS else max(1, min(MAX_WORKERS, cores // devices))
 
 
-def _step_back(worker: int) -> None:
-    """Lower a worker's priority where the network computes on the same cores.
+def _lower_priority(worker: int) -> None:
+    """Lower the priority of a worker that shares cores with the network.
 
-    The network's threads wait for each other after every layer: one that a worker pushes off its core holds up all. Given
-    way to, they go on at full speed, and decoding happens in the moments between batches when every core is free.
+    The network's threads wait for each other after every layer, so a worker that displaces one of them delays all. At a
+    lower priority the workers decode between batches, when cores are idle.
     """
     if hasattr(os, "nice"):
         os.nice(10)
@@ -127,7 +133,7 @@ _Row: TypeAlias = "tuple[list[Tensor], ZooError | None]"
 
 
 class _Pixels(torch.utils.data.Dataset[_Row]):
-    """A dataset's images as models take them in, or the error that one ended in."""
+    """The preprocessed images of a dataset, each with the error that it ended in, if any."""
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Preprocessing]) -> None:
         self.dataset, self.transforms = dataset, transforms
@@ -144,8 +150,8 @@ class _Pixels(torch.utils.data.Dataset[_Row]):
 
 
 def _collate(rows: list[_Row]) -> Batch:
-    whole = next((pixels for pixels, _ in rows if pixels), [])
-    blank = [torch.zeros_like(pixels) for pixels in whole]
+    decoded = next((pixels for pixels, _ in rows if pixels), [])
+    blank = [torch.zeros_like(pixels) for pixels in decoded]
     columns = zip(*((pixels or blank) for pixels, _ in rows), strict=True)
     failure = next((error for _, error in rows if error is not None and not isinstance(error, Undecodable)), None)
     reasons = [None if error is None else str(error) for _, error in rows]

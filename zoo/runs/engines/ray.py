@@ -1,8 +1,8 @@
-"""The Ray engine: the same shards, written by the workers of a Ray cluster.
+"""The Ray engine: the workers of a Ray cluster compute and write the same shards.
 
-Ray Data hands shard numbers to a pool of actors. Each loads the model once, computes its shards as the local engine does
-and writes them into the run's folder, which must be on a file system that all machines share; nothing but the numbers
-goes through Ray. A shard that a lost machine was at is given to another one.
+Ray Data hands shard numbers to a pool of actors. Each actor loads the model once, computes its shards as the local engine
+does, and writes them into the run's folder, which must be on a file system that all machines share. Only the numbers go
+through Ray. If a machine is lost, another one gets its shard.
 """
 
 import logging
@@ -16,7 +16,14 @@ from zoo.runs.engines.loader import useful_workers
 
 
 def run(job: Job, shards: Sequence[int], devices: Sequence[str], report: Report) -> None:
-    """Fill the given shards on the cluster that this process is connected to, or on one of this machine's cores."""
+    """Compute shards on the cluster that this process is connected to, or on a new one of this machine's cores.
+
+    Args:
+        job: the model and the dataset.
+        shards: numbers of the shards.
+        devices: the kind of the first one, CUDA or CPU, is used.
+        report: called with the number of images of each finished shard.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ray's own imports
@@ -24,7 +31,8 @@ def run(job: Job, shards: Sequence[int], devices: Sequence[str], report: Report)
             import ray.data
             import ray.exceptions
     except ImportError as error:
-        raise ZooError("engine 'ray': ray is not installed; run `pip install 'model-zoo-diversity[ray]'`") from error
+        hint = "Run `pip install 'model-zoo-diversity[ray]'`"
+        raise ZooError("ray is not installed", argument="engine", found="ray", hint=hint) from error
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -45,11 +53,11 @@ def run(job: Job, shards: Sequence[int], devices: Sequence[str], report: Report)
             report(int(row["images"]))
     except ray.exceptions.RayError as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        raise ZooError(f"{job.name}: a worker of the Ray cluster failed: {lines[-1] if lines else error}") from error
+        raise ZooError(f"a worker of the Ray cluster failed: {lines[-1] if lines else error}", where=job.name) from error
 
 
 class _Writer:
-    """An actor: a model on a device, and the shards it is given."""
+    """An actor: a model on a device, which computes and writes the shards it is given."""
 
     def __init__(self, job: Job, device: str) -> None:
         self.job = job
@@ -58,7 +66,7 @@ class _Writer:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         shard = int(row["shard"])
         images = len(self.job.folder.identity.rows(shard))
-        # on the CPU there is an actor for every core already
+        # On the CPU there is an actor per core already.
         workers = 0 if self.model.device.type == "cpu" else useful_workers(self.job.workers, images, 1)
         extract(self.job, self.model, [shard], workers, lambda count: None)
         return {"images": images}
