@@ -1,6 +1,6 @@
-"""Training: from a recipe's name to a model with weights; and the loop itself for any network.
+"""Training: `train` trains a recipe by name, `fit` trains any network, `search` tunes hyper-parameters.
 
-Reading this package's recipes does not load torch; training does.
+Plans and recipes do not load torch; training does.
 """
 
 from typing import TYPE_CHECKING

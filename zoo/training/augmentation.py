@@ -1,7 +1,7 @@
-"""From an image to a training example: what is done to each image alone, and what to a batch at once.
+"""Augmentation: of single images (random crops, AutoAugment) and of batches (shifts, flips, mixup).
 
-Crops and AutoAugment work on one image in its own size, in loader workers. Shifts, flips and mixing work on whole
-batches where the network is. Without crops or AutoAugment an image is the same in every epoch and can stay in memory.
+Crops and AutoAugment run in loader workers, on one image in its original size. Shifts, flips and mixup run on whole batches,
+on the network's device. Without crops and AutoAugment an image is the same in every epoch and can stay in memory.
 """
 
 import functools
@@ -18,12 +18,12 @@ from zoo.cards.recipes import Recipe
 from zoo.datasets.preprocessing import Pipeline
 from zoo.training.randomness import For, generator, seed_of
 
-ASPECT = (3 / 4, 4 / 3)
+ASPECT_RATIOS = (3 / 4, 4 / 3)  # of random crops
 
 
 @dataclass(frozen=True)
 class ImageAugmentation:
-    """An image as uint8 [C, H, W]: cropped and recoloured at random if the recipe says so, else as prediction sees it."""
+    """Turns an image into uint8 pixels [C, H, W]: with the recipe's random crop and AutoAugment, else as for prediction."""
 
     recipe: Recipe
 
@@ -33,56 +33,65 @@ class ImageAugmentation:
         return not (self.recipe.crop or self.recipe.auto_augment)
 
     def __call__(self, image: Image.Image, epoch: int, number: int) -> Tensor:
+        """Return the pixels of an image; epoch and image number decide the random draws."""
+        pipeline = Pipeline(self.recipe.transform)
         if self.fixed:
-            return Pipeline(self.recipe.transform).pixels(image)
+            return pipeline.pixels(image)
         from torchvision.transforms import InterpolationMode, RandomResizedCrop
         from torchvision.transforms.functional import pil_to_tensor
 
-        # torchvision draws from torch's global generator, which is put back afterwards.
+        # torchvision draws from torch's global generator; its state is restored afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(self.recipe.entropy, For.IMAGE, epoch, number))
             if self.recipe.crop:
-                way = InterpolationMode(self.recipe.transform.interpolation)
-                crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT, way)
-                image = crop(Pipeline(self.recipe.transform).colours(image))
+                mode = InterpolationMode(self.recipe.transform.interpolation)
+                crop = RandomResizedCrop(self.recipe.transform.size[1:], (self.recipe.crop, 1.0), ASPECT_RATIOS, mode)
+                image = crop(pipeline.colours(image))
             if self.recipe.auto_augment:
                 image = _auto_augment(self.recipe.auto_augment)(image)
-        return pil_to_tensor(image) if self.recipe.crop else Pipeline(self.recipe.transform).pixels(image)
+        return pil_to_tensor(image) if self.recipe.crop else pipeline.pixels(image)
 
 
 @functools.cache
 def _auto_augment(policy: str) -> Callable[[Image.Image], Image.Image]:
-    """Made once: spelling out a policy takes longer than carrying it out on a small image."""
+    # Cached, because constructing a policy takes longer than applying it to a small image.
     from torchvision.transforms import AutoAugment, AutoAugmentPolicy
 
     return AutoAugment(AutoAugmentPolicy(policy))
 
 
 def shift_and_flip(pixels: Tensor, recipe: Recipe, step: int, rows: slice) -> Tensor:
-    """Move and mirror images [N, C, H, W] at random; they are `rows` of the step's batch over all processes."""
+    """Return randomly shifted and mirrored images.
+
+    Args:
+        pixels: [N, C, H, W].
+        recipe: its `shift` and `flip` are applied.
+        step: training step, which decides the random draws.
+        rows: which rows of the step's whole batch, over all processes, the images are.
+    """
     draws = generator(recipe.entropy, For.BATCH, step)
     offsets = torch.randint(0, 2 * recipe.shift + 1, (recipe.batch_size, 2), generator=draws)[rows].to(pixels.device)
     mirrored = (torch.rand(recipe.batch_size, generator=draws) < 0.5)[rows].to(pixels.device)
     if recipe.shift:
-        pixels = _window(functional.pad(pixels, [recipe.shift] * 4), offsets, pixels.shape[2], pixels.shape[3])
+        pixels = _crop_each(functional.pad(pixels, [recipe.shift] * 4), offsets, pixels.shape[2], pixels.shape[3])
     if recipe.flip:
         pixels = torch.where(mirrored[:, None, None, None], pixels.flip(3), pixels)
     return pixels
 
 
-def _window(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
-    """The part of each image that begins at its own offset [N, 2], all in one gather."""
+def _crop_each(pixels: Tensor, offsets: Tensor, height: int, width: int) -> Tensor:
+    """Crop each image at its offset (row, column) [N, 2], all in one gather."""
     rows = offsets[:, :1] + torch.arange(height, device=pixels.device)
     columns = offsets[:, 1:] + torch.arange(width, device=pixels.device)
-    place = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # in an image's rows one after another
-    window = pixels.flatten(2).gather(2, place[:, None].expand(-1, pixels.shape[1], -1))
-    return window.unflatten(2, (height, width))
+    index = (rows[:, :, None] * pixels.shape[3] + columns[:, None, :]).flatten(1)  # into an image's flattened pixels
+    crops = pixels.flatten(2).gather(2, index[:, None].expand(-1, pixels.shape[1], -1))
+    return crops.unflatten(2, (height, width))
 
 
 def shrink(images: Tensor, recipe: Recipe, step: int, total: int) -> Tensor:
-    """Images [N, C, H, W] at the recipe's early side in the first half of the steps.
+    """Return images [N, C, H, W] resized to the recipe's `early_side` in the first half of the `total` steps.
 
-    What a network learns of small images carries over to larger ones, at a cost that falls with the area (Howard 2018).
+    Weights learnt on small images suit larger ones too, and the cost per image falls with its area (Howard 2018).
     """
     if not recipe.early_side or 2 * step >= total:
         return images
@@ -90,11 +99,11 @@ def shrink(images: Tensor, recipe: Recipe, step: int, total: int) -> Tensor:
 
 
 def mix(images: Tensor, targets: Tensor, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
-    """Mixup: each image and its targets blended with those of the image opposite in the batch.
+    """Return images and targets after mixup: each blended with its mirror position in the batch, i with N - 1 - i.
 
-    The batch's order is random, so the opposite image is a random one. All processes draw the same weight.
+    The order of a batch is random, so the partner is random. All processes draw the same mixing weight.
     """
     if not recipe.mixup:
         return images, targets
-    share = float(np.random.default_rng(seed_of(recipe.entropy, For.BATCH, step)).beta(recipe.mixup, recipe.mixup))
-    return images.lerp(images.flip(0), 1 - share), targets.lerp(targets.flip(0), 1 - share)
+    weight = float(np.random.default_rng(seed_of(recipe.entropy, For.BATCH, step)).beta(recipe.mixup, recipe.mixup))
+    return images.lerp(images.flip(0), 1 - weight), targets.lerp(targets.flip(0), 1 - weight)

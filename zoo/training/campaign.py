@@ -1,40 +1,44 @@
-"""Many models from one file: the plan of a campaign, and how far it has come.
+"""Plan files: YAML that lists many models to train, and how far each of them is.
 
-A plan is YAML, read from top to bottom:
-
-    data: cifar10                      # of every model whose name or line has no other
-    models:
-    - resnet7-softmax                # a recipe by its name
-    - {name: resnet7-cosine, seeds: 3}
-    - {name: resnet7-softmax, set: {mixup: 0.2}, as: r7-mixup.cifar10}
-    - resnet7-softmax.fashion-mnist
+data: cifar10                      # dataset of every model that names no other
+models:
+- resnet7-softmax                  # a recipe
+- {name: resnet7-cosine, seeds: 3} # seeds 0, 1 and 2
+- {name: resnet7-softmax, set: {mixup: 0.2}, as: r7-mixup.cifar10}
+- resnet7-softmax.fashion-mnist
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from zoo.cards import card_index
+from zoo.cards.card import _check_structure, _loader
 from zoo.cards.names import parse_recipe
-from zoo.errors import InputError
+from zoo.core import files, typed
+from zoo.errors import InputError, UnknownName, ZooError
 from zoo.models import trained
 from zoo.training.plans import plan
 
 State = Literal["shipped", "trained", "begun", "left"]
-LARGEST = 2**20
-_FIELDS = {"name": str, "data": str, "seeds": int, "set": dict, "as": str}
+MAX_BYTES = 2**20
+MAX_SEEDS = 1000  # of one recipe
+MAX_MODELS = 5000  # of a plan, every seed counted
+_FIELDS = {"name", "data", "seeds", "set", "as"}  # of an item of `models`
+_NOT_SETTINGS = ("name", "data", "seed", "save_as")  # parameters of `plan` that `set` must not replace
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of a plan: what it will be called, and the call of `zoo.train` that makes it."""
+    """One model of a plan file."""
 
-    name: str
-    call: dict[str, Any]
+    name: str  # of the trained model
+    call: dict[str, Any]  # arguments of `zoo.train`
 
     @property
     def state(self) -> State:
+        """Whether the model is shipped, trained on this machine, begun (a checkpoint exists), or left to train."""
         if (card_index.shipped_folder() / f"{self.name}.safetensors").exists():
             return "shipped"
         file = trained.path(self.name)
@@ -43,35 +47,83 @@ class Entry:
         return "begun" if file.with_name("checkpoint.safetensors").exists() else "left"
 
 
+@dataclass(frozen=True)
+class _File:
+    models: list[Any]
+    data: str | None = None
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An item of the list `models`. Its field `as` in the file is a keyword in Python, hence `save_as`."""
+
+    name: str
+    data: str | None = None
+    seeds: int | None = None
+    set: dict[str, Any] = field(default_factory=dict)
+    save_as: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
+            raise InputError(where=".seeds", expected=f"from 1 to {MAX_SEEDS}", found=self.seeds)
+        for key, value in self.set.items():
+            if key in _NOT_SETTINGS:
+                raise UnknownName(kind="setting", name=key, where=".set")
+            if not isinstance(value, (str, int, float)):
+                raise InputError(where=f".set.{key}", expected="a number, text, true or false", found=value)
+
+
 def read(path: Path) -> list[Entry]:
-    """The models of a plan, in its order; all are planned at once, so that a mistake in the last is found at the start."""
+    """Return the models of a plan file in its order. All are planned at once, so that errors appear before any training."""
+    plan_file = typed.build(_File, _parse(path), str(path), "")
+    items = [_item(value, f"models[{number}]", path) for number, value in enumerate(plan_file.models)]
+    count = sum(item.seeds or 1 for item in items)
+    if not 1 <= count <= MAX_MODELS:
+        raise InputError(where=f"{path}: models", expected=f"from 1 to {MAX_MODELS} models, every seed counted", found=count)
+    entries: dict[str, Entry] = {}
+    for number, item in enumerate(items):
+        try:
+            for entry in _entries(item, plan_file.data):
+                if entry.name in entries:
+                    raise InputError(f"a model named {entry.name} is already planned")
+                entries[entry.name] = entry
+        except ZooError as error:
+            raise error.inside(f"{path}: models[{number}]")  # noqa: B904  # the same error
+    return list(entries.values())
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
     import yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
-        value = yaml.safe_load(text) if len(text) <= LARGEST else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read as a plan: {error}") from error
-    if not isinstance(value, dict) or set(value) - {"data", "models"} or not isinstance(value.get("models"), list):
-        raise InputError(f"{path}: expected YAML with a list `models` and maybe `data`")
-    found: dict[str, Entry] = {}
-    for number, item in enumerate(value["models"], 1):
-        for entry in _entries(item, value.get("data"), number, path):
-            if entry.name in found:
-                raise InputError(f"{path}: model {number}: {entry.name} stands there twice")
-            found[entry.name] = entry
-    return list(found.values())
+        text = files.read_text(path, MAX_BYTES)
+        _check_structure(text)
+        value = yaml.load(text, Loader=_loader())
+    except MemoryError:
+        raise
+    except ZooError as error:
+        raise InputError(f"not a readable plan: {error.problem}", where=path, expected=error.expected) from error
+    except Exception as error:  # a month 13 or a number of 5,000 digits raises other errors than YAMLError
+        raise InputError(f"not valid YAML: {' '.join(str(error).split())[:300]}", where=path) from error
+    if not isinstance(value, Mapping):
+        raise InputError(where=path, expected="a mapping with a list `models` and maybe `data`", found=value)
+    return value
 
 
-def _entries(item: Any, data: str | None, number: int, path: Path) -> list[Entry]:
-    fields: Mapping[str, Any] = {"name": item} if isinstance(item, str) else item
-    wrong = not isinstance(fields, Mapping) or "name" not in fields
-    wrong = wrong or any(not isinstance(value, _FIELDS.get(key, ())) for key, value in fields.items())
-    if wrong:
-        raise InputError(f"{path}: model {number} is {item!r}, expected a name, or a mapping of {', '.join(_FIELDS)}")
-    parts = parse_recipe(fields["name"])
-    named = parts is not None and parts.dataset is not None
-    seeds = range(fields["seeds"]) if "seeds" in fields else [None]
-    shared = {"data": fields.get("data", None if named else data), "save_as": fields.get("as"), **fields.get("set", {})}
-    calls = [{"name": fields["name"], "seed": seed, **shared} for seed in seeds]
+def _item(value: Any, root: str, path: Path) -> _Item:
+    fields = {"name": value} if isinstance(value, str) else value
+    if isinstance(fields, Mapping):
+        for key in set(fields) - _FIELDS:
+            hint = f"Known fields: {', '.join(sorted(_FIELDS))}"
+            raise InputError("unknown field", where=f"{path}: {root}.{key}", hint=hint)
+        fields = {"save_as" if key == "as" else key: field for key, field in fields.items()}
+    return typed.build(_Item, fields, str(path), root)
+
+
+def _entries(item: _Item, default_data: str | None) -> list[Entry]:
+    parts = parse_recipe(item.name)
+    names_dataset = parts is not None and parts.dataset is not None
+    shared = {"data": item.data or (None if names_dataset else default_data), "save_as": item.save_as, **item.set}
+    seeds = [None] if item.seeds is None else range(item.seeds)
+    calls = [{"name": item.name, "seed": seed, **shared} for seed in seeds]
     return [Entry(plan(**call).name, call) for call in calls]

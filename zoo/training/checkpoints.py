@@ -1,5 +1,6 @@
-"""All of a training run's state in one file: written in one step, checked when read, refused by another recipe."""
+"""The complete state of a training run in one file: written atomically, and verified when it is read."""
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,49 +20,43 @@ SCHEMA = 1
 
 @dataclass
 class Checkpoint:
-    """Where a run stands after `step` steps. Its random draws depend on the step alone, so they need no saving."""
+    """State of a run after `step` steps. No generator state is needed, because random draws depend on the step only."""
 
     step: int
-    tensors: dict[str, Tensor]  # weights, momenta, averages, running sums, by name
-    log: list[dict[str, Any]] = field(default_factory=list)  # the finished epochs
+    tensors: dict[str, Tensor]  # weights, optimiser state, averages and sums, by name
+    log: list[dict[str, Any]] = field(default_factory=list)  # one entry per finished epoch
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 def save(path: Path, checkpoint: Checkpoint, run: Mapping[str, Any]) -> None:
-    """Write the checkpoint of a run, which `run` describes in plain values. Until the last instant the old one stays."""
+    """Write a checkpoint; `run` identifies the training run in plain values (recipe, data)."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
-    note = {
-        "schema": SCHEMA,
-        "step": checkpoint.step,
-        "log": checkpoint.log,
-        "extra": checkpoint.extra,
-        "run": run,
-    }
+    note = {"schema": SCHEMA, "step": checkpoint.step, "log": checkpoint.log, "extra": checkpoint.extra, "run": run}
     files.write(path, tensorfile.encode(tensors, note))
 
 
 def load(path: Path, run: Mapping[str, Any]) -> Checkpoint | None:
-    """The checkpoint at `path`, or None where there is none, or only a damaged one, which is set aside."""
+    """Return the checkpoint at `path`; None if there is none.
+
+    A damaged file is renamed, with a warning. A checkpoint of another run is an error.
+    """
     if not path.exists():
         return None
     try:
         stored, note = tensorfile.read_sealed(path)
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in stored.items()}
     except CorruptFile as error:
-        moved = files.set_aside(path)
-        warnings.warn(f"{error}; set aside as {moved.name}, training starts again", ZooWarning, stacklevel=2)
+        renamed = files.set_aside(path)
+        warnings.warn(f"{error}; renamed to {renamed.name}, training starts from the beginning", ZooWarning, stacklevel=2)
         return None
     if note["schema"] != SCHEMA:
-        raise InputError(f"{path}: schema {note['schema']}, this version reads {SCHEMA}; restart the training or upgrade")
-    changed = differences(note["run"], files.parse_json(_text(run).encode(), "run"))
+        hint = "Upgrade the package, or pass {restart=True}"
+        raise InputError(where=path, expected=f"schema {SCHEMA}", found=note["schema"], hint=hint)
+    changed = differences(note["run"], json.loads(json.dumps(run, allow_nan=False)))
     if changed:
         raise InputError(
-            f"{path}: belongs to another recipe ({'; '.join(changed[:3])}); train under another name, or restart (--restart)"
+            f"belongs to another recipe ({'; '.join(changed[:3])})",
+            where=path,
+            hint="Choose another name with {save_as=NAME}, or pass {restart=True} to replace the checkpoint",
         )
     return Checkpoint(note["step"], tensors, note["log"], note["extra"])
-
-
-def _text(value: Any) -> str:
-    import json
-
-    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,4 +1,4 @@
-"""The training loop: a network, images and a recipe in; the trained network and its history out."""
+"""The training loop: trains a network on images by a recipe, with checkpoints, and returns its history."""
 
 import contextlib
 import dataclasses
@@ -29,30 +29,34 @@ from zoo.objectives.frameworks import Distilled
 from zoo.training import batches, checkpoints, optimisation, pretext
 from zoo.training.augmentation import ImageAugmentation, mix, shift_and_flip, shrink
 from zoo.training.checkpoints import Checkpoint
-from zoo.training.evaluation import evaluate
-from zoo.training.optimisation import prefixed, under
+from zoo.training.evaluation import Tally, evaluate
 from zoo.training.pretext import PretextTask
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_network, seed_of
 from zoo.training.sync_batch_norm import SharedBatchNorm
-from zoo.training.tally import Tally
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "log.jsonl"
-SHARE = 0.05  # of the time may go into writing checkpoints
+MAX_SAVING_FRACTION = 0.05  # of the training time, for writing checkpoints
+# How checkpoints of versions before 0.2 name the sums of a tally.
+_FORMER_TALLY_NAMES = {"seen": "examples", "right": "correct", "surprise": "nll", "of_class": "class_counts"}
+
+
+class Diverged(ZooError):
+    """Training whose loss became infinite or NaN."""
 
 
 class Watch(Protocol):
-    """Called after each epoch with the network that would be the result; what it returns is written into the log."""
+    """Called after each epoch with the network that training would return now; returns values for the log."""
 
     def __call__(self, network: Network, epoch: int, step: int, last: bool) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What became of a training run."""
+    """Result of a training run."""
 
-    log: list[dict[str, Any]]  # one entry per epoch: loss, accuracy, nll, class_separation, ... and holdout_* beside them
-    epoch: int  # the epoch whose weights the network now has
+    log: list[dict[str, Any]]  # one entry per epoch: loss, accuracy, nll, class_separation, holdout_accuracy, ...
+    epoch: int  # the epoch whose weights the network has
     steps: int
     seconds: float
 
@@ -72,18 +76,28 @@ def fit(
     workers: int | None = None,
     watch: Watch | None = None,
 ) -> Fit:
-    """Train `network` in place on labelled images; it ends with the weights of the last epoch, or of the best one.
+    """Train a network in place.
 
-    The best epoch is the one most accurate on the recipe's holdout; without a holdout it is the last. The network's head
-    must be an `ObjectiveHead`, which says what is minimised; after a pretext task (`simclr`) it is fitted anew. With a
-    `folder`, the state is written there every `checkpoint_every` seconds (at the end of each epoch when there are several
-    processes) and a run that finds its own state goes on from it (unless told not to `resume`), to the same weights as if
-    it had never stopped; `log.jsonl` gets a line per epoch. `about` tells this run from others in plain values: a state with
-    other values, another recipe or other data is refused. `soft_targets` [N, K] are learnt in place of the labels: a
-    teacher's probabilities for each image. `watch` looks at the network on the way, and changes nothing in it.
+    The network ends with the weights of the epoch that is most accurate on the recipe's holdout; without a holdout, with
+    those of the last epoch. A resumed run ends with the same weights as an uninterrupted one.
+
+    Args:
+        network: its head must be an `ObjectiveHead`, whose objective is minimised. After a pretext task (`simclr`) the head
+            is fitted again.
+        train_set: labelled images.
+        recipe: the training settings.
+        soft_targets: [N, K] probabilities of a teacher for each image, which replace the labels.
+        folder: where checkpoints and `log.jsonl`, one line per epoch, are written; default: nowhere.
+        about: plain values that identify the run. A checkpoint with other values, another recipe or other data is an error.
+        title: text before the progress bar.
+        progress: whether to show progress.
+        resume: whether to continue from the checkpoint in `folder`.
+        checkpoint_every: seconds between checkpoints. Several processes write one after each epoch instead.
+        workers: processes that decode images; see `ImageBatches`.
+        watch: called after each epoch. It must not change the network.
     """
     _check(network, train_set, soft_targets)
-    _check_early(network, recipe)
+    _check_early_side(network, recipe)
     with torch.random.fork_rng(devices=[]), kept_pages():
         run = _Run(network, train_set, recipe, soft_targets, folder, dict(about or {}), checkpoint_every, workers, watch)
         if resume:
@@ -95,36 +109,38 @@ def fit(
 
 def _check(network: Network, train_set: Dataset, soft_targets: Tensor | None) -> None:
     if not isinstance(network.head, ObjectiveHead):
-        raise InputError("network: expected an ObjectiveHead, which says what is minimised; give it one before training")
+        found = type(network.head).__name__
+        raise InputError(argument="network", expected="a network whose head is an ObjectiveHead", found=found)
     batches.check_classes(train_set)
     classes = network.head.weight.shape[0]
     if classes != len(train_set.classes):
-        raise InputError(f"network: its head has {classes} classes, {train_set.spec} has {len(train_set.classes)}")
+        expected = f"a network with {len(train_set.classes)} classes, as {train_set.spec} has"
+        raise InputError(argument="network", expected=expected, found=classes)
     if soft_targets is not None and soft_targets.shape != (len(train_set), classes):
-        found = list(soft_targets.shape)
-        raise InputError(f"soft_targets: expected [{len(train_set)}, {classes}] probabilities, found shape {found}")
+        expected = f"probabilities of shape [{len(train_set)}, {classes}]"
+        raise InputError(argument="soft_targets", expected=expected, found=list(soft_targets.shape))
     if soft_targets is None and isinstance(network.head.objective, Distilled):
-        raise InputError("distillation: needs a teacher to learn from; name a model, such as a saved ensemble: teacher=NAME")
+        hint = "Name a model, such as a saved ensemble: {teacher=NAME}"
+        raise InputError("distillation needs a teacher", argument="teacher", hint=hint)
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise InputError("network: all of it is frozen, as loaded models are; call requires_grad_() on what is to learn")
+        hint = "Loaded models are frozen; call requires_grad_() on the part to train"
+        raise InputError("no parameter requires a gradient", argument="network", hint=hint)
 
 
-def _check_early(network: Network, recipe: Recipe) -> None:
+def _check_early_side(network: Network, recipe: Recipe) -> None:
     if not recipe.early_side:
         return
-    sides = recipe.transform.size[0], recipe.early_side, recipe.early_side
+    size = recipe.transform.size[0], recipe.early_side, recipe.early_side
     try:
         with torch.inference_mode():
-            network.eval().body(torch.zeros(1, *sides, device=next(network.parameters()).device))
+            network.eval().body(torch.zeros(1, *size, device=next(network.parameters()).device))
     except (RuntimeError, AssertionError) as error:
-        side = recipe.transform.size[-1]
-        raise InputError(
-            f"recipe: early_side is {recipe.early_side}, but the network takes images of {side} pixels alone; set 0"
-        ) from error
+        expected = f"0, because the network takes images of {recipe.transform.size[-1]} pixels only"
+        raise InputError(argument="early_side", expected=expected, found=recipe.early_side) from error
 
 
 class _Learner(nn.Module):
-    """The loss as a module, so that what wraps a module (several processes, mixed precision) covers all of it."""
+    """The loss as a module, so that wrappers for several processes and mixed precision cover all of it."""
 
     def __init__(self, network: Network, task: PretextTask | None) -> None:
         super().__init__()
@@ -132,15 +148,15 @@ class _Learner(nn.Module):
 
     def forward(self, images: Tensor, targets: Tensor, answers: Tensor | None = None) -> tuple[Tensor, Tensor]:
         head: ObjectiveHead = self.network.head  # type: ignore[assignment]
-        features = self.network.body(images)
+        embeddings = self.network.body(images)
         if self.task is None:
-            return head.loss(features, targets), features.detach()
-        # The head only watches: it is what the log reports, and no gradient of it reaches the features.
-        return self.task(features, answers) + head.loss(features.detach(), targets), features.detach()
+            return head.loss(embeddings, targets), embeddings.detach()
+        # The head is trained for the log only: its gradient does not reach the embeddings.
+        return self.task(embeddings, answers) + head.loss(embeddings.detach(), targets), embeddings.detach()
 
 
 class _Run:
-    """One training run and where it stands."""
+    """A training run and its state."""
 
     def __init__(
         self,
@@ -158,22 +174,22 @@ class _Run:
         self.processes = Processes(recipe)
         if self.processes.main and self.processes.emulates:
             warnings.warn(
-                "recipe: precision is bfloat16, for which this processor has no instructions: training takes about ten "
-                "times as long as at float32 (--set precision=float32 --as NAME)",
+                "precision is bfloat16, which this processor emulates: training takes about ten times as long as in float32 "
+                "(--set precision=float32 --name NAME)",
                 ZooWarning,
                 stacklevel=3,
             )
         settings = dataclasses.asdict(recipe) | {"transform": recipe.transform.settings}
         self.about = about | {"recipe": settings, "data": train_set.fingerprint}
-        learnt, kept_back = batches.split_holdout(train_set, recipe)
+        training, held_out = batches.split_holdout(train_set, recipe)
         self.soft_targets = None
         if soft_targets is not None:
             self.soft_targets = soft_targets[torch.from_numpy(batches.split_rows(len(train_set), recipe)[0])].float()
             self.about["soft_targets"] = files.digest([self.soft_targets.numpy().tobytes()])
-        self.images = batches.ImageBatches(learnt, ImageAugmentation(recipe), workers)
-        self.labels = torch.from_numpy(batches.labels_of(learnt))
-        self.holdout = batches.ImageBatches(kept_back, ImageAugmentation(recipe.plain()), workers) if kept_back else None
-        self.per_epoch, self.total = recipe.steps_per_epoch(len(learnt)), recipe.total_steps(len(learnt))
+        self.images = batches.ImageBatches(training, ImageAugmentation(recipe), workers)
+        self.labels = torch.from_numpy(batches.labels_of(training))
+        self.holdout = batches.ImageBatches(held_out, ImageAugmentation(recipe.plain()), workers) if held_out else None
+        self.per_epoch, self.total = recipe.steps_per_epoch(len(training)), recipe.total_steps(len(training))
 
         self.network = network.to(self.processes.device)
         self.head: ObjectiveHead = network.head  # type: ignore[assignment]
@@ -184,11 +200,11 @@ class _Run:
         self.learner, self.stepper = self.processes.prepare(self.trained, self.optimiser)
         self.pipeline = Pipeline(recipe.transform)
 
-        self.step, self.seconds, self.log = 0, 0.0, list[dict[str, Any]]()
+        self.step, self.seconds, self.log = 0, 0.0, list[dict[str, Any]]()  # `seconds` of the current epoch
         self.best: dict[str, Tensor] = {}
         self.best_epoch = 0
         self.tally = self._new_tally()
-        self.saved, self.cost = time.monotonic(), 0.0
+        self.saved_at, self.saving_seconds = time.monotonic(), 0.0
 
     def train(self, bar: Bar) -> None:
         while self.step < self.total:
@@ -197,7 +213,7 @@ class _Run:
         self._save()
 
     def _epoch(self, epoch: int, first: int, bar: Bar) -> None:
-        began, before = time.monotonic(), self.seconds
+        start, seconds_before = time.monotonic(), self.seconds
         self.network.train()
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
         rows = self.processes.rows(self.recipe.batch_size)
@@ -206,7 +222,7 @@ class _Run:
             self._save_if_due()
             loss = self._learn(pixels.to(self.processes.device, non_blocking=True), torch.from_numpy(batch), rows)
             self.step += 1
-            self.seconds = before + time.monotonic() - began
+            self.seconds = seconds_before + time.monotonic() - start
             bar.advance(state=functools.partial(self._state, epoch + 1, loss))
         self._finish_epoch(epoch + 1)
 
@@ -214,6 +230,7 @@ class _Run:
         return f"epoch {epoch}  loss {float(loss):.3f}  {steps * self.recipe.batch_size:.0f} images/s"
 
     def _learn(self, pixels: Tensor, numbers: Tensor, rows: slice) -> Tensor:
+        """Take one step on a batch; `rows` are its rows in the batch of all processes. Return the loss."""
         recipe, step = self.recipe, self.step
         labels = self.labels[numbers].to(self.processes.device, non_blocking=True)
         pixels, answers = shift_and_flip(pixels, recipe, step, rows), None
@@ -229,9 +246,9 @@ class _Run:
             group["lr"] = recipe.rate(step, len(self.labels))
         seed_network(self.processes.device, seed_of(recipe.entropy, For.NETWORK, step, self.processes.rank))
         with contextlib.nullcontext() if self.processes.alone else SharedBatchNorm():
-            loss, features = self.learner(images, targets, answers)
+            loss, embeddings = self.learner(images, targets, answers)
         with torch.no_grad():
-            self.tally.add(features, self.head(features), labels, self.head.objective.link, loss)
+            self.tally.add(embeddings, self.head(embeddings), labels, self.head.objective.link, loss)
         self.processes.backward(loss)
         self.stepper.step()
         self.stepper.zero_grad()
@@ -241,19 +258,18 @@ class _Run:
 
     def _finish_epoch(self, epoch: int) -> None:
         tally = self.tally.over_processes(self.processes.total)
-        loss = float(tally.loss / tally.seen)
+        loss = float(tally.loss / tally.examples)
         if not math.isfinite(loss):
-            raise ZooError(
-                f"epoch {epoch}: training diverged, the loss is {loss}; lower learning_rate or raise warmup_epochs"
-            )
+            hint = "Lower {learning_rate} or raise {warmup_epochs}"
+            raise Diverged(f"training diverged, the loss is {loss}", where=f"epoch {epoch}", hint=hint)
         entry: dict[str, Any] = {"epoch": epoch, "step": self.step, "loss": loss, **tally.summary()}
         entry["learning_rate"] = self.optimiser.param_groups[0]["lr"]
         if self.holdout is not None:
-            found = evaluate(self._result(), self.holdout, self.processes)
-            entry |= {f"holdout_{name}": value for name, value in found.items()}
+            scores = evaluate(self._result(), self.holdout, self.processes)
+            entry |= {f"holdout_{name}": value for name, value in scores.items()}
         if self.watch is not None:
             entry |= self.watch(self._result(), epoch, self.step, last=self.step == self.total)
-        entry |= {"seconds": round(self.seconds, 3), "images_per_second": round(float(tally.seen) / self.seconds, 1)}
+        entry |= {"seconds": round(self.seconds, 3), "images_per_second": round(float(tally.examples) / self.seconds, 1)}
         self.log.append(entry)
         if self.holdout is not None and self._is_best(entry):
             self.best_epoch = epoch
@@ -270,7 +286,7 @@ class _Run:
         return all(merit(entry) > merit(earlier) for earlier in self.log[:-1])
 
     def _result(self) -> Network:
-        """The network that would be the result if training stopped here."""
+        """Return the network that training would return now: the average of the weights if the recipe has one."""
         averaged: Any = self.average
         return self.network if averaged is None else averaged.module
 
@@ -279,42 +295,48 @@ class _Run:
         return Tally.empty(classes, features, self.processes.device)
 
     def _save_if_due(self) -> None:
-        """Between two steps; processes that share a run have no common clock, so they save after each epoch instead."""
-        if self.processes.alone and time.monotonic() - self.saved >= max(self.checkpoint_every, self.cost / SHARE):
+        # Between two steps. Several processes have no common clock, so they save after each epoch instead.
+        interval = max(self.checkpoint_every, self.saving_seconds / MAX_SAVING_FRACTION)
+        if self.processes.alone and time.monotonic() - self.saved_at >= interval:
             self._save()
 
     def _save(self) -> None:
         tally = self.tally.over_processes(self.processes.total)
         if self.folder is not None and self.processes.main:
-            began = time.monotonic()
-            tensors = (
-                prefixed("trained", self.trained.state_dict())
-                | prefixed("optimiser", optimisation.state(self.trained, self.optimiser))
-                | prefixed("average", self.average.state_dict() if self.average is not None else {})
-                | prefixed("best", self.best)
-                | prefixed("tally", tally.tensors())
-            )
+            start = time.monotonic()
+            groups = {
+                "trained": self.trained.state_dict(),
+                "optimiser": optimisation.state(self.trained, self.optimiser),
+                "average": self.average.state_dict() if self.average is not None else {},
+                "best": self.best,
+                "tally": tally.tensors(),
+            }
+            tensors = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
             extra = {"seconds": self.seconds, "best_epoch": self.best_epoch, "scaler": self.processes.scaler_state()}
             checkpoint = Checkpoint(self.step, tensors, self.log, extra)
             checkpoints.save(files.make_folder(self.folder) / CHECKPOINT, checkpoint, self.about)
-            self.cost = time.monotonic() - began
-        self.saved = time.monotonic()
+            self.saving_seconds = time.monotonic() - start
+        self.saved_at = time.monotonic()
 
     def resume(self) -> None:
-        """Go on from the folder's checkpoint, if there is one."""
-        found = checkpoints.load(self.folder / CHECKPOINT, self.about) if self.folder is not None else None
-        if found is None:
+        """Restore the state of the folder's checkpoint, if there is one."""
+        stored = checkpoints.load(self.folder / CHECKPOINT, self.about) if self.folder is not None else None
+        if stored is None:
             return
-        self.step, self.log, self.seconds = found.step, found.log, found.extra["seconds"]
-        self.trained.load_state_dict(under("trained", found.tensors))
-        optimisation.set_state(self.trained, self.optimiser, under("optimiser", found.tensors))
+        self.step, self.log, self.seconds = stored.step, stored.log, stored.extra["seconds"]
+        groups: dict[str, dict[str, Tensor]] = {name: {} for name in ("trained", "optimiser", "average", "best", "tally")}
+        for key, value in stored.tensors.items():
+            group, _, name = key.partition(".")
+            groups[group][name] = value
+        self.trained.load_state_dict(groups["trained"])
+        optimisation.set_state(self.trained, self.optimiser, groups["optimiser"])
         if self.average is not None:
-            self.average.load_state_dict(under("average", found.tensors))
-        self.best, self.best_epoch = under("best", found.tensors), found.extra["best_epoch"]
-        self.processes.set_scaler_state(found.extra["scaler"])
-        if self.processes.main:  # the sums are of all processes; one of them takes them up
-            device = self.processes.device
-            self.tally = Tally(**{name: value.to(device) for name, value in under("tally", found.tensors).items()})
+            self.average.load_state_dict(groups["average"])
+        self.best, self.best_epoch = groups["best"], stored.extra["best_epoch"]
+        self.processes.set_scaler_state(stored.extra["scaler"])
+        if self.processes.main:  # the stored sums are of all processes, so only one may continue them
+            device, sums = self.processes.device, groups["tally"]
+            self.tally = Tally(**{_FORMER_TALLY_NAMES.get(name, name): value.to(device) for name, value in sums.items()})
 
     def finish(self) -> Fit:
         self.network.load_state_dict(self.best or self._result().state_dict())
@@ -326,6 +348,6 @@ class _Run:
 
     def _write_log(self) -> None:
         if self.folder is not None and self.processes.main:
-            # Sorted, as a checkpoint has them: a resumed run writes the bytes of an undisturbed one.
+            # Keys are sorted, as in a checkpoint, so that a resumed run writes the same bytes as an uninterrupted one.
             lines = "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.log)
             files.write(files.make_folder(self.folder) / LOG, lines.encode())

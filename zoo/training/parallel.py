@@ -1,7 +1,7 @@
-"""Several models trained at once on one machine's processors.
+"""Training several models at once, each in its own process.
 
-A small network leaves most of a processor's cores idle: its layers are too short to share. Training one network a core is
-faster then. An accelerator is kept busy by one network, so there they go one after another.
+The layers of a small network are too short to keep several cores busy, so one network per core is faster. A single network
+keeps an accelerator busy, so there models are trained one after another.
 """
 
 import functools
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def default_jobs(models: int) -> int:
-    """How many of so many models to train at once: one per core, or one where there is an accelerator."""
+    """Return how many of these models to train at once: one per core, or one if there is an accelerator."""
     if torch.accelerator.is_available():
         return 1
     return max(1, min(models, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
@@ -32,10 +32,13 @@ def default_jobs(models: int) -> int:
 def train_each(
     calls: Sequence[Mapping[str, Any]], jobs: int, failed: Callable[[Mapping[str, Any], ZooError], None] | None = None
 ) -> Iterator[Trained]:
-    """Train several models, `jobs` at a time with equal numbers of cores, and yield each as soon as it is finished.
+    """Train several models and yield each as soon as it is finished.
 
-    `calls` are the arguments of `train`. The first error stops all training and leaves the last checkpoints in place. With
-    `failed`, a call that raises an error is passed to `failed` with the error, and the other calls continue.
+    Args:
+        calls: the arguments of `train` for each model.
+        jobs: models to train at once, with equal numbers of cores.
+        failed: called with a call and its error, after which the other calls continue. By default the first error stops
+            all training; the last checkpoints stay.
     """
     function = train if jobs == 1 else functools.partial(train, progress=False)  # progress bars would overwrite each other
     yield from (result for _, result in call_each(function, calls, jobs, failed))
@@ -47,32 +50,33 @@ def call_each(
     jobs: int,
     failed: Callable[[Mapping[str, Any], ZooError], None] | None = None,
 ) -> Iterator[tuple[Mapping[str, Any], Result]]:
-    """Call a function with each set of arguments, `jobs` at a time in their own processes; yield results as they come."""
+    """Call a function with each set of arguments, `jobs` at a time in separate processes; yield results as they finish."""
     if jobs == 1:
         for call in calls:
-            with _handed_to(failed, call):
+            with _errors_to(failed, call):
                 yield call, function(**call)
         return
     threads = max(1, torch.get_num_threads() // jobs)
-    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads, which does not go well
-    others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
+    context = multiprocessing.get_context("spawn")  # forked processes would share torch's thread pool and hang
+    other_children = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(jobs, context, _start_process, (threads,)) as pool:
         try:
-            under_way = {pool.submit(function, **call): call for call in calls}
-            for done in as_completed(under_way):
-                with _handed_to(failed, under_way[done]):
-                    yield under_way[done], done.result()
+            futures = {pool.submit(function, **call): call for call in calls}
+            for done in as_completed(futures):
+                with _errors_to(failed, futures[done]):
+                    yield futures[done], done.result()
         except BrokenProcessPool as error:
-            raise ZooError("a training process was killed, maybe for want of memory; train fewer at once") from error
+            hint = "Memory may have run out; train fewer models at once with {jobs}"
+            raise ZooError("a training process was killed", hint=hint) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - others:
+            for process in set(multiprocessing.active_children()) - other_children:
                 process.terminate()
             raise
 
 
 @contextmanager
-def _handed_to(failed: Callable[[Mapping[str, Any], ZooError], None] | None, call: Mapping[str, Any]) -> Iterator[None]:
+def _errors_to(failed: Callable[[Mapping[str, Any], ZooError], None] | None, call: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except ZooError as error:
@@ -81,14 +85,13 @@ def _handed_to(failed: Callable[[Mapping[str, Any], ZooError], None] | None, cal
         failed(call, error)
 
 
-def _begin(threads: int) -> None:
-    """The start of a training process: its share of the cores, and an end of its own when there is nobody to train for."""
+def _start_process(threads: int) -> None:
     torch.set_num_threads(threads)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """Wait for the parent's end, however it comes about; its last checkpoint is where the next call goes on."""
+def _exit_with_parent() -> None:
+    """Exit when the parent process ends, even if it was killed. The next call continues from the last checkpoint."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""Training by a pretext task: what answers its questions during training, and the head that is fitted after it."""
+"""Training with a pretext task, such as predicting rotations, and fitting the classifier head afterwards."""
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,11 @@ from zoo.training.evaluation import outputs
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, generator, seed_of
 
-STRENGTH = 1.0  # of the fitted head's penalty, against the sum of the losses of all images
+PENALTY = 1.0  # L2 penalty of the fitted head, relative to the sum of the losses of all images
 
 
 class PretextTask(nn.Module):
-    """The task of a head's objective: it poses questions about batches, and gives the loss of a network's answers."""
+    """The pretext task of an objective: makes inputs and answers from batches, and computes the loss of predictions."""
 
     def __init__(self, objective: Pretext, num_features: int, recipe: Recipe) -> None:
         super().__init__()
@@ -28,31 +28,34 @@ class PretextTask(nn.Module):
             self.answerer = objective.answerer(num_features)
 
     def pose(self, pixels: Tensor, labels: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The images of a step, the labels of these, and the right answers."""
-        images, right = self.objective.pose(pixels, labels, generator(self.recipe.entropy, For.PRETEXT, step))
-        return images, labels.repeat(len(images) // len(labels)), right
+        """Return the images of a step, the class labels of these images, and the task's correct answers."""
+        images, answers = self.objective.pose(pixels, labels, generator(self.recipe.entropy, For.PRETEXT, step))
+        return images, labels.repeat(len(images) // len(labels)), answers
 
-    def forward(self, features: Tensor, right: Tensor) -> Tensor:
-        return self.objective.pretext_loss(self.answerer(features), right)
+    def forward(self, embeddings: Tensor, answers: Tensor) -> Tensor:
+        return self.objective.pretext_loss(self.answerer(embeddings), answers)
 
 
 def task_of(head: ObjectiveHead, recipe: Recipe, processes: Processes) -> PretextTask | None:
-    """The pretext task of a head's objective, if it has one."""
+    """Return the pretext task of a head's objective; None if it has none."""
     objective = head.objective
     if not isinstance(objective, Pretext):
         return None
     if recipe.mixup:
-        raise InputError(f"recipe: mixup is {recipe.mixup:g}, but {objective.name} asks about single images; leave it out")
+        expected = f"0 for {objective.name}, whose task needs unmixed images"
+        raise InputError(argument="mixup", expected=expected, found=recipe.mixup)
     if not processes.alone:
-        raise InputError(f"{objective.name}: compares the images of a whole batch, so it trains in one process, not several")
+        raise InputError(
+            f"compares all images of a batch, so it trains in one process (got {processes.count})", where=objective.name
+        )
     return PretextTask(objective, head.in_features, recipe).to(processes.device)
 
 
 @torch.no_grad()
 def fit_head(network: Network, images: ImageBatches, processes: Processes) -> None:
-    """Give the network the head that reads the classes of `images` best off its features."""
-    features = torch.cat([embeddings for _, embeddings, _ in outputs(network, images, processes)])
-    weight, bias = solve(features.double().cpu().numpy(), labels_of(images.dataset), STRENGTH)
+    """Replace the head's weights by those of a logistic regression on the network's embeddings of labelled images."""
+    embeddings = torch.cat([batch for _, batch, _ in outputs(network, images, processes)])
+    weight, bias = solve(embeddings.double().cpu().numpy(), labels_of(images.dataset), PENALTY)
     head: ObjectiveHead = network.head  # type: ignore[assignment]
     head.weight.copy_(torch.from_numpy(weight))
     head.bias.copy_(torch.from_numpy(bias))

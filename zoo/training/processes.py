@@ -1,4 +1,4 @@
-"""One or several processes, devices and precisions, through Accelerate."""
+"""One or several training processes, their device and precision, through Accelerate."""
 
 import os
 from typing import Any
@@ -14,7 +14,7 @@ _ACCELERATE = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
 class Processes:
-    """This process among those that train together: started by `torchrun` or `accelerate launch`, or alone."""
+    """This process and those that train the same model with it, started by `torchrun` or `accelerate launch`."""
 
     def __init__(self, recipe: Recipe) -> None:
         from accelerate import Accelerator
@@ -22,21 +22,20 @@ class Processes:
 
         on_cpu = devices.present()[0] == "cpu"
         if on_cpu and recipe.precision == "float16":
-            raise InputError("recipe: precision is float16, which needs a GPU; on a CPU use bfloat16 or float32")
-        # Accelerate keeps the precision of the first run in this process for all later ones unless told to forget it.
+            raise InputError(argument="precision", expected="bfloat16 or float32 on a CPU", found=recipe.precision)
+        # Without a reset, Accelerate uses the precision of the first run in this process for all later ones.
         AcceleratorState._reset_state()
-        # It must be told that there is only a CPU: else it takes processes started by torchrun for lonely ones.
+        # Without `cpu=True` on a machine without GPU, Accelerate does not join processes that torchrun started.
         self.accelerator: Any = Accelerator(mixed_precision=_ACCELERATE[recipe.precision], cpu=on_cpu)
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.device: torch.device = self.accelerator.device
         started = int(os.environ.get("WORLD_SIZE", "1"))
         if self.count != started:
-            raise ZooError(
-                f"{started} processes were started together, but Accelerate joins {self.count} of them on {self.device}"
-            )
+            raise ZooError(f"{started} processes were started, but Accelerate joined {self.count} of them on {self.device}")
         if recipe.batch_size % self.count:
-            raise InputError(f"recipe: batch_size is {recipe.batch_size}, expected a multiple of the {self.count} processes")
+            expected = f"a multiple of the {self.count} processes"
+            raise InputError(argument="batch_size", expected=expected, found=recipe.batch_size)
 
     @property
     def alone(self) -> bool:
@@ -44,30 +43,30 @@ class Processes:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes files and talks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def rows(self, batch_size: int) -> slice:
-        """This process's rows of a batch; all processes have equally many, so that their mean losses average rightly."""
-        share = batch_size // self.count
-        return slice(self.rank * share, (self.rank + 1) * share)
+        """Return this process's rows of a batch. All processes have equally many, so the mean of their losses is exact."""
+        size = batch_size // self.count
+        return slice(self.rank * size, (self.rank + 1) * size)
 
     @property
     def emulates(self) -> bool:
-        """Whether a CPU without instructions for bfloat16 is to compute in it: convolutions then take ten times as long."""
-        asked = self.device.type == "cpu" and self.accelerator.mixed_precision == "bf16"
-        return asked and not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        """Whether the CPU has no bfloat16 instructions but computes in bfloat16, which is ten times slower."""
+        bfloat16 = self.device.type == "cpu" and self.accelerator.mixed_precision == "bf16"
+        return bfloat16 and not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
     def prepare(self, learner: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The learner wrapped for the device, the precision and the exchange of gradients, and what steps it.
+        """Return the learner, wrapped for device, precision and exchange of gradients, and the optimiser to step.
 
-        Only float16's loss scaling needs Accelerate's own optimiser and backward pass. They look up installed packages at
-        every step, a thirtieth of a small network's time.
+        Only float16, with its loss scaling, needs Accelerate's optimiser and backward pass. They look up installed packages
+        at every step, which takes 3% of a small network's time.
         """
         if self.accelerator.scaler is None:
             return self.accelerator.prepare(learner), optimiser
-        learner, stepper = self.accelerator.prepare(learner, optimiser)
-        return learner, stepper
+        learner, optimiser = self.accelerator.prepare(learner, optimiser)
+        return learner, optimiser
 
     def backward(self, loss: Tensor) -> None:
         if self.accelerator.scaler is None:
@@ -76,11 +75,11 @@ class Processes:
             self.accelerator.backward(loss)
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum of a tensor over the processes; alone, the tensor itself."""
+        """Return the sum of a tensor over the processes."""
         return value if self.alone else self.accelerator.reduce(value, reduction="sum")
 
     def scaler_state(self) -> dict[str, Any]:
-        """The state of float16's loss scaling; empty in other precisions."""
+        """Return the state of float16's loss scaling; empty in other precisions."""
         return {} if self.accelerator.scaler is None else self.accelerator.scaler.state_dict()
 
     def set_scaler_state(self, state: dict[str, Any]) -> None:
@@ -88,5 +87,5 @@ class Processes:
             self.accelerator.scaler.load_state_dict(state)
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait until every process has reached this call."""
         self.accelerator.wait_for_everyone()

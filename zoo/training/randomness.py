@@ -1,8 +1,8 @@
-"""Every random draw as a function of where it is needed, so that a resumed run needs no generator's state.
+"""Seeds of all random draws, derived from what is drawn and when, so that a resumed run needs no generator state.
 
-A draw is keyed by the model's name and seed, by its purpose, and by the epoch, step or image it belongs to. The same draw is
-made whatever came before it: after a restart, in a loader worker, or when two processes share a batch. Because the name
-takes part, two models start from independent initial weights even when their seeds are equal.
+A seed depends on the model's name and seed, on the purpose of the draw, and on its epoch, step or image. It does not depend
+on earlier draws: a restarted run, a loader worker, and two processes that share a batch all draw the same numbers. Because
+it depends on the name, two models have independent initial weights even if their seeds are equal.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ import torch
 
 
 class For(IntEnum):
-    """What a draw decides. The numbers are part of the recipe: changing one changes every result."""
+    """The purpose of a random draw. Changing a number changes every trained network."""
 
     START = 0  # initial weights
-    HOLDOUT = 1  # which images are kept back
-    ORDER = 2  # of the images, by epoch
-    IMAGE = 3  # one image's augmentation, by epoch and image
-    BATCH = 4  # shifts, flips and mixing, by step
-    NETWORK = 5  # dropout and the like, by step and process
-    PRETEXT = 6  # what answers the questions of a pretext task, and the questions by step
+    HOLDOUT = 1  # which images are held out
+    ORDER = 2  # order of the images, by epoch
+    IMAGE = 3  # augmentation of an image, by epoch and image
+    BATCH = 4  # shifts, flips and mixup, by step
+    NETWORK = 5  # dropout, by step and process
+    PRETEXT = 6  # initial weights of the pretext head; inputs of the pretext task, by step
 
 
 def seed_of(entropy: Sequence[int], purpose: For, *position: int) -> int:
@@ -40,15 +40,15 @@ def seed_of(entropy: Sequence[int], purpose: For, *position: int) -> int:
 
 
 def generator(entropy: Sequence[int], purpose: For, *position: int) -> torch.Generator:
-    """Return a seeded generator on the CPU, whatever the device, so that its draws are the same everywhere."""
+    """Return a seeded generator on the CPU, so that its draws are the same for every device."""
     return torch.Generator().manual_seed(seed_of(entropy, purpose, *position))
 
 
 def seed_network(device: torch.device, seed: int) -> None:
-    """Seed what networks draw from, on the CPU and on `device`.
+    """Seed the generators that layers such as dropout draw from, on the CPU and on `device`.
 
-    `torch.manual_seed` does so for every kind of device there might be, and notes a whole traceback for each that is not in
-    use yet: a tenth of a small network's step.
+    `torch.manual_seed` would seed every kind of device, and record a traceback for each one that is not in use yet, which
+    takes a tenth of a small network's step.
     """
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":

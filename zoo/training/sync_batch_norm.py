@@ -1,8 +1,8 @@
-"""Batch normalisation over the whole batch when several processes share it.
+"""Batch normalisation with the statistics of the whole batch, when several processes share it.
 
-Each process sees a part of the batch, and torch normalises by that part's statistics: two processes then train another
-network than one does. torch's remedy, SyncBatchNorm, needs CUDA. Here the sums travel by all-reduce, through which
-gradients flow back, on any device and inside any layer that calls `batch_norm`.
+torch normalises each process's part of the batch by the statistics of that part, so that two processes train a different
+network than one. torch's SyncBatchNorm needs CUDA. Here statistics are exchanged by a differentiable all-reduce, on any
+device and in any layer that calls `batch_norm`.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """The sum of a tensor over the processes. Each process's loss depends on it, so their gradients are summed likewise."""
+    """Sum of a tensor over the processes. Every process's loss depends on it, so the gradients are summed too."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 class SharedBatchNorm(TorchFunctionMode):
-    """While this is entered, `batch_norm` in training uses the statistics of all processes' examples together."""
+    """A context in which `batch_norm` in training mode uses the statistics of the examples of all processes."""
 
     def __torch_function__(
         self,
@@ -55,14 +55,14 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """torch's `batch_norm` [N, C, ...] with the mean and variance of every process's N."""
+    """Return torch's `batch_norm` of an input [N, C, ...] with the mean and variance over the examples of all processes."""
     if not training:
         return functional.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     x = input.float()
     others = [axis for axis in range(x.ndim) if axis != 1]
     count = x.numel() // x.shape[1]
     world = torch.distributed.get_world_size()
-    # Deviations from the common mean, not sums of squares: a mean far from zero would leave no digits for the variance.
+    # From deviations, not from sums of squares: with a mean far from zero, the difference of squares would cancel.
     mean = _sum(x.sum(others)) / (count * world)
     shape = [1, -1] + [1] * (x.ndim - 2)
     centred = x - mean.view(shape)

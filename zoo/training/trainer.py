@@ -1,11 +1,12 @@
-"""`zoo.train`: train a recipe by name, store the network in one file, and find it again."""
+"""`zoo.train`: train a recipe by name and store the network in one file, where `zoo.load` finds it."""
 
 import contextlib
 import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,18 @@ from zoo import datasets, networks
 from zoo.cards import labels
 from zoo.cards.card import Card
 from zoo.cards.names import snapshot
-from zoo.core import files, settings, typed
+from zoo.core import files, typed
+from zoo.core import home as home_layout
 from zoo.core.links import to_probabilities
 from zoo.datasets import Dataset
-from zoo.errors import InputError, UnknownName, ZooError
-from zoo.models import recipe_cards, trained
+from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
+from zoo.models import recipe_cards, registry, trained
 from zoo.models.trained import Record
 from zoo.networks.network import Network
 from zoo.runs.engines.loader import killed_worker_told
 from zoo.runs.runner import run
 from zoo.training.loop import CHECKPOINT, fit
-from zoo.training.monitor import Examination, Watching
+from zoo.training.monitor import Examination, Monitor
 from zoo.training.plans import Plan, plan
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_of
@@ -35,12 +37,12 @@ from zoo.training.randomness import For, seed_of
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that is there now."""
+    """A trained model."""
 
     name: str
-    record: Record  # how it was made
-    folder: Path  # weights and log
-    fresh: bool  # False: it was there before, and nothing was done
+    record: Record  # card, data, command and results
+    folder: Path  # with weights and log
+    fresh: bool  # False if the model existed before and nothing was done
 
     @property
     def card(self) -> Card:
@@ -71,167 +73,205 @@ def train(
     snapshots_every: int = 0,
     **hyperparameters: Any,
 ) -> Trained:
-    """Make the model of a recipe, an architecture with an objective (Kornblith et al. 2021, A.1), or find it made.
+    """Train the model of a recipe: an architecture with an objective (Kornblith et al. 2021, A.1).
 
-    The data, the seed and the settings that are not given are the recipe's own; any hyper-parameter of the objective and
-    any setting of the recipe may be given by name. A name is one recipe, so a model with other settings needs a name of
-    its own, `save_as`. The model is stored in `<home>/weights/NAME`, where `zoo.load(NAME)` finds it. A finished model is
-    left alone and an interrupted one goes on where it stopped, unless `restart`.
+    The model is stored in `<home>/weights/NAME`. A finished model is returned as it is, and an interrupted training
+    continues from its checkpoint, unless `restart` is set.
 
-    Every `measure_every` epochs the log gets `train_*` and `test_*` figures of the weights that would be the result (the
-    paper's Appendix E.4 has one every 8). Every `snapshots_every` epochs these weights are kept as a model of their own,
-    `zoo.load("NAME@epoch12")`.
+    Args:
+        name: a recipe, `ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET]`.
+        data: spec of the training images; default: those of the name's dataset.
+        seed: default: the name's, else 0.
+        epochs: default: the recipe's.
+        home: where to store the model; default `ZOO_HOME`.
+        progress: whether to show progress.
+        restart: whether to train from the beginning and replace an existing model.
+        save_as: name of the model. Needed if settings or images differ from the recipe's.
+        checkpoint_every: seconds between checkpoints.
+        measure_every: epochs between evaluations, whose `train_*` and `test_*` scores are written into the log; 0: never.
+            The paper's Appendix E.4 uses 8.
+        snapshots_every: epochs between snapshots, which load as `zoo.load("NAME@epoch12")`; 0: never.
+        hyperparameters: settings of the recipe and hyper-parameters of the objective.
 
-    >>> made = train("resnet8-cosine", data="digits", seed=1)  # doctest: +SKIP
-    >>> made.name, made.card.hyperparameters["tau"]  # doctest: +SKIP
+    >>> model = train("resnet8-cosine", data="digits", seed=1)  # doctest: +SKIP
+    >>> model.name, model.card.hyperparameters["tau"]  # doctest: +SKIP
     ('resnet8-cosine-s1.digits', 0.15)
     >>> train("resnet8-cosine-s1").fresh  # doctest: +SKIP
     False
     """
-    made = plan(name, data, seed, epochs, save_as, **hyperparameters)
-    place = Path(home).expanduser() if home is not None else settings.home()
-
-    def teach(teacher: str, train_set: Dataset) -> Tensor:
-        return probabilities(teacher, train_set, place, progress)
-
-    for option, every in {"measure_every": measure_every, "snapshots_every": snapshots_every}.items():
+    planned = plan(name, data, seed, epochs, save_as, **hyperparameters)
+    for argument, every in {"measure_every": measure_every, "snapshots_every": snapshots_every}.items():
         if not isinstance(every, int) or every < 0:
-            raise InputError(f"{option} is {every!r}, expected a number of epochs, or 0 for never")
-    return make(made, place, progress, restart, checkpoint_every, teach, measure_every, snapshots_every)
+            raise InputError(argument=argument, expected="a number of epochs, or 0 for never", found=every)
+    return train_plan(planned, home_layout.root(home), progress, restart, checkpoint_every, measure_every, snapshots_every)
+
+
+def build(name: str) -> None:
+    """Train a recipe of the embedded dataset that `zoo.load` did not find, and say so in one line."""
+    planned = plan(name)
+    print(
+        f"zoo: building {planned.name} once: {planned.recipe.epochs} epochs on the embedded dataset {planned.dataset}",
+        file=sys.stderr,
+        flush=True,
+    )
+    train_plan(planned, home_layout.root())
+
+
+def train_plan(
+    planned: Plan,
+    home: Path,
+    progress: bool = True,
+    restart: bool = False,
+    checkpoint_every: float = 30.0,
+    measure_every: int = 0,
+    snapshots_every: int = 0,
+) -> Trained:
+    """Train a planned model, or return it if it exists; the arguments are those of `train`."""
+    train_set = datasets.load(planned.data)
+    folder = trained.path(planned.name, home).parent
+    if not restart and (existing := _finished(planned, train_set, home)):
+        _check_snapshots(planned, home, snapshots_every)
+        _remove_checkpoint(folder)
+        return Trained(planned.name, existing, folder, fresh=False)
+    with _turn(files.make_folder(folder), planned.name) as waited:
+        if waited and (existing := _finished(planned, train_set, home)):
+            return Trained(planned.name, existing, folder, fresh=False)
+        every = {"measure_every": measure_every, "snapshots_every": snapshots_every}
+        return _train(planned, train_set, home, progress, restart, checkpoint_every, every)
+
+
+@killed_worker_told()
+def _train(
+    planned: Plan,
+    train_set: Dataset,
+    home: Path,
+    progress: bool,
+    restart: bool,
+    checkpoint_every: float,
+    every: dict[str, int],
+) -> Trained:
+    teacher = planned.recipe.teacher
+    soft_targets = probabilities(teacher, train_set, home, progress) if teacher else None
+    folder = trained.path(planned.name, home).parent
+    network = initial_network(planned, train_set)
+    about = {
+        "architecture": planned.architecture,
+        "objective": planned.objective,
+        "hyperparameters": planned.hyperparameters,
+    }
+    processes = Processes(planned.recipe)
+    examine = Examination(planned, train_set, processes)
+    card = describe(planned, train_set)
+
+    def store_snapshot(network: Network, epoch: int, step: int, scores: dict[str, float]) -> None:
+        _store(network, _record(planned, train_set, trained.snapshot_card(card, epoch), epoch, step, scores), home)
+
+    done = fit(
+        network, train_set, planned.recipe, soft_targets=soft_targets, folder=folder, about=about, title=planned.name,
+        progress=progress, resume=not restart, checkpoint_every=checkpoint_every,
+        watch=Monitor(examine, store_snapshot, **every),
+    )  # fmt: skip
+    results = examine(network)
+    if processes.main:
+        _store(network, _record(planned, train_set, card, done.epoch, done.steps, results), home)
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # if the process is killed before this, the next call removes it
+    processes.wait()
+    return Trained(planned.name, trained.describe(trained.path(planned.name, home)), folder, fresh=True)
+
+
+def initial_network(planned: Plan, train_set: Dataset) -> Network:
+    """Return the untrained network of a plan. Its weights depend on the model's name and seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(planned.recipe.entropy, For.START))
+        size, classes = planned.recipe.transform.size, len(train_set.classes)
+        return networks.build(planned.architecture, classes, planned.objective, planned.hyperparameters, size)
 
 
 def probabilities(name: str, train_set: Dataset, home: Path, progress: bool = True) -> Tensor:
-    """The probabilities [N, K] of a model, such as a saved ensemble with its members' temperatures, for each image.
+    """Return a teacher's probabilities [N, K] for each image, as it would predict them, without augmentation.
 
-    They are for the images as prediction sees them, computed once and kept as the model's outputs: shifts and flips in
-    training do not change what the teacher said, and a resumed run reads the same numbers.
+    A saved ensemble averages its members' probabilities at their stored temperatures. The outputs are stored, so that a
+    resumed run reads the same numbers.
     """
     outputs = run(name, data=train_set, home=home, embeddings=False, progress=progress)[name]
     if outputs.classes != train_set.classes or list(outputs.ids) != list(train_set.ids):
         raise InputError(
-            f"teacher {name}: predicts {len(outputs.classes)} classes for {len(outputs)} images, expected the "
-            f"{len(train_set.classes)} classes of {train_set.spec} for all {len(train_set)}; name a model of this dataset"
+            where=f"teacher {name}",
+            expected=f"predictions of the {len(train_set.classes)} classes of {train_set.spec} for {len(train_set)} images",
+            found=f"{len(outputs.classes)} classes for {len(outputs)} images",
+            hint="Name a model of this dataset: {teacher=NAME}",
+        )
+    uncalibrated = _uncalibrated_members(name)
+    if uncalibrated:
+        shown = ", ".join(uncalibrated[:3]) + (", ..." if len(uncalibrated) > 3 else "")
+        warnings.warn(
+            f"teacher {name}: {len(uncalibrated)} members have temperature 1, so their uncalibrated probabilities are "
+            f"averaged ({shown}); calibrate the members' outputs and save the ensemble again",
+            ZooWarning,
+            stacklevel=2,
         )
     return torch.as_tensor(to_probabilities(torch.tensor(outputs.logits), 1.0, outputs.link))
 
 
-def make(
-    made: Plan,
-    place: Path,
-    progress: bool = True,
-    restart: bool = False,
-    checkpoint_every: float = 30.0,
-    teach: Callable[[str, Dataset], Tensor] | None = None,
-    measure_every: int = 0,
-    snapshots_every: int = 0,
-) -> Trained:
-    """Train what is planned, or find it made; `teach` gives the probabilities of the teacher that a recipe names."""
-    train_set = datasets.load(made.data)
-    if not restart and (found := _finished(made, train_set, place)):
-        _check_snapshots(made, place, snapshots_every)
-        _clear(trained.path(made.name, place).parent)
-        return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
-    with _turn(files.make_folder(trained.path(made.name, place).parent), made.name) as waited:
-        if waited and (found := _finished(made, train_set, place)):
-            return Trained(made.name, found, trained.path(made.name, place).parent, fresh=False)
-        named = made.recipe.teacher
-        targets = teach(named, train_set) if named and teach else None
-        every = {"measure_every": measure_every, "snapshots_every": snapshots_every}
-        return _make(made, train_set, place, progress, restart, checkpoint_every, targets, every)
+def _uncalibrated_members(name: str) -> list[str]:
+    """Return the members of an ensemble, and of ensembles in it, whose temperature is exactly 1; none for other models."""
+    uncalibrated = []
+    for member in registry.card(name).members:
+        if registry.card(member.name).members:
+            uncalibrated += _uncalibrated_members(member.name)
+        elif member.temperature == 1.0:
+            uncalibrated.append(member.name)
+    return uncalibrated
 
 
-def build(name: str) -> None:
-    """Train a recipe of the embedded dataset because somebody loads it, and say so in one line."""
-    made = plan(name)
-    print(
-        f"zoo: building {made.name} once, {made.recipe.epochs} epochs on the embedded {made.dataset}",
-        file=sys.stderr,
-        flush=True,
-    )
-    make(made, settings.home())
-
-
-@killed_worker_told()
-def _make(
-    made: Plan,
-    train_set: Dataset,
-    place: Path,
-    progress: bool,
-    restart: bool,
-    checkpoint_every: float,
-    soft_targets: Tensor | None,
-    every: dict[str, int],
-) -> Trained:
-    folder = trained.path(made.name, place).parent
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(made.recipe.entropy, For.START))
-        size, classes = made.recipe.transform.size, len(train_set.classes)
-        network = networks.build(made.architecture, classes, made.objective, made.hyperparameters, size)
-    about = {"architecture": made.architecture, "objective": made.objective, "hyperparameters": made.hyperparameters}
-    processes = Processes(made.recipe)
-    examine = Examination(made, train_set, processes)
-    card = describe(made, train_set)
-
-    def keep(network: Network, epoch: int, step: int, found: dict[str, float]) -> None:
-        _store(network, record(made, train_set, trained.snapshot_card(card, epoch), epoch, step, found), place)
-
-    done = fit(
-        network, train_set, made.recipe, soft_targets=soft_targets, folder=folder, about=about, title=made.name,
-        progress=progress, resume=not restart, checkpoint_every=checkpoint_every, watch=Watching(examine, keep, **every),
-    )  # fmt: skip
-    results = examine(network)
-    if processes.main:
-        _store(network, record(made, train_set, card, done.epoch, done.steps, results), place)
-        (folder / CHECKPOINT).unlink(missing_ok=True)  # killed before this, the next call removes it
-    processes.wait()
-    return Trained(made.name, trained.describe(trained.path(made.name, place)), folder, fresh=True)
-
-
-def _store(network: Network, made: Record, place: Path) -> None:
+def _store(network: Network, record: Record, home: Path) -> None:
     state = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
-    files.write(trained.path(made.card.name, place), trained.encode(made, state))
+    files.write(trained.path(record.card.name, home), trained.encode(record, state))
 
 
-def _check_snapshots(made: Plan, place: Path, every: int) -> None:
-    """An error where a finished model has not the snapshots that are asked for: they cannot be had afterwards."""
-    for epoch in range(every, made.recipe.epochs + 1, every) if every else ():
-        if not trained.path(snapshot(made.name, epoch), place).exists():
+def _check_snapshots(planned: Plan, home: Path, every: int) -> None:
+    """Raise an error if a finished model lacks a snapshot, which cannot be made afterwards."""
+    for epoch in range(every, planned.recipe.epochs + 1, every) if every else ():
+        if not trained.path(snapshot(planned.name, epoch), home).exists():
             raise InputError(
-                f"{made.name}: is there already, without a snapshot of epoch {epoch}; train it again (--restart), or leave "
-                "out the snapshots"
+                f"the trained model has no snapshot of epoch {epoch}",
+                where=planned.name,
+                argument="snapshots_every",
+                hint="Train the model again with {restart=True}, or leave out {snapshots_every}",
             )
 
 
-def _clear(folder: Path) -> None:
-    """Remove the checkpoint of a finished model, unless somebody trains it anew: its process was killed before it could."""
+def _remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint of a finished model, left by a process that was killed, unless another process restarts it."""
     if (folder / CHECKPOINT).exists():
         with contextlib.suppress(OSError, ZooError), files.lock(folder / "lock") as first:
             if first:
                 (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _finished(made: Plan, train_set: Dataset, place: Path) -> Record | None:
-    """How the model was made if it is there already; an error if another recipe's model has its name."""
-    path = trained.path(made.name, place)
+def _finished(planned: Plan, train_set: Dataset, home: Path) -> Record | None:
+    """Return the record of the model if it exists; raise an error if another recipe's model has its name."""
+    path = trained.path(planned.name, home)
     if not path.exists():
         return None
     found = trained.describe(path)
     # A network trained before initial weights depended on the name stays valid: only its settings must agree.
     stored = dataclasses.replace(found.card.training, initialisation="name and seed")
-    changed = typed.differences(typed.plain(stored), typed.plain(describe(made, train_set).training))
+    changed = typed.differences(typed.plain(stored), typed.plain(describe(planned, train_set).training))
     if found.fingerprint != train_set.fingerprint:
-        changed.append(f"images of {made.data}: others than now")
+        changed.append(f"the images of {planned.data}")
     if changed:
         raise InputError(
-            f"{made.name}: is there already, trained by another recipe ({'; '.join(changed[:3])}); "
-            "save this one under another name (--as), or replace that one (--restart)"
+            f"a model of this name was trained by another recipe ({'; '.join(changed[:3])})",
+            where=planned.name,
+            hint="Choose another name with {save_as=NAME}, or replace the model with {restart=True}",
         )
     return found
 
 
 @contextlib.contextmanager
 def _turn(folder: Path, name: str) -> Iterator[bool]:
-    """Wait until no other process trains this model; whether there was one. Processes of one run count as one."""
+    """Wait until no other process trains this model; yield whether there was one. Processes of one run count as one."""
     if int(os.environ.get("RANK", "0")) > 0:
         yield False
         return
@@ -247,37 +287,29 @@ def _turn(folder: Path, name: str) -> Iterator[bool]:
         time.sleep(1)
 
 
-def describe(made: Plan, train_set: Dataset) -> Card:
-    """The card of a planned model: its recipe's, or one of its own with the settings and the classes it really has."""
-    if made.name == str(made.parts):
-        card = recipe_cards.card(made.parts)
-        return (
-            card if card.sha256 is None else recipe_cards.made(made.parts)
-        )  # the card of shipped weights describes those alone
-    settings = {**made.hyperparameters, **made.recipe.settings}
-    card = recipe_cards.describe(made.parts, settings, made.recipe.transform, made.command)
-    label_set, details = _classes(train_set, card.labels)
-    return dataclasses.replace(card, name=made.name, labels=label_set, details=details)
+def describe(planned: Plan, train_set: Dataset) -> Card:
+    """Return the card of a planned model: the recipe's, or one with the model's own settings and classes."""
+    if planned.name == str(planned.parts):
+        card = recipe_cards.card(planned.parts)
+        return card if card.sha256 is None else recipe_cards.made(planned.parts)  # not the card of shipped weights
+    settings = {**planned.hyperparameters, **planned.recipe.settings}
+    card = recipe_cards.describe(planned.parts, settings, planned.recipe.transform, planned.command)
+    label_set = train_set.label_set or card.labels
+    try:
+        known = labels.classes(label_set) == train_set.classes
+    except UnknownName:
+        known = False
+    details: dict[str, Any] = {} if known else {"classes": list(train_set.classes)}
+    return dataclasses.replace(card, name=planned.name, labels=label_set, details=details)
 
 
-def record(made: Plan, train_set: Dataset, card: Card, epoch: int, steps: int, results: dict[str, float]) -> Record:
-    """How a model was made, to be kept with its weights."""
+def _record(planned: Plan, train_set: Dataset, card: Card, epoch: int, steps: int, results: dict[str, float]) -> Record:
     return Record(
         card=dataclasses.replace(card, path=None),
-        data=made.data,
+        data=planned.data,
         fingerprint=train_set.fingerprint,
-        command=made.command,
+        command=planned.command,
         epoch=epoch,
         steps=steps,
         results=results,
     )
-
-
-def _classes(train_set: Dataset, name: str) -> tuple[str, dict[str, object]]:
-    """The label set, and the class names where no label set of that name has just these."""
-    name = train_set.label_set or name
-    try:
-        known = labels.classes(name) == train_set.classes
-    except UnknownName:
-        known = False
-    return name, {} if known else {"classes": list(train_set.classes)}

@@ -1,4 +1,4 @@
-"""Several processes train what one would: the same batches, the same statistics, the same weights."""
+"""Several processes that train one model: the same batches, statistics and weights as one process."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def group():
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (5, 4, 3), (3, 4, 5, 2)])
-def test_shared_batch_norm_of_one_process_is_torchs(group, shape):
+def test_shared_batch_norm_of_one_process_equals_torchs(group, shape):
     layer = torch.nn.BatchNorm1d(4) if len(shape) < 4 else torch.nn.BatchNorm2d(4)
     other = type(layer)(4)
     torch.nn.init.normal_(layer.weight)
@@ -60,9 +60,9 @@ def log_of(home: Path, name: str) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_two_processes_train_what_one_does(tmp_path):
-    """The losses of the first epoch agree within 1e-4 at the same global batch, and only one process talks."""
-    arguments = ["train", "resnet8-sigmoid", "--epochs", "4", "--as", "short"]  # warms up for three, as the recipe does
+def test_two_processes_have_the_losses_of_one(tmp_path):
+    """The losses of the first epoch agree within 1e-4 at the same global batch size, and only one process prints."""
+    arguments = ["train", "resnet8-sigmoid", "--epochs", "4", "--name", "short"]  # the recipe warms up for three
     one, two = zoo(tmp_path / "one", *arguments), zoo(tmp_path / "two", *arguments, launcher=TWO_PROCESSES)
     assert one.returncode == 0, one.stderr
     assert two.returncode == 0, two.stderr
@@ -70,12 +70,12 @@ def test_two_processes_train_what_one_does(tmp_path):
     alone, together = log_of(tmp_path / "one", "short"), log_of(tmp_path / "two", "short")
     assert together[0]["loss"] == pytest.approx(alone[0]["loss"], abs=1e-4)
     assert together[0]["accuracy"] == pytest.approx(alone[0]["accuracy"], abs=5e-3)
-    assert together[0]["loss"] != alone[0]["loss"]  # sums in another order: there really were two
+    assert together[0]["loss"] != alone[0]["loss"]  # sums in another order, so there were two processes
 
 
 @pytest.mark.slow
-def test_two_processes_resume(tmp_path):
-    arguments = ["train", "resnet8-softmax", "--data", "digits[:200]", "--epochs", "4", "--as", "short"]
+def test_two_processes_resume_to_the_same_bytes(tmp_path):
+    arguments = ["train", "resnet8-softmax", "--data", "digits[:200]", "--epochs", "4", "--name", "short"]
     whole = zoo(tmp_path / "whole", *arguments, launcher=TWO_PROCESSES)
     assert whole.returncode == 0, whole.stderr
     _kill_when(tmp_path / "cut", arguments, TWO_PROCESSES, lambda folder: (folder / "checkpoint.safetensors").exists())
@@ -86,9 +86,8 @@ def test_two_processes_resume(tmp_path):
 
 
 @pytest.mark.slow
-def test_sigkill_at_any_moment_leaves_the_undisturbed_result(tmp_path):
-    """The process is killed again and again at random moments; what it ends with is byte for byte the undisturbed file."""
-    arguments = ["train", "resnet8-dropout", "--data", "digits[:300]", "--epochs", "6", "--as", "short"]
+def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(tmp_path):
+    arguments = ["train", "resnet8-dropout", "--data", "digits[:300]", "--epochs", "6", "--name", "short"]
     assert zoo(tmp_path / "whole", *arguments).returncode == 0
     chance, kills = random.Random(0), 0
     for _ in range(5):
@@ -102,19 +101,19 @@ def test_sigkill_at_any_moment_leaves_the_undisturbed_result(tmp_path):
 
 
 def _after(seconds: float):
-    """True so long after the run's folder is there, which is when training is about to begin."""
-    began: list[float] = []
+    """Return a condition that is true this long after the run's folder appears, just before training starts."""
+    started: list[float] = []
 
     def ready(folder: Path) -> bool:
-        if folder.exists() and not began:
-            began.append(time.monotonic())
-        return bool(began) and time.monotonic() - began[0] > seconds
+        if folder.exists() and not started:
+            started.append(time.monotonic())
+        return bool(started) and time.monotonic() - started[0] > seconds
 
     return ready
 
 
 def _kill_when(home: Path, arguments: list[str], launcher: list[str], ready) -> bool:
-    """Start training in a group of processes and kill them all once it is `ready`; whether they were still running."""
+    """Start training in a process group and kill all of it once `ready`; return whether it was still running."""
     environment = os.environ | {"ZOO_HOME": str(home), "OMP_NUM_THREADS": "1"}
     command = [*launcher, "-m", "zoo", *arguments]
     process = subprocess.Popen(
