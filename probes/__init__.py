@@ -1,67 +1,67 @@
-"""Whose features transfer, and what two models' features give together."""
+"""Probes of models' embeddings, and statistics for the results.
 
-from probes.compression import Compression as Compression
+Whose features transfer?
+    `probe` scores models by linear or kNN probes of their stored embeddings. `LinearProbe`, `KNNProbe` and
+    `MultilabelProbe` are the scikit-learn estimators behind it, for any arrays. `finetune` trains whole networks instead.
+    `relearn` probes a model for its own classes. `class_overlap` scores a model's predictions on a dataset of other classes.
+What do two models' features give together?
+    `concatenate`, `compress`, `stack`.
+How robust is a model?
+    `robustness`: ImageNet V2, A, R, Sketch and C.
+How good are predictions?
+    `accuracy`, `mean_per_class_accuracy`; for several classes per example `voc_map`, `mean_auc`.
+Is a difference more than noise?
+    `mean_and_error`, `indistinguishable_from_best`, `indistinguishable_on_average`, `spearman`, `holm`.
+
+Everything else is imported from its module, such as `probes.charts`, `probes.statistics.table` or
+`probes.accuracy_line.accuracy_line`.
+"""
+
 from probes.compression import compress as compress
 from probes.concatenation import concatenate as concatenate
-from probes.distribution_shift import corruption_errors as corruption_errors
-from probes.distribution_shift import mean_corruption_error as mean_corruption_error
+from probes.concatenation import stack as stack
 from probes.distribution_shift import robustness as robustness
-from probes.finetuning import FineTuning as FineTuning
 from probes.finetuning import finetune as finetune
 from probes.knn import KNNProbe as KNNProbe
 from probes.linear import LinearProbe as LinearProbe
 from probes.metrics import accuracy as accuracy
+from probes.metrics import mean_auc as mean_auc
 from probes.metrics import mean_per_class_accuracy as mean_per_class_accuracy
+from probes.metrics import voc_map as voc_map
 from probes.multilabel import MultilabelProbe as MultilabelProbe
-from probes.overlap import assign_classes as assign_classes
-from probes.overlap import assignment_accuracy as assignment_accuracy
+from probes.overlap import assign_classes as assign_classes  # until `zoo.app.figures.transfer` imports it from its module
 from probes.overlap import class_overlap as class_overlap
-from probes.ranking import auc as auc
-from probes.ranking import average_precision as average_precision
-from probes.ranking import mean_auc as mean_auc
-from probes.ranking import voc_map as voc_map
-from probes.relearning import relearn as relearn
-from probes.stacking import stack as stack
-from probes.statistics import Anova as Anova
-from probes.statistics import Effect as Effect
+from probes.statistics import holm as holm
+from probes.statistics import indistinguishable_from_best as indistinguishable_from_best
+from probes.statistics import indistinguishable_on_average as indistinguishable_on_average
 from probes.statistics import mean_and_error as mean_and_error
-from probes.statistics import not_worse_on_average as not_worse_on_average
-from probes.statistics import not_worse_than_best as not_worse_than_best
+from probes.statistics import (
+    not_worse_on_average as not_worse_on_average,  # until `zoo.app.figures.result` uses the new name
+)
+from probes.statistics import not_worse_than_best as not_worse_than_best  # until `zoo.app.figures.result` uses the new name
 from probes.statistics import spearman as spearman
-from probes.statistics import table as table
-from probes.statistics import two_way_anova as two_way_anova
 from probes.transfer import probe as probe
+from probes.transfer import relearn as relearn
 
 __all__ = [
-    "Anova",
-    "Compression",
-    "Effect",
-    "FineTuning",
     "KNNProbe",
     "LinearProbe",
     "MultilabelProbe",
     "accuracy",
-    "assign_classes",
-    "assignment_accuracy",
-    "auc",
-    "average_precision",
     "class_overlap",
     "compress",
     "concatenate",
-    "corruption_errors",
     "finetune",
+    "holm",
+    "indistinguishable_from_best",
+    "indistinguishable_on_average",
     "mean_and_error",
     "mean_auc",
-    "mean_corruption_error",
     "mean_per_class_accuracy",
-    "not_worse_on_average",
-    "not_worse_than_best",
     "probe",
     "relearn",
     "robustness",
     "spearman",
     "stack",
-    "table",
-    "two_way_anova",
     "voc_map",
 ]

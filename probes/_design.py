@@ -1,98 +1,98 @@
-"""Features as the solver sees them: centred, scaled, no wider than they are long, with a column of ones."""
+"""The design matrix of the solver: features centred, scaled, at most as wide as there are rows, with a column of ones."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from probes._rows import Rows, rows_of
+from probes._rows import Features, Rows, rows_of
+from zoo.errors import InputError
+
+MAX_SCALE = 1e150  # of the features: its square is a float64
+MAX_DECADES = 37  # a strength on the scaled weights is from 1e-37 to 1e37: float32 has nothing beyond
 
 
 @dataclass(frozen=True)
 class Design:
-    """`values` [N, r + 1]: the rows of x in coordinates where the problem is well behaved, then a one.
+    """Features in coordinates that suit the solver: a row x becomes `(x - mean) / scale @ basis`, followed by a one.
 
-    A row x becomes `(x - mean) / scale @ basis`. Centring is done in float64, so a feature of mean 1e6 and spread 1 keeps
-    its digits; the free intercept takes up the shift. Where there are fewer rows than dimensions, the rows span at most N
-    dimensions, the penalised weights lie in that span (a component outside it costs norm and changes no logit), and
-    `basis` [D, r] is orthonormal, so norms are kept and r = N replaces D.
+    Centring is done in float64, so features of mean 1e6 and standard deviation 1 keep their digits; the intercept absorbs
+    the shift. If there are fewer rows than dimensions, the rows span at most N dimensions. The penalised weights lie in
+    that span: a component outside it costs norm and changes no logit. So `basis` [D, r] is orthonormal, which keeps norms,
+    and r = N replaces D.
     """
 
-    values: "Tensor | Stream"
+    values: Tensor | Rows  # [N, r + 1]; a tensor if the design is held in memory
     mean: Tensor  # [D] float64
     scale: float
     basis: Tensor | None
     dtype: torch.dtype = torch.float32
 
     @classmethod
-    def of(cls, x: Rows | Tensor, held: bool = True, dtype: torch.dtype = torch.float32) -> "Design":
-        """The design of the training rows x [N, D], finite: in memory if `held`, else made anew for every pass."""
+    def of(cls, x: Features, in_memory: bool = True, dtype: torch.dtype = torch.float32) -> "Design":
+        """Return the design of training rows.
+
+        Args:
+            x: [N, D], finite.
+            in_memory: whether to hold the design, rather than compute it again in every pass over the rows.
+            dtype: the precision of the design.
+        """
         rows = rows_of(x)
         mean, low, high = rows.extent()
-        # One scale for all features: the penalty on the weights stays a multiple of ||W||^2, lambda / scale^2.
-        widest = float(torch.maximum(high - mean, mean - low).amax()) or 1.0
-        square = sum(float(_centred(part, mean, widest).square_().sum()) for _, part in rows.blocks())
-        spread = (square / (len(rows) * rows.shape[1])) ** 0.5 or 1.0
-        design = cls(torch.empty(0), mean, widest * spread, None, dtype)
+        # One scale for all features: the penalty on the weights stays a multiple of ||W||^2, lambda / scale^2. Dividing by
+        # the largest deviation first keeps the squares of very large or small features finite.
+        largest = float(torch.maximum(high - mean, mean - low).amax()) or 1.0
+        square = sum(float(_centred(block, mean, largest).square_().sum()) for _, block in rows.blocks())
+        scale = largest * ((square / (len(rows) * rows.shape[1])) ** 0.5 or 1.0)
+        if not 1 / MAX_SCALE < scale < MAX_SCALE:
+            expected = f"features that vary by more than {1 / MAX_SCALE:.0e} and less than {MAX_SCALE:.0e}"
+            raise InputError(argument="X", expected=expected, found=float(f"{scale:.0e}"))
+        design = cls(torch.empty(0), mean, scale, None, dtype)
         if len(rows) < rows.shape[1]:
-            basis, inside = torch.linalg.qr(design.rows(rows)[:, :-1].T)
+            basis, inside = torch.linalg.qr(design.transform(rows).tensor()[:, :-1].T)
             values = torch.cat([inside.T, torch.ones(len(rows), 1, dtype=dtype, device=rows.device)], 1)
-            return cls(values, mean, design.scale, basis, dtype)
-        return cls(design.rows(rows) if held else Stream(rows, design), mean, design.scale, None, dtype)
+            return cls(values, mean, scale, basis, dtype)
+        lazy = design.transform(rows)
+        return cls(lazy.tensor() if in_memory else lazy, mean, scale, None, dtype)
 
-    def rows(self, x: Rows | Tensor) -> Tensor:
-        """Other rows in the same coordinates, in memory."""
+    def transform(self, x: Features) -> Rows:
+        """Return other rows [M, D] in the coordinates of the design, [M, r + 1]."""
         rows = rows_of(x)
         width = rows.shape[1] if self.basis is None else self.basis.shape[1]
-        values = torch.ones(len(rows), width + 1, dtype=self.dtype, device=rows.device)
-        for span, part in rows.blocks():
-            values[span, :-1] = self._entered(part)
-        return values
+        return rows.map(self._transform_block, width + 1, self.dtype)
 
-    def _entered(self, part: Tensor) -> Tensor:
-        centred = _centred(part, self.mean, self.scale).to(self.dtype)
-        return centred if self.basis is None else centred @ self.basis
+    def _transform_block(self, block: Tensor) -> Tensor:
+        centred = _centred(block, self.mean, self.scale).to(self.dtype)
+        values = centred if self.basis is None else centred @ self.basis
+        return torch.nn.functional.pad(values, (0, 1), value=1.0)
 
     def enter(self, coef: Tensor, intercept: Tensor) -> Tensor:
-        """Parameters [K, r + 1] of the design that give the logits `x @ coef.T + intercept`; both float64."""
+        """Return the parameters [K, r + 1] whose logits on the design are `x @ coef.T + intercept`; both in float64."""
         weights = coef * self.scale
         weights = weights if self.basis is None else weights @ self.basis.double()
         return torch.cat([weights, (intercept + coef @ self.mean)[:, None]], 1).to(self.dtype)
 
     def leave(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """(coef [K, D], intercept [K]) in float64: the way back."""
+        """Return (coef [K, D], intercept [K]) in float64 for parameters [K, r + 1]: the inverse of `enter`."""
         weights = parameters[:, :-1].double()
         weights = weights if self.basis is None else weights @ self.basis.double().T
         coef = weights / self.scale
         return coef, parameters[:, -1].double() - coef @ self.mean
 
     def ridge(self, strength: float | Sequence[float]) -> Tensor:
-        """The strengths that on the scaled weights are `strength` on the original ones; float64, in the shape given."""
-        return torch.as_tensor(strength, dtype=torch.float64, device=self.mean.device) / self.scale**2
-
-
-class Stream:
-    """Rows in the coordinates of a design, [N, r + 1], a block at a time: nothing of their number is kept.
-
-    `tick` is called after each block, for whoever watches: a pass may take minutes.
-    """
-
-    def __init__(self, rows: Rows, design: Design, tick: Callable[[], None] = lambda: None) -> None:
-        self.source, self.design, self.tick = rows, design, tick
-        width = rows.shape[1] if design.basis is None else design.basis.shape[1]
-        self.shape, self.dtype, self.device = (len(rows), width + 1), design.dtype, rows.device
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive (slice, rows)."""
-        for span, part in self.source.blocks():
-            yield span, self.design.rows(part)
-            self.tick()
+        """Return strengths on the scaled weights, in float64, that equal `strength` on the original weights."""
+        strengths = torch.as_tensor(strength, dtype=torch.float64, device=self.mean.device)
+        offset = 2 * math.log10(self.scale)
+        outside = (strengths.log10() - offset).abs() > MAX_DECADES
+        if outside.any():
+            limits = f"1e{math.ceil(offset - MAX_DECADES)} and 1e{math.floor(offset + MAX_DECADES)}"
+            expected = f"between {limits} for features of this scale"
+            raise InputError(argument="strengths", expected=expected, found=float(strengths[outside].flatten()[0]))
+        return strengths / self.scale**2
 
 
 def _centred(rows: Tensor, mean: Tensor, scale: float) -> Tensor:
-    """(rows - mean) / scale in float64, in one copy of the rows rather than three."""
+    """Return (rows - mean) / scale in float64, making one copy of the rows rather than three."""
     return rows.to(torch.float64, copy=True).sub_(mean).div_(scale)

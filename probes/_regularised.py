@@ -1,11 +1,11 @@
-"""What the linear and the multi-label probe share: regularised fits whose strength a held-out part of the rows decides."""
+"""The part that linear and multi-label probes share: regularised fits whose strength is chosen on held-out rows."""
 
 import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,55 +13,58 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from probes._design import Design, Stream
+from probes._design import Design
 from probes._examples import Examples
-from probes._inputs import features, handed_back, weights
+from probes._inputs import check_positive, features, is_fraction, like_input, sample_weights
 from probes._logistic import Solution, path, solve
 from probes._losses import Loss
-from probes._rows import Rows, below
+from probes._rows import Features, Rows, Values, vstack
+from zoo.core import arrays
 from zoo.core.progress import Report, in_time
 from zoo.core.splits import hold_out
 from zoo.core.threads import threads_for
 from zoo.errors import InputError, ZooWarning
 
-STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # [KA] A.2
-SMALL = 2**20  # multiplications in a product up to which float64 costs nothing to speak of
+STRENGTHS = tuple(np.logspace(-6, 5, 45).tolist())  # Kornblith et al. (2021), A.2
+SMALL_PRODUCT = 2**20  # multiplications in a product up to which float64 is as fast as float32
+Validation: TypeAlias = float | tuple[Features, Values]  # a fraction, or features and labels; 0 for none
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows [N, D] with their labels, [N] or [N, K], and weights [N] float64 where rows do not count alike."""
+    """Features [N, D] with their labels, [N] or [N, K], and optional sample weights [N] in float64."""
 
     rows: Rows
     labels: Tensor
     weights: Tensor | None = None
 
-    def part(self, index: np.ndarray) -> "Sample":
-        at = torch.from_numpy(index).to(self.labels.device)
-        return Sample(self.rows.rows(index), self.labels[at], None if self.weights is None else self.weights[at])
+    def select(self, index: np.ndarray) -> "Sample":
+        positions = torch.from_numpy(index).to(self.labels.device)
+        weights = None if self.weights is None else self.weights[positions]
+        return Sample(self.rows.rows(index), self.labels[positions], weights)
 
-    def with_below(self, other: "Sample") -> "Sample":
-        """All rows of both; those of the other count once."""
-        counts = None
+    def append(self, other: "Sample") -> "Sample":
+        """Return the rows of both; those of the other have weight 1."""
+        weights = None
         if self.weights is not None:
-            counts = torch.cat([self.weights, self.weights.new_ones(len(other.rows))])
-        return Sample(below(self.rows, other.rows), torch.cat([self.labels, other.labels.to(self.labels)]), counts)
+            weights = torch.cat([self.weights, self.weights.new_ones(len(other.rows))])
+        return Sample(vstack(self.rows, other.rows), torch.cat([self.labels, other.labels.to(self.labels)]), weights)
 
 
 class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
-    """G problems solved side by side, of which each takes the strength with its own best validation score."""
+    """Base of the probes that solve G problems together, each at the strength with its own best validation score."""
 
-    COLUMNS: tuple[str, ...]  # of `path_`
+    PATH_COLUMNS: tuple[str, ...]
 
     def __init__(
         self,
-        strengths: Sequence[float] | None,
-        validation: Any,
-        metric: str,
-        tolerance: float,
-        seed: int,
-        memory: float,
-        progress: bool,
+        strengths: Sequence[float] | None = None,
+        validation: Validation = 0.2,
+        metric: str = "accuracy",
+        tolerance: float = 1e-5,
+        seed: int = 0,
+        memory: float = 2.0,
+        progress: bool = True,
     ) -> None:
         self.strengths = strengths
         self.validation = validation
@@ -72,142 +75,162 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         self.progress = progress
 
     @abstractmethod
-    def _learn(self, y: Any, rows: Rows) -> Tensor:
-        """Check the labels to fit on, and remember what they tell of the classes; as numbers."""
+    def _learn_classes(self, y: Values, rows: Rows) -> Tensor:
+        """Check the training labels, store what they say about the classes, and return them as numbers."""
 
     @abstractmethod
-    def _known(self, y: Any, rows: Rows) -> Tensor:
-        """The labels of a validation set, as numbers; what was not learnt is an error."""
+    def _encode_validation(self, y: Values, rows: Rows) -> Tensor:
+        """Return the labels of a validation set as numbers; a class without training rows is an error."""
 
     @abstractmethod
     def _strata(self, labels: Tensor) -> np.ndarray:
-        """[N] the groups of which the same share is held out."""
+        """Return the group [N] of each row; the same fraction of every group is held out."""
 
     @abstractmethod
     def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Loss: ...
 
     @abstractmethod
-    def _judge(self, parameters: Tensor, examples: Examples, held: Sample) -> tuple[Tensor, Tensor]:
-        """([G] scores, [G] mean losses) of parameters on held-out examples."""
+    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+        """Return ([G] scores, [G] mean losses) of parameters on held-out examples."""
 
-    def _fit(self, x: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """Choose each problem's strength, [G], and set `coef_` and `intercept_` at it."""
-        strengths = check_strengths(self.strengths)
-        if not self.memory > 0:
-            raise InputError(f"memory: expected gigabytes above 0, found {self.memory!r}")
-        sample = self._sample(x, y, sample_weight)
+    def _fit(self, X: Features, y: Values, sample_weight: Values | None) -> np.ndarray:
+        """Choose each problem's strength, set `coef_` and `intercept_` at it, and return the strengths [G]."""
+        strengths = self._check_parameters()
+        sample = self._sample(X, y, sample_weight)
         with (
             in_time(type(self).__name__, len(strengths) + 1, self.progress) as report,
             threads_for(_multiplications(sample.rows, self._loss(sample.labels))),
         ):
             if isinstance(self.validation, tuple | list):
-                rows = features(self, self.validation[0])
-                held = Sample(rows, self._known(self.validation[1], rows).to(sample.labels.device))
-                chosen, start = self._choose(sample, held, strengths, report)
-                sample = sample.with_below(held)
+                try:
+                    rows = features(self, self.validation[0])
+                except InputError as error:
+                    error.inside("validation")
+                    raise
+                held_out = Sample(rows, self._encode_validation(self.validation[1], rows).to(sample.labels.device))
+                chosen, start = self._choose(sample, held_out, strengths, report)
+                sample = sample.append(held_out)
             elif self.validation:
-                kept, out = hold_out(self._strata(sample.labels), self.validation, self.seed)
-                chosen, start = self._choose(sample.part(kept), sample.part(out), strengths, report)
-            elif len(strengths) == 1:
-                chosen, start = np.full(self._loss(sample.labels[:1]).problems, strengths[0]), None
+                kept, held = hold_out(self._strata(sample.labels), self.validation, self.seed)
+                chosen, start = self._choose(sample.select(kept), sample.select(held), strengths, report)
             else:
-                number = len(strengths)
-                raise InputError(f"validation=0 leaves nothing to choose among {number} strengths by; give one strength")
+                chosen, start = np.full(self._loss(sample.labels[:1]).problems, strengths[0]), None
             self.coef_, self.intercept_ = (
-                handed_back(part.to(sample.rows.dtype), x) for part in self._refit(sample, chosen, start, report)
+                like_input(part.to(sample.rows.dtype), X) for part in self._refit(sample, chosen, start, report)
             )
             report(1)
         return chosen
 
-    def _sample(self, x: Any, y: Any, sample_weight: Any) -> Sample:
-        """Everything checked; a row of weight zero is as good as not there."""
-        rows = features(self, x, fitting=True)
-        counts = weights(sample_weight, len(rows))
-        if counts is None:
-            return Sample(rows, self._learn(y, rows))
-        if not counts.all() and y is not None and len(y) == len(rows):
-            there = np.flatnonzero(counts)
-            y = y[torch.from_numpy(there).to(y.device)] if isinstance(y, Tensor) else np.asarray(y)[there]
-            rows, counts = rows.rows(there), counts[there]
-        labels = self._learn(y, rows)
-        return Sample(rows, labels, torch.from_numpy(counts).to(labels.device))
+    def _check_parameters(self) -> list[float]:
+        """Check the parameters of the estimator and return the strengths, from strong to weak, each once."""
+        try:
+            values = np.asarray(STRENGTHS if self.strengths is None else self.strengths, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.full(1, np.nan)
+        if not values.size or not (np.isfinite(values) & (values > 0)).all():
+            raise InputError(argument="strengths", expected="positive numbers", found=self.strengths)
+        if isinstance(self.validation, tuple | list):
+            if len(self.validation) != 2:
+                found = len(self.validation)
+                raise InputError(argument="validation", expected="two entries long if it is a pair (X, y)", found=found)
+        elif self.validation and not is_fraction(self.validation):
+            expected = "a fraction between 0 and 1, a pair (X, y), or 0"
+            raise InputError(argument="validation", expected=expected, found=self.validation)
+        elif not self.validation and np.unique(values).size > 1:
+            problem = f"no rows are held out to choose among {np.unique(values).size} strengths"
+            raise InputError(
+                problem, argument="validation", hint="Pass a fraction such as {validation=0.2}, or one strength"
+            )
+        check_positive(self.tolerance, "tolerance")
+        check_positive(self.memory, "memory")
+        arrays.seed(self.seed)
+        strengths: list[float] = np.unique(values)[::-1].tolist()
+        return strengths
+
+    def _sample(self, X: Features, y: Values, sample_weight: Values | None) -> Sample:
+        """Return the checked training set, without rows of weight zero."""
+        rows = features(self, X, fitting=True)
+        weights = sample_weights(sample_weight, len(rows))
+        if weights is None:
+            return Sample(rows, self._learn_classes(y, rows))
+        if not weights.all() and y is not None and len(y) == len(rows):  # type: ignore[arg-type]
+            used = np.flatnonzero(weights)
+            y = y[torch.from_numpy(used).to(y.device)] if isinstance(y, Tensor) else np.asanyarray(y)[used]
+            rows, weights = rows.rows(used), weights[used]
+        labels = self._learn_classes(y, rows)
+        return Sample(rows, labels, torch.from_numpy(weights).to(labels.device))
 
     def _design(self, sample: Sample, report: Report) -> tuple[Design, Loss, bool]:
-        """The rows as the solver sees them, their loss, and whether all of it is held in memory."""
+        """Return (the design matrix, the loss of its rows, whether both are held in memory)."""
         loss = self._loss(sample.labels)
-        # Bytes in float32: the features, and of their outcomes logits, first and second derivatives, and a change of them.
+        # Bytes per row in float32: the features; logits, first and second derivatives, and a change of the logits.
         row = 4 * (sample.rows.shape[1] + 1) + 16 * len(loss.priors())
-        held = len(sample.rows) * row <= self.memory * 1e9
-        dtype = torch.float64 if _multiplications(sample.rows, loss) <= SMALL else torch.float32
+        in_memory = len(sample.rows) * row <= self.memory * 1e9
+        dtype = torch.float64 if _multiplications(sample.rows, loss) <= SMALL_PRODUCT else torch.float32
         if sample.weights is not None:
             loss = self._loss(sample.labels, sample.weights.to(dtype))
-        design = Design.of(sample.rows, held, dtype)
-        if isinstance(design.values, Stream):
-            design.values.tick = lambda: report(0)
-        return design, loss, held
+
+        def watched(block: Tensor) -> Tensor:
+            report(0)  # one pass may take minutes: the progress bar appears in the middle of it
+            return block
+
+        return Design.of(sample.rows.map(watched), in_memory, dtype), loss, in_memory
 
     def _choose(
-        self, seen: Sample, held: Sample, strengths: Sequence[float], report: Report
+        self, kept: Sample, held_out: Sample, strengths: Sequence[float], report: Report
     ) -> tuple[np.ndarray, tuple[Tensor, Tensor]]:
-        """Solve the path on what is seen and judge it by what is held out: ([G] strengths, their coef and intercept)."""
-        design, loss, in_memory = self._design(seen, report)
-        ahead = design.rows(held.rows) if in_memory else Stream(held.rows, design)
-        examples = Examples(ahead, self._loss(held.labels, None if held.weights is None else held.weights.to(design.dtype)))
-        best, least = (torch.full((loss.problems,), value, dtype=torch.float64) for value in (-math.inf, math.inf))
+        """Solve the path on the rows kept and score it on those held out: ([G] best strengths, their coef and intercept)."""
+        design, loss, in_memory = self._design(kept, report)
+        values = design.transform(held_out.rows)
+        weights = None if held_out.weights is None else held_out.weights.to(design.dtype)
+        examples = Examples(values.tensor() if in_memory else values, self._loss(held_out.labels, weights))
+        best_score, best_loss = (torch.full((loss.problems,), value, dtype=torch.float64) for value in (-math.inf, math.inf))
         chosen, parameters = np.full(loss.problems, strengths[0]), torch.zeros(())
         ridges = design.ridge(strengths)[:, None].expand(-1, loss.problems)
         table = []
-        for strength, found in zip(strengths, path(design.values, loss, ridges, self.tolerance), strict=True):
-            scores, losses = (part.double().cpu() for part in self._judge(found.parameters, examples, held))
-            table.append(_record(strength, found, scores, losses))
+        for strength, solution in zip(strengths, path(design.values, loss, ridges, self.tolerance), strict=True):
+            scores, losses = (part.double().cpu() for part in self._judge(solution.parameters, examples, held_out))
+            table.append(_record(strength, solution, scores, losses))
             scores = scores.nan_to_num(nan=-1.0)
-            better = (scores > best) | ((scores == best) & (losses < least))
-            best, least = torch.where(better, scores, best), torch.where(better, losses, least)
-            parameters = torch.where(better[:, None].to(found.parameters.device), found.parameters, parameters)
+            better = (scores > best_score) | ((scores == best_score) & (losses < best_loss))
+            best_score, best_loss = torch.where(better, scores, best_score), torch.where(better, losses, best_loss)
+            parameters = torch.where(better[:, None].to(solution.parameters.device), solution.parameters, parameters)
             chosen[better.numpy()] = strength
             report(1)
-        self.path_ = pd.concat(table, ignore_index=True)[list(self.COLUMNS)]
+        self.path_ = pd.concat(table, ignore_index=True)[list(self.PATH_COLUMNS)]
         return chosen, design.leave(parameters)
 
     def _refit(
         self, sample: Sample, chosen: np.ndarray, start: tuple[Tensor, Tensor] | None, report: Report
     ) -> tuple[Tensor, Tensor]:
-        """Solve at the strengths chosen on all rows, from `start` where the path has been there; (coef, intercept)."""
+        """Return (coef, intercept) on all rows at the chosen strengths; `start` is the path's solution there, if any."""
         design, loss, _ = self._design(sample, report)
-        near = None if start is None else design.enter(*start)
-        found = solve(design.values, loss, design.ridge(chosen.tolist()), self.tolerance, near)
+        guess = None if start is None else design.enter(*start)
+        solution = solve(design.values, loss, design.ridge(chosen.tolist()), self.tolerance, guess)
         if start is None:
             unknown = torch.full((loss.problems,), math.nan)
-            self.path_ = _record(chosen[0], found, unknown, unknown)[list(self.COLUMNS)]
-        self._solution = found.objective.cpu().numpy(), found.gap.cpu().numpy()
-        missed = np.flatnonzero(self._solution[1] > 10 * self.tolerance * self._solution[0])
+            self.path_ = _record(chosen[0], solution, unknown, unknown)[list(self.PATH_COLUMNS)]
+        self._objectives, self._gaps = solution.objective.cpu().numpy(), solution.gap.cpu().numpy()
+        missed = np.flatnonzero(self._gaps > 10 * self.tolerance * self._objectives)
         if len(missed):
-            value, gap = (part[missed[0]] for part in self._solution)
-            where = f"{type(self).__name__}: at strength {chosen[missed[0]]:.3g}"
+            gap, objective = self._gaps[missed[0]], self._objectives[missed[0]]
             warnings.warn(
-                f"{where} the objective is within {gap:.2g} of the optimum, "
-                f"not within {self.tolerance:.0e} of itself ({value:.6g}); are the features of very different scales?",
+                f"{type(self).__name__}: at strength {chosen[missed[0]]:.3g} the objective {objective:.6g} may be {gap:.2g} "
+                f"above the optimum, more than the tolerance {self.tolerance:.0e}. Standardise the features if their scales "
+                "differ widely.",
                 ZooWarning,
                 stacklevel=4,
             )
-        return design.leave(found.parameters)
+        return design.leave(solution.parameters)
 
 
 def _multiplications(rows: Rows, loss: Loss) -> int:
-    """In one product of all rows with the parameters."""
+    """Return the multiplications in one product of all rows with the parameters."""
     return len(rows) * (rows.shape[1] + 1) * len(loss.priors())
 
 
-def check_strengths(strengths: Sequence[float] | None) -> list[float]:
-    """The strengths from strong to weak, each once."""
-    values = np.unique(np.asarray(STRENGTHS if strengths is None else strengths, dtype=np.float64))[::-1].tolist()
-    if not values or not (np.isfinite(values).all() and values[-1] > 0):
-        raise InputError(f"strengths: expected positive numbers, found {strengths!r}")
-    return values
-
-
-def _record(strength: float, found: Solution, scores: Tensor, losses: Tensor) -> pd.DataFrame:
-    """One row per problem."""
-    columns = {"objective": found.objective, "gap": found.gap, "score": scores, "log_loss": losses}
+def _record(strength: float, solution: Solution, scores: Tensor, losses: Tensor) -> pd.DataFrame:
+    """Return one row per problem."""
+    columns = {"objective": solution.objective, "gap": solution.gap, "score": scores, "log_loss": losses}
     values = {name: column.cpu().numpy() for name, column in columns.items()}
-    return pd.DataFrame({"strength": strength, "class": np.arange(len(scores)), **values, "products": found.products})
+    return pd.DataFrame({"strength": strength, "class": np.arange(len(scores)), **values, "products": solution.products})

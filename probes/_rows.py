@@ -1,10 +1,16 @@
-"""Features that may be larger than memory: rows read some at a time, from wherever they lie."""
+"""Features [N, D] that may be larger than memory: rows are read a block at a time, from wherever they are stored.
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+`Rows` reads a `zoo.core.columns.Column` and converts, selects, standardises or joins its rows as they are read. Nothing is
+computed before a block is read.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from zoo.core import arrays
@@ -13,147 +19,165 @@ from zoo.core.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
 BLOCK = 2**22  # numbers read at a time, 16 MB in float32
-Where = slice | np.ndarray  # a slice with both ends and step 1, or row numbers
+Where: TypeAlias = slice | np.ndarray  # a slice with both ends and step 1, or row numbers
 
 
 class Rows:
-    """Features [N, D] in float32 or float64. What is derived from them reads just what it is asked for, when it is."""
+    """Features [N, D] in float32 or float64, read when they are needed.
 
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> None:
-        self.shape, self.dtype, self.device = shape, dtype, device
+    Args:
+        read: returns the rows at a slice (both ends given, step 1) or at row numbers. The result may share memory with the
+            source and must not be written to.
+        shape: (N, D).
+        dtype: the dtype of the rows that `read` returns.
+        device: the device of the rows that `read` returns.
+        source_width: numbers that are read for each row, if more than D.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Where], Tensor],
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+        device: torch.device,
+        source_width: int = 0,
+    ) -> None:
+        self.read, self.shape, self.dtype, self.device = read, shape, dtype, device
+        self.source_width = max(shape[1], source_width)
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def read(self, where: Where) -> Tensor:
-        """These rows. They may share memory with the source and are not to be written to."""
-        raise NotImplementedError
-
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive (slice, rows) of at most BLOCK numbers."""
-        for span in spans(len(self), max(1, BLOCK // self.shape[1])):
+        """Yield consecutive (slice, rows), each read from at most BLOCK numbers."""
+        for span in spans(len(self), max(1, BLOCK // self.source_width)):
             yield span, self.read(span)
 
-    def extent(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(mean, least, greatest) of each column, [D] in float64, or in the widest type there is."""
-        wide = arrays.accumulation_dtype(self.device)
-        total = torch.zeros(self.shape[1], dtype=wide, device=self.device)
-        low, high = torch.full_like(total, torch.inf), torch.full_like(total, -torch.inf)
-        for _, part in self.blocks():
-            total += part.sum(0, dtype=wide)
-            low, high = torch.minimum(low, part.amin(0)), torch.maximum(high, part.amax(0))
-        return total / len(self), low, high
-
     def tensor(self) -> Tensor:
-        """All of them in memory."""
-        return self.read(slice(0, len(self)))
+        """Return all rows in memory."""
+        out = torch.empty(self.shape, dtype=self.dtype, device=self.device)
+        for span, block in self.blocks():
+            out[span] = block
+        return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(arrays.to_numpy(self.tensor()), dtype=dtype)
 
+    def extent(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return (mean, minimum, maximum) of each column, each [D] in the device's accumulation type."""
+        wide = arrays.accumulation_dtype(self.device)
+        total = torch.zeros(self.shape[1], dtype=wide, device=self.device)
+        low, high = torch.full_like(total, torch.inf), torch.full_like(total, -torch.inf)
+        for _, block in self.blocks():
+            total += block.sum(0, dtype=wide)
+            low, high = torch.minimum(low, block.amin(0)), torch.maximum(high, block.amax(0))
+        return total / len(self), low, high
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Return (mean, standard deviation) of each column, each [D]; the deviation of a constant column is exactly 0."""
+        mean, low, high = self.extent()
+        squares = torch.stack([(block.to(mean.dtype) - mean).square().sum(0) for _, block in self.blocks()]).sum(0)
+        # The mean of equal numbers may be rounded, which would leave a deviation of pure rounding error.
+        return mean, torch.where(high == low, 0, (squares / len(self)).sqrt())
+
     def rows(self, index: np.ndarray) -> "Rows":
-        return _Chosen(self, index)
+        """Return the rows at these row numbers."""
+        read = partial(_read_selected, self.read, index)
+        return Rows(read, (len(index), self.shape[1]), self.dtype, self.device, self.source_width)
 
     def columns(self, index: Tensor) -> "Rows":
-        return _Columns(self, index)
+        """Return the columns at these column numbers."""
+        index = index.to(self.device)
+        return self.map(lambda block: block[:, index], len(index))
 
-    def standardised(self, mean: Tensor, spread: Tensor) -> "Rows":
-        """(x - mean) / spread in float32, and 0 where the spread is 0."""
-        return _Standardised(self, mean, torch.where(spread > 0, 1 / spread, 0))
+    def standardised(self, mean: Tensor, deviation: Tensor) -> "Rows":
+        """Return (rows - mean) / deviation in float32, with 0 in constant columns."""
+        scale = torch.where(deviation > 0, 1 / deviation, 0)
+        return self.map(lambda block: ((block.to(mean.dtype) - mean) * scale).float(), dtype=torch.float32)
+
+    def map(
+        self, function: Callable[[Tensor], Tensor], width: int | None = None, dtype: torch.dtype | None = None
+    ) -> "Rows":
+        """Return rows that `function` computes from each block; it may change their width and dtype."""
+        read = partial(_read_mapped, self.read, function)
+        shape = (len(self), self.shape[1] if width is None else width)
+        return Rows(read, shape, dtype or self.dtype, self.device, self.source_width)
 
 
-def rows_of(values: Any, name: str = "x") -> Rows:
-    """Features [N, D] of any kind: arrays, memory maps, columns of stored outputs, and tensors where they lie.
+Values: TypeAlias = ArrayLike | Tensor
+Features: TypeAlias = Values | Column | Rows  # [N, D]
 
-    A device without float64 and eigenvectors (Apple's) hands its rows to the host.
+
+def rows_of(values: Features, argument: str = "X") -> Rows:
+    """Return features [N, D] as `Rows`, without a copy: arrays, memory maps, columns of stored outputs, or tensors.
+
+    Tensors stay on their device, except on Apple's, which has neither float64 nor eigenvectors: these move to the CPU.
+
+    Args:
+        values: [N, D].
+        argument: the name of the values in error messages.
     """
     if isinstance(values, Rows):
         return values
     if not isinstance(values, Column):
-        x = arrays.tensor(values, name)
-        values = Column([values if is_mapped(values) else x.cpu() if x.device.type == "mps" else x])
+        x = arrays.tensor(values, argument)
+        values = Column([np.asarray(values) if is_mapped(values) else x.cpu() if x.device.type == "mps" else x])
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"{name}: expected shape [N, D] with at least one row and column, found {list(values.shape)}")
-    return _Stored(values)
+        expected = "of shape [N, D] with at least one row and one column"
+        raise InputError(argument=argument, expected=expected, found=list(values.shape))
+    first = arrays.tensor(values[:1], argument)
+    dtype = torch.float64 if first.dtype == torch.float64 else torch.float32
+    mapped = any(is_mapped(block) for block in values.blocks)
+    return Rows(partial(_read_column, values, dtype, mapped), (len(values), values.shape[1]), dtype, first.device)
 
 
-def beside(parts: Sequence[Rows]) -> Rows:
-    """The columns of all parts, whose rows are of the same examples."""
-    return parts[0] if len(parts) == 1 else _Beside(parts)
+def hstack(parts: Sequence[Rows]) -> Rows:
+    """Return the columns of several features of the same examples side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    dtype = torch.float64 if any(part.dtype == torch.float64 for part in parts) else torch.float32
+    device = parts[0].device
+
+    def read(where: Where) -> Tensor:
+        return torch.cat([part.read(where).to(device, dtype) for part in parts], 1)
+
+    shape = (len(parts[0]), sum(part.shape[1] for part in parts))
+    return Rows(read, shape, dtype, device, sum(part.source_width for part in parts))
 
 
-def below(first: Rows, second: Rows) -> Rows:
-    """The rows of both, which are equally wide, in the precision of the first."""
-    return _Below(first, second)
+def vstack(first: Rows, second: Rows) -> Rows:
+    """Return the rows of both, in the precision and on the device of the first."""
+
+    def read(where: Where) -> Tensor:
+        index = np.arange(where.start, where.stop) if isinstance(where, slice) else where
+        out = torch.empty(len(index), first.shape[1], dtype=first.dtype, device=first.device)
+        in_first = index < len(first)
+        out[torch.from_numpy(in_first)] = first.read(index[in_first])
+        out[torch.from_numpy(~in_first)] = second.read(index[~in_first] - len(first)).to(out)
+        return out
+
+    shape = (len(first) + len(second), first.shape[1])
+    return Rows(read, shape, first.dtype, first.device, max(first.source_width, second.source_width))
 
 
 def spans(rows: int, size: int) -> Iterator[slice]:
-    """Consecutive slices of at most `size` rows."""
+    """Yield consecutive slices of at most `size` rows."""
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 
 
-class _Stored(Rows):
-    def __init__(self, column: Column) -> None:
-        first = arrays.tensor(column[:1], "x")
-        wide = torch.float64 if first.dtype == torch.float64 else torch.float32
-        super().__init__((column.shape[0], column.shape[1]), wide, first.device)
-        self.column, self.mapped = column, any(is_mapped(block) for block in column.blocks)
-
-    def read(self, where: Where) -> Tensor:
-        rows = self.column[where]
-        found = arrays.tensor(rows, "x").to(self.dtype, copy=self.mapped)
-        for touched in ([rows] if isinstance(where, slice) else self.column.blocks) if self.mapped else []:
-            let_go(touched)
-        return found
+# Module-level functions rather than closures, so that an estimator that keeps its training rows can be pickled.
+def _read_column(column: Column, dtype: torch.dtype, mapped: bool, where: Where) -> Tensor:
+    rows = column[where]
+    values = arrays.tensor(rows, "X").to(dtype, copy=mapped)
+    for touched in ([rows] if isinstance(where, slice) else column.blocks) if mapped else []:
+        let_go(touched)
+    return values
 
 
-class _Chosen(Rows):
-    def __init__(self, source: Rows, index: np.ndarray) -> None:
-        super().__init__((len(index), source.shape[1]), source.dtype, source.device)
-        self.source, self.index = source, index
-
-    def read(self, where: Where) -> Tensor:
-        return self.source.read(self.index[where])
+def _read_selected(read: Callable[[Where], Tensor], index: np.ndarray, where: Where) -> Tensor:
+    return read(index[where])
 
 
-class _Columns(Rows):
-    def __init__(self, source: Rows, index: Tensor) -> None:
-        super().__init__((len(source), len(index)), source.dtype, source.device)
-        self.source, self.index = source, index.to(source.device)
-
-    def read(self, where: Where) -> Tensor:
-        return self.source.read(where)[:, self.index]
-
-
-class _Standardised(Rows):
-    def __init__(self, source: Rows, mean: Tensor, scale: Tensor) -> None:
-        super().__init__(source.shape, torch.float32, source.device)
-        self.source, self.mean, self.scale = source, mean, scale
-
-    def read(self, where: Where) -> Tensor:
-        return ((self.source.read(where).to(self.mean.dtype) - self.mean) * self.scale).float()
-
-
-class _Beside(Rows):
-    def __init__(self, parts: Sequence[Rows]) -> None:
-        wide = torch.float64 if any(part.dtype == torch.float64 for part in parts) else torch.float32
-        super().__init__((len(parts[0]), sum(part.shape[1] for part in parts)), wide, parts[0].device)
-        self.parts = parts
-
-    def read(self, where: Where) -> Tensor:
-        return torch.cat([part.read(where).to(self.device, self.dtype) for part in self.parts], 1)
-
-
-class _Below(Rows):
-    def __init__(self, first: Rows, second: Rows) -> None:
-        super().__init__((len(first) + len(second), first.shape[1]), first.dtype, first.device)
-        self.first, self.second = first, second
-
-    def read(self, where: Where) -> Tensor:
-        at = np.arange(where.start, where.stop) if isinstance(where, slice) else where
-        out = torch.empty(len(at), self.shape[1], dtype=self.dtype, device=self.device)
-        upper = at < len(self.first)
-        out[torch.from_numpy(upper)] = self.first.read(at[upper])
-        out[torch.from_numpy(~upper)] = self.second.read(at[~upper] - len(self.first)).to(out)
-        return out
+def _read_mapped(read: Callable[[Where], Tensor], function: Callable[[Tensor], Tensor], where: Where) -> Tensor:
+    return function(read(where))

@@ -1,4 +1,4 @@
-"""Charts of what two models' features give together ([G] Figs. 6 and 7). Altair, the data inside."""
+"""Altair charts of probes (Gontijo-Lopes et al. 2022, Figs. 6 and 7), with their data inside."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +11,17 @@ from probes.statistics import mean_and_error
 from zoo.errors import InputError
 
 WIDTH, HEIGHT = 420, 280
-DECIMALS = 6  # values that differ by rounding alone would have an axis of ticks like 3.0000000000000027%
-TEXT_UP_TO = 12  # models in a matrix whose cells are wide enough for a number
+DECIMALS = 6  # values that differ by rounding error would get axis ticks like 3.0000000000000027%
+MAX_WITH_TEXT = 12  # models in a matrix whose cells are wide enough for a number
 
 
 def concatenation_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """Accuracy against the share of the base's dimensions, one line per model; whiskers: one standard error over the seeds.
+    """Draw accuracy against the fraction of the base's dimensions, one line per other model (Fig. 6, centre).
 
-    `frame` is what `concatenate` gives ([G] Fig. 6, centre): the base alone at the left, the other alone at the right.
+    The base alone is at the left, the other model alone at the right. Whiskers are one standard error over the seeds.
+
+    Args:
+        frame: the result of `concatenate`.
     """
     _require(frame, ["other", "rate", "accuracy"])
     table = []
@@ -40,14 +43,15 @@ def concatenation_chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def compression_chart(result: Compression | Mapping[str, Compression]) -> alt.LayerChart:
-    """Accuracy against the dimensions kept, one line per result, with a rule at each target ([G] Fig. 6, right).
+    """Draw accuracy against the number of dimensions, one line per result, with a rule at each target (Fig. 6, right).
 
-    A single result, or several by name.
+    Args:
+        result: the result of `compress`, or several by name.
     """
     results = {"": result} if isinstance(result, Compression) else dict(result)
     if not results:
-        raise InputError("compression_chart: expected at least one result, found none")
-    data = pd.concat([found.frame.assign(name=name) for name, found in results.items()]).round(DECIMALS)
+        raise InputError(argument="result", expected="at least one result", found=0)
+    data = pd.concat([part.frame.assign(name=name) for name, part in results.items()]).round(DECIMALS)
     lines = (
         alt.Chart(data)
         .mark_line(point=True)
@@ -58,13 +62,17 @@ def compression_chart(result: Compression | Mapping[str, Compression]) -> alt.La
             tooltip=["name:N", "dimensions:Q", alt.Tooltip("accuracy:Q", format=".4f")],
         )
     )
-    targets = pd.DataFrame({"target": sorted({found.target for found in results.values()})})
+    targets = pd.DataFrame({"target": sorted({part.target for part in results.values()})})
     rule = alt.Chart(targets).mark_rule(strokeDash=[4, 4], color="grey").encode(y="target:Q")
     return alt.layer(rule, lines).properties(width=WIDTH, height=HEIGHT)
 
 
 def stacking_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """The score of every two models together as a matrix, each alone on the diagonal; `frame` is what `stack` gives."""
+    """Draw the score of every pair of models as a matrix, with single models on the diagonal.
+
+    Args:
+        frame: the result of `stack`.
+    """
     _require(frame, ["first", "second", "score", "metric"])
     names = list(dict.fromkeys(frame["first"])) + [name for name in frame["second"] if isinstance(name, str)]
     order = list(dict.fromkeys(names))
@@ -80,17 +88,18 @@ def stacking_chart(frame: pd.DataFrame) -> alt.LayerChart:
         tooltip=["first:N", "second:N", *[alt.Tooltip(f"{n}:Q", format=".4f") for n in ("score", "gain") if n in frame]],
     )
     layers = [cells]
-    if len(order) <= TEXT_UP_TO:
+    if len(order) <= MAX_WITH_TEXT:
         light = alt.condition(alt.datum.score < middle, alt.value("white"), alt.value("black"))
         layers.append(base.mark_text().encode(text=alt.Text("score:Q", format=".3f"), color=light))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
 def transfer_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """How well each model does elsewhere against how well it does at home, one point per model ([G] Fig. 7, left).
+    """Draw the score on a transfer task against the accuracy on the original task, one point per model (Fig. 7, left).
 
-    `frame` has `model`, `source` (accuracy on what it was trained for), `transfer` (the score of its features elsewhere)
-    and, if the points are to be coloured, `group`.
+    Args:
+        frame: columns `model`, `source` (accuracy on the original task), `transfer` (score of the embeddings on the transfer
+            task) and optionally `group`, which colours the points.
     """
     _require(frame, ["model", "source", "transfer"])
     base = alt.Chart(frame.round(DECIMALS)).encode(
@@ -105,7 +114,11 @@ def transfer_chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def score_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """The score of each model's probe as a bar, best first; `frame` is what `probe` gives."""
+    """Draw the score of each model's probe as a bar, best first.
+
+    Args:
+        frame: the result of `probe`.
+    """
     _require(frame, ["model", "score", "metric"])
     base = alt.Chart(frame).encode(
         x=alt.X("score:Q", title=str(frame["metric"].iloc[0]), axis=alt.Axis(format="%")),
@@ -120,12 +133,12 @@ def score_chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def _mix(rate: float) -> str:
-    """0.75 as 75/25, the way the paper writes it."""
+    """Return a rate as the paper writes it: 75/25 for 0.75."""
     return f"{100 * rate:g}/{100 * (1 - rate):g}"
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     missing = [name for name in columns if name not in frame]
     if missing or not len(frame):
-        found = f"no column {missing[0]!r}" if missing else "no rows"
-        raise InputError(f"frame: expected columns {', '.join(columns)}, found {found}")
+        problem = f"has no column {missing[0]!r}" if missing else "has no rows"
+        raise InputError(problem, argument="frame", hint=f"It needs columns {', '.join(columns)}")

@@ -1,8 +1,8 @@
-"""Compression by diversity ([G] 4.6): how few dimensions of several models' features reach a target accuracy."""
+"""Compression by diversity (Gontijo-Lopes et al. 2022, 4.6): how few dimensions of several models reach an accuracy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -10,24 +10,27 @@ import torch
 from torch import Tensor
 
 from probes._inputs import finite
-from probes._rows import Rows, beside, rows_of
-from probes.concatenation import Shared, gather, moments
+from probes._rows import Features, Rows, Values, hstack, rows_of
+from probes.concatenation import split_features
 from probes.linear import LinearProbe
 from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
-# The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first, which can be read as the
-# covariance with the others, least first, or as a dimension's own, its variance, greatest first.
+# The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first. That can mean the covariance
+# with the other dimensions, lowest first, or a dimension's variance, highest first.
 Order = Literal["least-redundant", "most-redundant", "variance"]
-ORDERS: tuple[Order, ...] = ("least-redundant", "most-redundant", "variance")
 
 
 @dataclass(frozen=True)
 class Compression:
-    """The accuracy of a linear probe on ever more of the ranked dimensions.
+    """The accuracy of linear probes on a growing number of ranked dimensions.
 
-    `frame`: `dimensions`, `accuracy`. `order`: one row per dimension, the first to be taken first: its `index` in the
-    concatenation, its `model`, its `dimension` there, its `redundancy` and its `variance`.
+    Attributes:
+        frame: one row per probe: `dimensions`, `accuracy`.
+        order: one row per dimension, in the order in which they are added: its `index` in the concatenation, its `model`,
+            its `dimension` there, its `redundancy` and its `variance`.
+        target: the accuracy to reach.
     """
 
     frame: pd.DataFrame
@@ -36,12 +39,12 @@ class Compression:
 
     @property
     def dimensions(self) -> int | None:
-        """The fewest dimensions tried that reach the target; None if none do."""
+        """The smallest number of dimensions that reaches the target; None if none does."""
         enough = self.frame.dimensions[self.frame.accuracy >= self.target]
         return int(enough.min()) if len(enough) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, for JSON."""
+        """Return plain lists and numbers, for JSON."""
         return {
             "target": self.target,
             "dimensions": self.dimensions,
@@ -51,23 +54,28 @@ class Compression:
 
 
 def compress(
-    features: Mapping[str, Any],
-    y: Any,
+    features: Mapping[str, Features],
+    labels: Values,
     multiples: int = 256,
     target: float = 0.76,
-    test: tuple[Mapping[str, Any], Any] | None = None,
+    test: tuple[Mapping[str, Features], Values] | None = None,
     order: Order = "least-redundant",
     seed: int = 0,
     **probe_options: Any,
 ) -> Compression:
-    """Rank the dimensions of the models' concatenated features by `redundancy` and probe at multiples of `multiples`.
+    """Rank the standardised dimensions of several models by `redundancy`, and probe a growing number of them.
 
-    `features` maps a model's name to its embeddings [N, D] of the examples labelled `y` [N]; each dimension is standardised.
-    The least redundant come first, or with `order="most-redundant"` the most, or with `order="variance"` those that vary
-    most before they are standardised; constant dimensions, which tell nothing, come last in every order. The last step has
-    all dimensions, a multiple or not. `test` is (features by name, labels) to score on; without it a fifth of each class is
-    held out, which neither the ranking nor the probe sees. `seed` splits off the rows that the probe chooses its strength
-    on; it takes further options of `LinearProbe`.
+    Args:
+        features: embeddings [N, D] by model name.
+        labels: [N] labels of any type.
+        multiples: the step between numbers of dimensions. The last probe has all dimensions.
+        target: the accuracy to reach.
+        test: (embeddings by model name, labels) to score on; default: a fifth of each class, which neither the ranking nor
+            the probe sees.
+        order: which dimensions come first: "least-redundant", "most-redundant" or "variance" (highest variance before
+            standardisation). Constant dimensions come last in every order.
+        seed: the seed of the split on which the probe chooses its strength.
+        probe_options: further options of `LinearProbe`.
 
     >>> y = np.arange(40) % 2
     >>> a = np.stack([y, y, np.zeros(40)], 1) + 0.1 * np.random.default_rng(0).normal(size=(40, 3))
@@ -78,55 +86,57 @@ def compress(
     [['a', 2], ['b', 0]]
     """
     if multiples != int(multiples) or multiples < 1:
-        raise InputError(f"multiples: expected a whole number of dimensions from 1, found {multiples}")
+        raise InputError(argument="multiples", expected="a whole number of at least 1", found=multiples)
     if not 0 <= target <= 1:
-        raise InputError(f"target: expected an accuracy from 0 to 1, found {target}")
-    shared = gather(features, y, test)
-    ranking = _rank(shared, order)
-    shared = shared.standardised()
-    taken = torch.from_numpy(ranking["index"].to_numpy().copy())
-    fitted, held = (beside(list(side.values())).columns(taken) for side in (shared.x, shared.test_x))
+        raise InputError(argument="target", expected="an accuracy from 0 to 1", found=target)
+    if order not in get_args(Order):
+        raise InputError(argument="order", expected=f"one of {', '.join(get_args(Order))}", found=order)
+    split = split_features(features, labels, test)
+    ranking = _rank(split.train, order)
+    train, held_out = split.standardised().side_by_side(list(features))
+    index = torch.from_numpy(ranking["index"].to_numpy().copy())
     table = []
-    for width in [*range(int(multiples), len(taken), int(multiples)), len(taken)]:
-        first = torch.arange(width)
-        probe = LinearProbe(**{"seed": seed, **probe_options}).fit(fitted.columns(first), shared.y)
-        table.append((width, probe.score(held.columns(first), shared.test_y)))
+    for width in [*range(int(multiples), len(index), int(multiples)), len(index)]:
+        probe = LinearProbe(**{"seed": seed, **probe_options}).fit(train.columns(index[:width]), split.labels)
+        table.append((width, probe.score(held_out.columns(index[:width]), split.test_labels)))
     return Compression(pd.DataFrame(table, columns=["dimensions", "accuracy"]), ranking, float(target))
 
 
-def redundancy(x: Any) -> Any:
-    """Total absolute covariance [D] of each standardised dimension of x [N, D] with all the others: sum_j!=i |corr_ij|.
+def redundancy(x: Features) -> Array:
+    """Return the total absolute correlation of each dimension with all others: [D], sum over j != i of |corr_ij|.
 
-    The rows stream through in blocks, float32 products and float64 sums; a constant dimension covaries with nothing.
+    Rows are read in blocks, with float32 products and float64 sums. A constant dimension correlates with no other.
+
+    Args:
+        x: [N, D] embeddings.
 
     >>> redundancy(np.array([[1.0, -2.0, 0.0], [2.0, -4.0, 0.0], [3.0, -6.0, 0.0]])).round(4).tolist()
     [1.0, 1.0, 0.0]
     """
-    rows = finite(rows_of(x))
-    return arrays.like_input(_redundancy(rows, *moments(rows)), x)
+    rows = finite(rows_of(x, "x"), "x")
+    result: Array = arrays.like_input(_redundancy(rows, *rows.moments()), x)
+    return result
 
 
-def _redundancy(x: Rows, mean: Tensor, spread: Tensor) -> Tensor:
-    width = x.shape[1]
-    covariance = torch.zeros(width, width, dtype=mean.dtype, device=x.device)
-    for _, values in x.standardised(mean, spread).blocks():
-        covariance += values.T @ values
-    covariance /= len(x)
+def _redundancy(rows: Rows, mean: Tensor, deviation: Tensor) -> Tensor:
+    width = rows.shape[1]
+    covariance = torch.zeros(width, width, dtype=mean.dtype, device=rows.device)
+    for _, block in rows.standardised(mean, deviation).blocks():
+        covariance += block.T @ block
+    covariance /= len(rows)
     return covariance.abs_().fill_diagonal_(0).sum(1)
 
 
-def _rank(shared: Shared, order: Order) -> pd.DataFrame:
-    """Every dimension of the concatenation, the first to be taken first."""
-    if order not in ORDERS:
-        raise InputError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
-    rows = beside(list(shared.x.values()))
-    mean, spread = moments(rows)
-    values, constant = arrays.to_numpy(_redundancy(rows, mean, spread)), arrays.to_numpy(spread == 0)
-    # Copies of a dimension are equally redundant up to the rounding of products: they tie, and ties keep the models' order.
+def _rank(features: Mapping[str, Rows], order: Order) -> pd.DataFrame:
+    """Return every dimension of the concatenation, in the order in which they are added."""
+    rows = hstack(list(features.values()))
+    mean, deviation = rows.moments()
+    values, constant = arrays.to_numpy(_redundancy(rows, mean, deviation)), arrays.to_numpy(deviation == 0)
+    # Copies of a dimension are equally redundant up to the rounding of products. Rounded, they tie and keep their order.
     keys = np.round(values, 4)
-    variance = arrays.to_numpy(spread).astype(float) ** 2
+    variance = arrays.to_numpy(deviation).astype(float) ** 2
     index = np.lexsort(({"least-redundant": keys, "most-redundant": -keys, "variance": -variance}[order], constant))
-    widths = {name: x.shape[1] for name, x in shared.x.items()}
+    widths = {name: part.shape[1] for name, part in features.items()}
     return pd.DataFrame(
         {
             "index": index,

@@ -1,8 +1,8 @@
-"""Fine-tuning: a pretrained body with a new head, trained whole on another dataset (Kornblith et al. 2021, A.3).
+"""Fine-tuning: a pretrained network with a new head, trained on another dataset (Kornblith et al. 2021, A.3).
 
-Learning rate and weight decay come from a grid, by the score on a validation split; with the best pair the network is
-trained again on training and validation images together and tested once. The networks may be several that differ in
-their pretraining seed: the pair is then the best on average.
+Learning rate and weight decay are chosen from a grid by the score on a validation split. With the best pair the network is
+trained again on training and validation images together and tested once. For several networks, such as several pretraining
+seeds, the pair is the best on average.
 """
 
 import copy
@@ -19,15 +19,16 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from probes._inputs import is_fraction
 from probes.metrics import metric
 from zoo import datasets, objectives
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.cards.recipes import setting_names
 from zoo.core import files
 from zoo.core.splits import hold_out
 from zoo.datasets import Dataset
 from zoo.datasets.preprocessing import Pipeline
-from zoo.errors import InputError, ZooError
+from zoo.errors import InputError, UnknownName, ZooError
 from zoo.models import registry
 from zoo.models.model import Model
 from zoo.networks.network import Network
@@ -41,31 +42,31 @@ from zoo.training.randomness import For, seed_of
 LEARNING_RATES = tuple(float(rate) for rate in np.logspace(-5.5, -1, 8))
 WEIGHT_DECAYS = (0.0, *(float(decay) for decay in np.logspace(-6.5, -3, 8)))
 STEPS = 20_000
-_BATCH = 256  # our reading: A.3 names no size; this is the one of the authors' earlier transfer study
+_BATCH_SIZE = 256  # A.3 gives none; this is the one of the authors' earlier transfer study
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """What the grid found, and what came of its best pair."""
+    """Validation scores of the grid, and the models fine-tuned with its best pair."""
 
-    table: pd.DataFrame  # a row for each model, learning_rate and weight_decay: validation score; NaN where it diverged
+    table: pd.DataFrame  # one row per model, learning_rate and weight_decay: validation score; NaN if training diverged
     best: dict[str, float]  # learning_rate, weight_decay, and their mean validation score
-    accuracies: dict[str, float]  # on the test set, by the dataset's metric, of each model trained with the best pair
-    models: list[Model]  # these models, fine-tuned
+    accuracies: dict[str, float]  # by model, on the test set, by the dataset's metric
+    models: list[Model]  # the fine-tuned models
 
     @property
     def accuracy(self) -> float:
-        """The mean over the models that were fine-tuned."""
+        """The mean test accuracy over the models."""
         return float(np.mean(list(self.accuracies.values())))
 
 
 @dataclass(frozen=True)
 class _Task:
-    """All that is the same for every run."""
+    """What all training runs share."""
 
-    learning: Dataset
+    training: Dataset
     validation: Dataset
-    everything: Dataset  # the two together
+    everything: Dataset  # training and validation images together
     test: Dataset
     objective: str
     settings: dict[str, Any]
@@ -75,15 +76,15 @@ class _Task:
 
 
 def finetune(
-    models: "str | Model | Sequence[str | Model]",
-    data: "str | Dataset",
-    test: "str | Dataset | None" = None,
-    validation: "float | str | Dataset" = 0.2,
+    models: str | Model | Sequence[str | Model],
+    data: str | Dataset,
+    test: str | Dataset | None = None,
+    validation: float | str | Dataset = 0.2,
     *,
     learning_rates: Sequence[float] = LEARNING_RATES,
     weight_decays: Sequence[float] = WEIGHT_DECAYS,
     steps: int = STEPS,
-    batch_size: int = _BATCH,
+    batch_size: int = _BATCH_SIZE,
     objective: str = "softmax",
     seed: int = 0,
     folder: str | Path | None = None,
@@ -91,14 +92,26 @@ def finetune(
     progress: bool = True,
     **settings: Any,
 ) -> FineTuning:
-    """Fine-tune models, given by name, pattern or as loaded (these are left as they are), on a dataset.
+    """Fine-tune models on a dataset, with learning rate and weight decay chosen from a grid.
 
-    `data` is a dataset by name, whose splits `train` and `test` are used, or the images to train on, with `test` beside
-    them. `validation` is the share of each class held out of the training images, or a dataset of its own. The loss
-    adds `weight_decay / learning_rate` times each weight to its gradient, so that what a step takes off a weight does not
-    depend on the learning rate. SGD with momentum 0.9, the learning rate falls to zero by a cosine; random crops and
-    flips, which `settings` of a `Recipe` may change. With a `folder`, runs are kept there, and a grid that was
-    interrupted goes on where it stopped.
+    Training uses SGD with momentum 0.9, a cosine schedule, random crops and flips. The weight decay in the gradient is
+    `weight_decay / learning_rate`, so that the shrinkage per step does not depend on the learning rate.
+
+    Args:
+        models: names, patterns or loaded models. Loaded models are not changed.
+        data: the name of a dataset, whose splits `train` and `test` are used; or the training images, together with `test`.
+        test: the test images, if `data` are training images.
+        validation: the fraction of each class held out of the training images, or a dataset.
+        learning_rates: the learning rates of the grid; default: the paper's 8.
+        weight_decays: the weight decays of the grid; default: 0 and the paper's 8.
+        steps: the length of each training run.
+        batch_size: images per step.
+        objective: the loss of the new head.
+        seed: the seed of the validation split and of training.
+        folder: where training runs are stored; an interrupted grid continues from there. Default: nowhere.
+        workers: processes that decode images.
+        progress: whether to show progress.
+        settings: other settings of the `Recipe`, such as `crop` or `flip`.
 
     >>> start = registry.load("resnet8-softmax", pretrained=False, device="cpu")
     >>> found = finetune(start, "digits:train[:64]", "digits:test[:32]", learning_rates=[0.01], weight_decays=[0, 1e-4],
@@ -109,12 +122,12 @@ def finetune(
     _check_grid(learning_rates, weight_decays, steps)
     _check_settings(settings)
     recipe = {"crop": 0.1, "flip": True, "nesterov": False, "seed": seed, "steps": steps, "batch_size": batch_size}
-    place = None if folder is None else Path(folder)
-    task = _Task(*_splits(data, test, validation, seed), objective, recipe | settings, place, workers, progress)
+    splits = _splits(data, test, validation, seed)
+    task = _Task(*splits, objective, recipe | settings, None if folder is None else Path(folder), workers, progress)
     starts = [entry if isinstance(entry, Model) else registry.load(entry) for entry in runner.resolve(models)]
     rows = []
     for start, rate, decay in itertools.product(starts, learning_rates, weight_decays):
-        tuned = _train(start, task.learning, rate, decay, task, "grid")
+        tuned = _train(start, task.training, rate, decay, task, "grid")
         rows.append((start.name, rate, decay, _score(tuned, task.validation, task) if tuned else np.nan))
     table = pd.DataFrame(rows, columns=["model", "learning_rate", "weight_decay", "validation"])
     rate, decay, score = _best(table)
@@ -122,22 +135,20 @@ def finetune(
     for start in starts:
         tuned = _train(start, task.everything, rate, decay, task, "final")
         if tuned is None:
-            raise ZooError(
-                f"{start.name}: training on all images diverged at learning rate {rate:g}, which went well without the "
-                "validation images; leave out the largest learning rates"
-            )
+            problem = f"training on all images diverged at learning rate {rate:g}, but not without the validation images"
+            raise ZooError(problem, where=start.name, hint="Leave out the largest of {learning_rates}")
         accuracies[start.name] = _score(tuned, task.test, task)
         tuned_models.append(tuned)
     return FineTuning(table, {"learning_rate": rate, "weight_decay": decay, "validation": score}, accuracies, tuned_models)
 
 
 def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task, stage: str) -> Model | None:
-    """A copy of the model fine-tuned with one pair of the grid; None if the training diverged."""
+    """Return a copy of the model fine-tuned with one pair of the grid; None if training diverged."""
     recipe = _recipe(start, rate, decay, task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(recipe.entropy, For.START))
         head = ObjectiveHead(_width(start), len(images.classes), objectives.get(task.objective))
-    body, blocks = copy.deepcopy((start.network.body, start.network.blocks))  # together: the blocks are inside the body
+    body, blocks = copy.deepcopy((start.network.body, start.network.blocks))  # at once: the blocks are parts of the body
     network = Network(body.requires_grad_(True), head, blocks)
     name = f"{start.name.replace('/', '_')}-lr{rate:g}-wd{decay:g}"
     try:
@@ -151,7 +162,7 @@ def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task
             progress=task.progress,
             workers=task.workers,
         )
-    except ZooError:  # the trainer's word for a loss that is not finite, which leaves no finite weights either
+    except ZooError:  # training also raises it for a loss that is not finite, after which the weights are not finite either
         if all(torch.isfinite(weight).all() for weight in network.parameters()):
             raise
         return None
@@ -161,8 +172,9 @@ def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task
 
 def _recipe(start: Model, rate: float, decay: float, task: _Task) -> Recipe:
     if not isinstance(start.transform, Pipeline):
-        raise InputError(f"{start.name}: its images are prepared by its own library, which the trainer cannot repeat")
-    # One epoch stands for none: the number of steps decides.
+        problem = "its library preprocesses the images in a way that training cannot repeat"
+        raise InputError(problem, where=start.name)
+    # `steps` among the settings replaces the number of epochs.
     recipe = Recipe(
         start.transform.spec, 1, batch_size=task.settings["batch_size"], learning_rate=rate, weight_decay=decay / rate
     )
@@ -170,65 +182,70 @@ def _recipe(start: Model, rate: float, decay: float, task: _Task) -> Recipe:
 
 
 def _width(start: Model) -> int:
-    """The number of features: what the body makes of a black image."""
+    """Return the number of features, from a black image."""
     embeddings, _ = start.forward(torch.zeros(1, *start.transform.size, device=start.device))
     return embeddings.shape[1]
 
 
 def _score(model: Model, dataset: Dataset, task: _Task) -> float:
-    """The dataset's own metric; images as prediction sees them."""
+    """Return the dataset's metric on images without augmentation."""
     recipe = _recipe(model, 1.0, 0.0, task).plain()
     images = ImageBatches(dataset, ImageAugmentation(recipe), task.workers)
-    batches = np.array_split(np.arange(len(dataset)), np.arange(_BATCH, len(dataset), _BATCH))
+    batches = np.array_split(np.arange(len(dataset)), np.arange(_BATCH_SIZE, len(dataset), _BATCH_SIZE))
     predicted = []
     for pixels in images.batches(0, batches):
         _, logits = model.forward(pixels.to(model.device))
-        assert logits is not None  # the head was put there above
+        assert logits is not None  # `_train` gave the network a head
         predicted.append(logits.argmax(1).cpu())
     return metric(dataset.metric)(torch.cat(predicted), dataset.labels)
 
 
 def _best(table: pd.DataFrame) -> tuple[float, float, float]:
-    """The pair with the best mean score over models; of equal ones the smaller rate, then the smaller decay."""
+    """Return (learning rate, weight decay, score) of the best mean score over models; among equals the smallest."""
     means = table.groupby(["learning_rate", "weight_decay"])["validation"].apply(lambda scores: scores.mean(skipna=False))
     if means.isna().all():
-        raise ZooError("training diverged at every learning rate of the grid; choose smaller ones")
-    pair: Any = means.idxmax()  # the first of equal maxima; groups are sorted
+        raise ZooError("training diverged at every learning rate", argument="learning_rates", hint="Choose smaller ones")
+    pair: Any = means.idxmax()  # the first among equals; groups are sorted
     return float(pair[0]), float(pair[1]), float(means.max())
 
 
-def _splits(data: Any, test: Any, validation: Any, seed: int) -> tuple[Dataset, Dataset, Dataset, Dataset]:
-    """What is learnt from, what chooses, the two together, and what tests."""
+def _splits(
+    data: str | Dataset, test: str | Dataset | None, validation: float | str | Dataset, seed: int
+) -> tuple[Dataset, Dataset, Dataset, Dataset]:
+    """Return (training, validation, training and validation, test) images."""
     if test is None:
         if not isinstance(data, str) or ":" in data:
-            raise InputError(f"test: expected the images to test on beside {getattr(data, 'spec', data)}, found none")
+            problem = f"the images to test on are missing; only {getattr(data, 'spec', data)} was given"
+            raise InputError(problem, argument="test")
         data, test = f"{data}:train", f"{data}:test"
-    whole, unseen = datasets.load(data), datasets.load(test)
-    labels = labels_of(whole)
+    dataset, test_set = datasets.load(data), datasets.load(test)
+    labels = labels_of(dataset)
     if isinstance(validation, str | Dataset):
-        kept_back = datasets.load(validation)
-        learning, everything = whole, _join(whole, kept_back)
+        training, validation_set = dataset, datasets.load(validation)
+        everything = _join(dataset, validation_set)
+    elif is_fraction(validation):
+        kept, held_out = hold_out(labels, validation, seed)
+        training, validation_set, everything = dataset.select(kept), dataset.select(held_out), dataset
     else:
-        kept, held = hold_out(labels, validation, seed)
-        learning, kept_back, everything = whole.select(kept), whole.select(held), whole
-    for other in (kept_back, unseen):
+        raise InputError(argument="validation", expected="a dataset or a fraction between 0 and 1", found=validation)
+    for other in (validation_set, test_set):
         labels_of(other)
-        if other.classes != whole.classes:
-            raise InputError(
-                f"{other.spec}: its {len(other.classes)} classes are not the {len(whole.classes)} of {whole.spec}"
-            )
-        if other.fingerprint == whole.fingerprint or kept_back.fingerprint == unseen.fingerprint:
-            raise InputError(f"{other.spec}: the same images are used twice; expected others for each part")
-    return learning, kept_back, everything, unseen
+        if other.classes != dataset.classes:
+            problem = f"its {len(other.classes)} classes are not the {len(dataset.classes)} of {dataset.spec}"
+            raise InputError(problem, where=other.spec)
+        if other.fingerprint == dataset.fingerprint or validation_set.fingerprint == test_set.fingerprint:
+            hint = "Pass different images for training, validation and testing"
+            raise InputError("the same images are used twice", where=other.spec, hint=hint)
+    return training, validation_set, everything, test_set
 
 
 def _join(first: Dataset, second: Dataset) -> Dataset:
-    """The images of two datasets of the same classes, one after the other."""
+    """Return the images of two datasets of the same classes, one after the other."""
     return Dataset(
         name=first.name,
         spec=f"{first.spec}+{second.spec}",
         ids=[f"{part.spec}/{name}" for part in (first, second) for name in part.ids],
-        image=functools.partial(_joined, first, second),
+        image=functools.partial(_joined_image, first, second),
         fingerprint=files.digest([first.fingerprint, second.fingerprint]),
         classes=first.classes,
         labels=np.concatenate([labels_of(first), labels_of(second)]),
@@ -236,25 +253,25 @@ def _join(first: Dataset, second: Dataset) -> Dataset:
     )
 
 
-def _joined(first: Dataset, second: Dataset, index: int) -> Image.Image:
+def _joined_image(first: Dataset, second: Dataset, index: int) -> Image.Image:
     return first[index] if index < len(first) else second[index - len(first)]
 
 
 def _check_grid(learning_rates: Sequence[float], weight_decays: Sequence[float], steps: int) -> None:
-    for name, values, least in (
-        ("learning_rates", learning_rates, 0.0),
-        ("weight_decays", weight_decays, -np.finfo(float).tiny),
-    ):
-        if not len(values) or len(set(values)) < len(values) or not all(least < value < np.inf for value in values):
-            raise InputError(
-                f"{name}: expected different numbers {'above' if least == 0 else 'of at least'} 0, found {values}"
-            )
+    if not len(learning_rates) or not all(0 < rate < np.inf for rate in learning_rates):
+        raise InputError(argument="learning_rates", expected="numbers above 0", found=list(learning_rates))
+    if not len(weight_decays) or not all(0 <= decay < np.inf for decay in weight_decays):
+        raise InputError(argument="weight_decays", expected="numbers of at least 0", found=list(weight_decays))
+    for argument, values in (("learning_rates", learning_rates), ("weight_decays", weight_decays)):
+        if len(set(values)) < len(values):
+            raise InputError(argument=argument, expected="different numbers", found=list(values))
     if steps < 1:
-        raise InputError(f"steps: expected at least 1, found {steps}")
+        raise InputError(argument="steps", expected="at least 1", found=steps)
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
-    free = setting_names() - {"epochs", "steps", "batch_size", "learning_rate", "weight_decay", "holdout"}
+    allowed = setting_names() - {"epochs", "steps", "batch_size", "learning_rate", "weight_decay", "holdout"}
     for name in settings:
-        if name not in free:
-            raise InputError(f"unknown setting {name!r}{near(name, free)}; expected {', '.join(sorted(free))}")
+        if name not in allowed:
+            problem = f"unknown setting {name!r}; expected one of {', '.join(sorted(allowed))}"
+            raise UnknownName(problem, kind="setting", name=name, suggestions=similar(name, allowed))

@@ -1,126 +1,114 @@
-"""The linear probe: L2-regularised multinomial logistic regression with its strength chosen on a validation split."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The linear probe: L2-regularised multinomial logistic regression with its strength chosen on held-out rows."""
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from probes._examples import Examples
-from probes._inputs import among, classes, handed_back, linear_logits, logit_blocks, named, paired, weights
+from probes._inputs import ProbeClassifier, decode, encode, encode_known, like_input, linear_logits, logit_blocks
 from probes._losses import Loss, Sigmoids, Softmax
 from probes._regularised import STRENGTHS as STRENGTHS
 from probes._regularised import RegularisedProbe, Sample
-from probes._rows import Rows
+from probes._rows import Features, Rows, Values
 from probes.metrics import metric, tallied, tally
+from zoo.core.arrays import Array
 
 
-class LinearProbe(ClassifierMixin, RegularisedProbe):  # type: ignore[misc]
-    """Minimises `sum of log losses + strength * ||W||^2` with a free intercept, to its optimum ([K] 3.1, [KA] A.2).
+class LinearProbe(ProbeClassifier, RegularisedProbe):
+    """Linear classifier that minimises `sum of log losses + strength * ||W||^2` to its optimum; the intercept is free.
 
-    Every strength is solved on the training part, from strong to weak; the one with the best validation score is refitted
-    on all rows. Of equal scores the one with the lower validation log loss wins, then the stronger.
+    This is the linear probe of Kornblith et al. (2021), 3.1 and A.2. Every strength is solved on the training rows, from
+    strong to weak. The strength with the best score on the validation rows is refitted on all rows. Among equal scores the
+    lower validation log loss decides, then the stronger penalty.
 
-    Parameters
-    ----------
-    strengths: the regularisation strengths, on the *sum* of the losses; default: 45 from 1e-6 to 1e5. In scikit-learn's
-        terms, C = 1 / (2 strength).
-    validation: the share of each class held out; or a pair (x, y) to validate on; or 0, with a single strength.
-    metric: "accuracy" or "mean-per-class"; decides the choice, and what `score` returns.
-    tolerance: bound on (objective - optimum) / objective, by duality gap.
-    seed: of the split.
-    memory: gigabytes that a fit may hold. Features that do not fit, with their logits, are read anew in blocks at every
-        pass, in half as much time again, with the same result: a memory map, or a column of stored outputs, is never copied.
-    progress: whether to show a bar on a terminal once a fit has taken a few seconds.
+    Results are NumPy arrays for NumPy arrays and tensors for tensors. All work is done on the device of X, with float32
+    products and float64 sums; small problems are solved in float64.
 
-    Attributes
-    ----------
-    coef_ [K, D], intercept_ [K], classes_ [K]: as in scikit-learn; two classes have one row, and the loss is log(1 + e^-m).
-    strength_: the strength chosen. objective_, gap_: at the refit, and the bound on its distance from the optimum.
-    path_: a frame, one row per strength: objective and gap on the training part, validation score and log loss, and the
-        number of passes over the features.
+    Args:
+        strengths: the regularisation strengths, on the *sum* of the losses; default: 45 from 1e-6 to 1e5. In scikit-learn's
+            terms, C = 1 / (2 strength).
+        validation: the fraction of each class held out to choose the strength; or a pair (X, y) to choose it on; or 0, with
+            a single strength.
+        metric: "accuracy" or "mean-per-class". It decides the choice of the strength, and `score` returns it.
+        tolerance: bound on (objective - optimum) / objective, guaranteed by the duality gap.
+        seed: the seed of the split into training and validation rows.
+        memory: gigabytes that a fit may use. Features that do not fit, together with their logits, are read again in blocks
+            in every pass. That takes 1.5 times as long and gives the same result. Memory maps and columns of stored outputs
+            are never copied.
+        progress: whether to show a progress bar on a terminal after a few seconds.
 
-    NumPy arrays give NumPy arrays back, tensors tensors; everything runs where x is, in float32 products with float64 sums,
-    small problems in float64.
+    Attributes:
+        coef_: [K, D] weights, as in scikit-learn: one row for two classes, with the loss log(1 + e^-m).
+        intercept_: [K].
+        classes_: [K] labels, sorted.
+        strength_: the chosen strength.
+        objective_: the value reached on all rows.
+        gap_: upper bound on `objective_` minus the optimum.
+        path_: frame with one row per strength: objective and gap on the training rows, score and log loss on the validation
+            rows, and the passes over the features.
 
-    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["low", "low", "high", "high"]
-    >>> probe = LinearProbe(strengths=[0.01], validation=0).fit(x, y)
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["low", "low", "high", "high"]
+    >>> probe = LinearProbe(strengths=[0.01], validation=0).fit(X, y)
     >>> probe.predict([[0.5], [2.5]]).tolist()
     ['low', 'high']
     """
 
-    COLUMNS = ("strength", "objective", "gap", "score", "log_loss", "products")
+    PATH_COLUMNS = ("strength", "objective", "gap", "score", "log_loss", "products")
 
-    def __init__(
-        self,
-        strengths: Sequence[float] | None = None,
-        validation: Any = 0.2,
-        metric: str = "accuracy",
-        tolerance: float = 1e-5,
-        seed: int = 0,
-        memory: float = 2.0,
-        progress: bool = True,
-    ) -> None:
-        super().__init__(strengths, validation, metric, tolerance, seed, memory, progress)
+    def fit(self, X: Features, y: Values, sample_weight: Values | None = None) -> "LinearProbe":
+        """Fit the probe.
 
-    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> "LinearProbe":
-        """Fit on features x [N, D] and labels y [N] of any type.
-
-        A row's loss is multiplied by its weight [N], and so is its share of the validation score; validation rows given as
-        a pair count once. The split is of rows: one that counts twice is never on both sides, as its copies may be.
+        Args:
+            X: [N, D] features.
+            y: [N] labels of any type.
+            sample_weight: [N] factors of the rows' losses and of their part in the validation score. Rows of a `validation`
+                pair have weight 1. Rows are split, not copies: a row of weight 2 is never both in training and validation.
         """
         metric(self.metric)
-        self.strength_ = float(self._fit(x, y, sample_weight)[0])
-        self.objective_, self.gap_ = (float(part[0]) for part in self._solution)
+        self.strength_ = float(self._fit(X, y, sample_weight)[0])
+        self.objective_, self.gap_ = float(self._objectives[0]), float(self._gaps[0])
         return self
 
-    def decision_function(self, x: Any) -> Any:
-        """Logits [N, K]; for two classes the logit of the second, [N]."""
-        logits = linear_logits(self, x)
-        return handed_back(logits[:, 0] if len(self.classes_) == 2 else logits, x)
+    def decision_function(self, X: Features) -> Array:
+        """Return the logits [N, K]; for two classes the logit of the second, [N]."""
+        logits = linear_logits(self, X)
+        return like_input(logits[:, 0] if len(self.classes_) == 2 else logits, X)
 
-    def predict_proba(self, x: Any) -> Any:
-        """[N, K], columns in the order of `classes_`."""
-        logits = linear_logits(self, x)
-        both = len(self.classes_) == 2
-        return handed_back(torch.sigmoid(torch.cat([-logits, logits], 1)) if both else logits.softmax(1), x)
+    def predict_proba(self, X: Features) -> Array:
+        """Return the probabilities [N, K], columns in the order of `classes_`."""
+        logits = linear_logits(self, X)
+        binary = len(self.classes_) == 2
+        return like_input(torch.sigmoid(torch.cat([-logits, logits], 1)) if binary else logits.softmax(1), X)
 
-    def predict(self, x: Any) -> Any:
-        """The labels [N] with the highest logit."""
-        return named(torch.cat([_top(logits) for logits in logit_blocks(self, x)]), self.classes_, x)
+    def predict(self, X: Features) -> Array:
+        """Return the labels [N] with the highest logit."""
+        return decode(torch.cat([_top_class(logits) for logits in logit_blocks(self, X)]), self.classes_, X)
 
-    def score(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy or mean per-class accuracy, as `metric` says; a label that training never saw counts as wrong."""
-        predicted, labels = paired(self.predict(x), y)
-        return metric(self.metric)(predicted, labels, weights(sample_weight, len(labels)))
-
-    def _learn(self, y: Any, rows: Rows) -> Tensor:
-        self.classes_, labels = classes(self, y, rows)
+    def _learn_classes(self, y: Values, rows: Rows) -> Tensor:
+        self.classes_, labels = encode(self, y, rows)
         return labels
 
-    def _known(self, y: Any, rows: Rows) -> Tensor:
-        return among(self.classes_, y, rows)
+    def _encode_validation(self, y: Values, rows: Rows) -> Tensor:
+        return encode_known(self.classes_, y, rows)
 
     def _strata(self, labels: Tensor) -> np.ndarray:
         return labels.cpu().numpy()
 
     def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Loss:
-        several = len(self.classes_) > 2
-        return Softmax(labels, len(self.classes_), weights) if several else Sigmoids(labels[:, None], weights)
+        multinomial = len(self.classes_) > 2
+        return Softmax(labels, len(self.classes_), weights) if multinomial else Sigmoids(labels[:, None], weights)
 
-    def _judge(self, parameters: Tensor, examples: Examples, held: Sample) -> tuple[Tensor, Tensor]:
-        right = count = value = torch.zeros((), dtype=torch.float64)
-        for span, values, loss in examples.pieces():
+    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+        correct = count = value = torch.zeros((), dtype=torch.float64)
+        for span, values, loss in examples.blocks():
             logits = values @ parameters.T
-            each = None if held.weights is None else held.weights[span]
-            found = tally(_top(logits), held.labels[span], each, len(self.classes_))
-            right, count = right.to(found[0]) + found[0], count.to(found[1]) + found[1]
-            value = value.to(right) + loss.at(logits).value
-        return torch.tensor([tallied(self.metric)(right, count)]), value / count.sum()
+            weights = None if held_out.weights is None else held_out.weights[span]
+            block = tally(_top_class(logits), held_out.labels[span], weights, len(self.classes_))
+            correct, count = correct.to(block[0]) + block[0], count.to(block[1]) + block[1]
+            value = value.to(correct) + loss.expand(logits).value
+        return torch.tensor([tallied(self.metric)(correct, count)]), value / count.sum()
 
 
-def _top(logits: Tensor) -> Tensor:
-    """The class [N] each row of logits [N, K] is for; a single column is the logit of class 1 against class 0."""
+def _top_class(logits: Tensor) -> Tensor:
+    """Return the predicted class [N] for logits [N, K]; a single column is the logit of class 1 against class 0."""
     return logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()

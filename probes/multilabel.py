@@ -1,4 +1,4 @@
-"""The multi-label probe: one-vs-rest logistic regressions, all solved together, each with its own strength."""
+"""The multi-label probe: one-vs-rest logistic regressions, solved together, each with its own strength."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,53 +8,56 @@ import torch
 from torch import Tensor
 
 from probes._examples import Examples
-from probes._inputs import handed_back, linear_logits
+from probes._inputs import like_input, linear_logits
 from probes._losses import Sigmoids
-from probes._regularised import RegularisedProbe, Sample
-from probes._rows import Rows
-from probes.ranking import auc, average_precision, mean_auc, targets, voc_map
+from probes._regularised import RegularisedProbe, Sample, Validation
+from probes._rows import Features, Rows, Values
+from probes.metrics import auc, average_precision, mean_auc, targets, voc_map
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
-METRICS: dict[str, tuple[Callable[..., Any], Callable[..., float]]] = {
+METRICS: dict[str, tuple[Callable[..., Any], Callable[..., float]]] = {  # scores by class, and their mean
     "map": (average_precision, voc_map),
     "auc": (auc, mean_auc),
 }
 
 
 class MultilabelProbe(RegularisedProbe):
-    """For each class, minimises `sum of log losses + strength * ||w||^2` with a free intercept ([G] 4.7, [KA] D.3).
+    """Linear classifiers, one per class, that each minimise `sum of log losses + strength * ||w||^2` with a free intercept.
 
-    The classes share the features and nothing else: their problems are solved side by side, in products as wide as there
-    are classes, and each class takes the strength with its own best validation score (of equal scores, the one with the
-    lower validation loss, then the stronger). A target of -1 (VOC's difficult objects) is ignored: that example has no part
-    in that class's loss, its choice of strength, or its score.
+    This is the multi-label probe of Gontijo-Lopes et al. (2022), 4.7, and Kornblith et al. (2021), D.3. The classes share
+    only the features. Their problems are solved together, and each class takes the strength with its own best validation
+    score. Among equal scores the lower validation loss decides, then the stronger penalty. A target of -1 (an object marked
+    difficult in VOC) is ignored: that example has no part in the loss, the choice of strength or the score of that class.
 
-    In scikit-learn it clones, searches and stands in pipelines like any estimator. It is not one of its classifiers: `y` is
-    [N, K] of 0, 1 and -1, which no other target can stand for, so `check_estimator` needs targets of that kind.
+    The probe clones, searches and stands in pipelines like any scikit-learn estimator. It is not a scikit-learn classifier:
+    `y` is [N, K] of 0, 1 and -1, so `check_estimator` needs targets of that form.
 
-    Parameters
-    ----------
-    strengths: as in `LinearProbe`. validation: the share of rows held out, or a pair (x, y).
-    metric: "map", the 11-point average precision of VOC 2007, or "auc". tolerance, seed, memory,
-    progress: as in `LinearProbe`.
+    Args:
+        strengths: as in `LinearProbe`.
+        validation: the fraction of rows held out, or a pair (X, y), or 0 with a single strength.
+        metric: "map", the 11-point average precision of VOC 2007, or "auc". It decides the choice of the strengths, and
+            `score` returns its mean over classes.
+        tolerance, seed, memory, progress: as in `LinearProbe`.
 
-    Attributes
-    ----------
-    coef_ [K, D], intercept_ [K], strengths_ [K].
-    path_: a frame, one row per strength and class: objective, gap, validation score and loss.
+    Attributes:
+        coef_: [K, D] weights.
+        intercept_: [K].
+        strengths_: [K], the chosen strength of each class.
+        path_: frame with one row per strength and class: objective, gap, validation score and loss.
 
-    >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 3)
-    >>> probe = MultilabelProbe().fit(x, x.astype(int))
-    >>> probe.predict(x[:4]).tolist(), probe.score(x, x.astype(int))
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 3)
+    >>> probe = MultilabelProbe().fit(X, X.astype(int))
+    >>> probe.predict(X[:4]).tolist(), probe.score(X, X.astype(int))
     ([[0, 0], [0, 1], [1, 0], [1, 1]], 1.0)
     """
 
-    COLUMNS = ("strength", "class", "objective", "gap", "score", "log_loss")
+    PATH_COLUMNS = ("strength", "class", "objective", "gap", "score", "log_loss")
 
     def __init__(
         self,
         strengths: Sequence[float] | None = None,
-        validation: Any = 0.2,
+        validation: Validation = 0.2,
         metric: str = "map",
         tolerance: float = 1e-5,
         seed: int = 0,
@@ -69,59 +72,62 @@ class MultilabelProbe(RegularisedProbe):
         tags.target_tags.single_output = False
         return tags
 
-    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> "MultilabelProbe":
-        """Fit on features x [N, D] and labels y [N, K] of 0 and 1, or -1 for what is ignored.
+    def fit(self, X: Features, y: Values, sample_weight: Values | None = None) -> "MultilabelProbe":
+        """Fit the probe.
 
-        A row's losses are multiplied by its weight [N]; in the ranking of held-out rows, all that have one count alike.
+        Args:
+            X: [N, D] features.
+            y: [N, K] of 1 (present), 0 (absent) and -1 (ignored).
+            sample_weight: [N] factors of the rows' losses. In the validation score, all rows of positive weight count alike.
         """
         self._metric()
-        self.strengths_ = self._fit(x, y, sample_weight)
+        self.strengths_ = self._fit(X, y, sample_weight)
         return self
 
-    def decision_function(self, x: Any) -> Any:
-        """Logits [N, K]."""
-        return handed_back(linear_logits(self, x), x)
+    def decision_function(self, X: Features) -> Array:
+        """Return the logits [N, K]."""
+        return like_input(linear_logits(self, X), X)
 
-    def predict_proba(self, x: Any) -> Any:
-        """[N, K] the probability that each class is present."""
-        return handed_back(torch.sigmoid(linear_logits(self, x)), x)
+    def predict_proba(self, X: Features) -> Array:
+        """Return the probability that each class is present, [N, K]."""
+        return like_input(torch.sigmoid(linear_logits(self, X)), X)
 
-    def predict(self, x: Any) -> Any:
-        """[N, K] of 0 and 1."""
-        return handed_back((linear_logits(self, x) > 0).long(), x)
+    def predict(self, X: Features) -> Array:
+        """Return whether each class is present, [N, K] of 0 and 1."""
+        return like_input((linear_logits(self, X) > 0).long(), X)
 
-    def score(self, x: Any, y: Any) -> float:
-        """Mean average precision or mean AUC, as `metric` says; a label of -1 is ignored."""
-        return self._metric()[1](linear_logits(self, x), targets(y, "y"))
+    def score(self, X: Features, y: Values) -> float:
+        """Return the mean average precision or mean AUC, as `metric` says, against y [N, K] of 0, 1 and -1 (ignored)."""
+        return self._metric()[1](linear_logits(self, X), targets(y, "y"))
 
     def _metric(self) -> tuple[Callable[..., Any], Callable[..., float]]:
         if self.metric not in METRICS:
-            raise InputError(f"metric: expected one of {', '.join(METRICS)}, found {self.metric!r}")
+            raise InputError(argument="metric", expected=f"one of {', '.join(METRICS)}", found=self.metric)
         return METRICS[self.metric]
 
-    def _learn(self, y: Any, rows: Rows) -> Tensor:
+    def _learn_classes(self, y: Values, rows: Rows) -> Tensor:
         if y is None:
-            raise InputError("MultilabelProbe requires y to be passed, but the target y is None")
+            raise InputError("MultilabelProbe requires y to be passed, but the target y is None", argument="y")
         if len(rows) == 1:
-            raise InputError("x: n_samples = 1, expected rows with and rows without each class")
+            raise InputError("has one sample, and the probe needs rows with and rows without each class", argument="X")
         labels = self._targets(y, rows, "y", None)
-        self._classes = labels.shape[1]
+        self._num_classes = labels.shape[1]
         positive, known = (labels == 1).sum(0), (labels >= 0).sum(0)
         one_sided = (positive == 0) | (positive == known)
         if one_sided.any():
             which = int(one_sided.nonzero()[0])
-            where = "absent from" if positive[which] == 0 else "in"
-            raise InputError(f"y: class {which} is {where} every row; leave it out")
+            rows_with = "no row" if positive[which] == 0 else "every row"
+            raise InputError(f"class {which} is present in {rows_with}", argument="y", hint="Leave the class out")
         return labels
 
-    def _known(self, y: Any, rows: Rows) -> Tensor:
-        return self._targets(y, rows, "validation labels", self._classes)
+    def _encode_validation(self, y: Values, rows: Rows) -> Tensor:
+        return self._targets(y, rows, "validation", self._num_classes)
 
-    def _targets(self, y: Any, rows: Rows, name: str, classes: int | None) -> Tensor:
-        labels = targets(y, name).to(rows.device)
-        if len(labels) != len(rows) or (classes is not None and labels.shape[1] != classes):
-            width = labels.shape[1] if classes is None else classes
-            raise InputError(f"{name}: expected shape [{len(rows)}, {width}], found {list(labels.shape)}")
+    def _targets(self, y: Values, rows: Rows, argument: str, num_classes: int | None) -> Tensor:
+        labels = targets(y, argument).to(rows.device)
+        width = labels.shape[1] if num_classes is None else num_classes
+        if tuple(labels.shape) != (len(rows), width):
+            raise InputError(argument=argument, expected=f"of shape [{len(rows)}, {width}]", found=list(labels.shape))
         return labels
 
     def _strata(self, labels: Tensor) -> np.ndarray:
@@ -130,15 +136,18 @@ class MultilabelProbe(RegularisedProbe):
     def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Sigmoids:
         return Sigmoids(labels, weights)
 
-    def _judge(self, parameters: Tensor, examples: Examples, held: Sample) -> tuple[Tensor, Tensor]:
-        logits = torch.cat([values @ parameters.T for _, values, _ in examples.pieces()])
-        counts = self._loss(held.labels, held.weights).weights.sum(0)
-        losses = examples.loss.at(logits).value / torch.where(counts > 0, counts, 1)
-        return self._metric()[0](logits, held.labels), losses
+    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+        logits = torch.cat([values @ parameters.T for _, values, _ in examples.blocks()])
+        counts = self._loss(held_out.labels, held_out.weights).weights.sum(0)
+        losses = examples.loss.expand(logits).value / torch.where(counts > 0, counts, 1)
+        return self._metric()[0](logits, held_out.labels), losses
 
 
 def strata(labels: Tensor) -> np.ndarray:
-    """[N] each row's rarest class, or K where it has none: holding out by it keeps rare classes on both sides."""
+    """Return each row's rarest class [N], or K if it has none, for targets [N, K].
+
+    Holding out a fraction of every stratum keeps rare classes on both sides.
+    """
     present = labels == 1
     rarity = torch.where(present, present.sum(0), len(labels) + 1)
     return torch.where(present.any(1), rarity.argmin(1), labels.shape[1]).cpu().numpy()

@@ -1,21 +1,24 @@
-"""Statistics over seeds as in Kornblith et al. (2021): means, standard errors, and what is as good as the best.
+"""Statistics over seeds and over models, as in Kornblith et al. (2021), and for few points as their number demands.
 
-A number is in bold when it does not differ significantly from the best of its column: by a t-test for one dataset, by a
-two-way analysis of variance for the average over datasets.
+Tables show means with standard errors. A number is bold if it does not differ significantly from the best of its column: by
+a t-test for one dataset, by a two-way analysis of variance for the average over datasets.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from zoo.errors import InputError
 
+MIN_TESTED = 3  # values per group; with two, a t-test has one or two degrees of freedom and hardly ever finds a difference
+MAX_EXACT = 10  # points up to which the p-value of a rank correlation is exact
 
-def mean_and_error(values: Any) -> tuple[float, float]:
-    """The mean over seeds and its standard error, s / sqrt(n); the error of a single value is NaN.
+
+def mean_and_error(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean over seeds and its standard error, s / sqrt(n); the error of a single value is NaN.
 
     >>> mean_and_error([76.0, 78.0])
     (77.0, 1.0)
@@ -24,23 +27,67 @@ def mean_and_error(values: Any) -> tuple[float, float]:
     return float(x.mean()), float(np.sqrt(_variance(x) / len(x)))
 
 
-def not_worse_than_best(groups: Mapping[str, Any], p: float = 0.05, lower_is_better: bool = False) -> list[str]:
-    """The names of the groups whose mean does not differ significantly from the best group's, in the order given.
+def indistinguishable_from_best(
+    groups: Mapping[str, ArrayLike], p: float = 0.05, lower_is_better: bool = False
+) -> list[str] | None:
+    """Return the names of the groups whose mean does not differ significantly from the best group's, in the given order.
 
-    `groups` maps a name to its values over seeds, at least two. The test is Welch's two-sided t-test, which lets the
-    groups differ in variance, as objectives do; a group is left out when its p-value is below `p`.
+    The test is Welch's two-sided t-test, which allows for different variances. It needs at least three values per group:
+    with fewer, nothing is tested and the result is None.
 
-    >>> not_worse_than_best({"a": [77.0, 77.2, 77.4], "b": [77.1, 77.2, 77.5], "c": [76.0, 76.1, 76.3]})
+    Args:
+        groups: values over seeds by name.
+        p: significance level; a group differs if its p-value is below it.
+        lower_is_better: whether the best mean is the lowest.
+
+    >>> indistinguishable_from_best({"a": [77.0, 77.2, 77.4], "b": [77.1, 77.2, 77.5], "c": [76.0, 76.1, 76.3]})
+    ['a', 'b']
+    >>> indistinguishable_from_best({"a": [77.0, 77.2], "c": [76.0, 76.1]}) is None  # not tested
+    True
+    """
+    samples = {name: _sample(values, "groups", where=name) for name, values in groups.items()}
+    best = samples[_best({name: float(x.mean()) for name, x in samples.items()}, p, lower_is_better)]
+    if min(map(len, samples.values())) < MIN_TESTED:
+        return None
+    return [name for name, x in samples.items() if x is best or _welch(best, x) >= p]
+
+
+def indistinguishable_on_average(
+    groups: Mapping[str, ArrayLike], p: float = 0.05, lower_is_better: bool = False
+) -> list[str] | None:
+    """Return the names of the groups whose average over datasets does not differ significantly from the best group's.
+
+    Each group is compared with the best by a two-way analysis of variance of these two. With fewer than three values per
+    group, nothing is tested and the result is None.
+
+    Args:
+        groups: values [B, R] by name: B datasets, R seeds, the same for all groups.
+        p: significance level; a group differs if its p-value is below it.
+        lower_is_better: whether the best average is the lowest.
+
+    >>> level = [[70.0], [90.0], [50.0]]  # datasets differ much more than groups
+    >>> noise = np.array([[0.1, -0.1], [0.0, 0.2], [-0.2, 0.0]])
+    >>> indistinguishable_on_average({"a": level + noise, "b": level + noise[::-1], "c": level + noise - 1})
     ['a', 'b']
     """
-    samples = {name: _sample(values, name, least=2) for name, values in groups.items()}
+    samples = {name: _numbers(values, "groups", 2, "[datasets, seeds]", name) for name, values in groups.items()}
     best = samples[_best({name: float(x.mean()) for name, x in samples.items()}, p, lower_is_better)]
-    return [name for name, x in samples.items() if x is best or _welch(best, x) >= p]
+    for name, x in samples.items():
+        if x.shape != best.shape:
+            expected = f"values of shape {list(best.shape)} (datasets, seeds), the same for all groups"
+            raise InputError(where=name, argument="groups", expected=expected, found=list(x.shape))
+    if best.size < MIN_TESTED:
+        return None
+    return [name for name, x in samples.items() if x is best or two_way_anova([best, x]).rows.p >= p]
+
+
+# The former names, until `zoo.app.figures.result` imports the new ones.
+not_worse_than_best, not_worse_on_average = indistinguishable_from_best, indistinguishable_on_average
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One line of an analysis of variance."""
+    """One effect of an analysis of variance: its sum of squares, degrees of freedom, F statistic and p-value."""
 
     sum_of_squares: float
     freedom: int
@@ -50,7 +97,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Anova:
-    """A two-way analysis of variance; `interaction` is None where cells have one value, with nothing to tell it by."""
+    """A two-way analysis of variance; `interaction` is None if cells have one value each."""
 
     rows: Effect
     columns: Effect
@@ -59,21 +106,23 @@ class Anova:
     residual_freedom: int
 
 
-def two_way_anova(table: Any) -> Anova:
-    """Objective x dataset: do the rows differ, once the columns' own levels are taken away?
+def two_way_anova(table: ArrayLike) -> Anova:
+    """Return the analysis of variance of a balanced table: do rows differ, beyond the differences between columns?
 
-    `table` [A, B, R] has R replicates (seeds) for each of A rows and B columns. With such a balanced design the sums of
-    squares are orthogonal: rows, columns, interaction and residual add up to the total. The residual is what is left
-    within the cells; with a single replicate it is the interaction.
+    In a balanced design the sums of squares of rows, columns, interaction and residual add up to the total. The residual is
+    the variation within cells; with one replicate per cell it is the interaction.
+
+    Args:
+        table: [A, B, R]: A rows (objectives), B columns (datasets), R replicates (seeds).
 
     >>> effect = two_way_anova([[[3.0, 5.0], [6.0, 8.0]], [[7.0, 9.0], [10.0, 12.0]]]).rows
     >>> effect.sum_of_squares, effect.freedom, effect.f
     (32.0, 1, 16.0)
     """
-    y = _cells(table, "table")  # by hand: SciPy's analysis of variance is one-way
+    y = _numbers(table, "table", 3, "[rows, columns, replicates]")  # SciPy has one-way analysis of variance only
     a, b, replicates = y.shape
     if a < 2 or b < 2:
-        raise InputError(f"table: expected at least two rows and two columns, found {a} and {b}")
+        raise InputError(argument="table", expected="at least two rows and two columns", found=[a, b])
     cells, rows, columns = y.mean(2), y.mean((1, 2)), y.mean((0, 2))
     ss_rows = b * replicates * np.square(rows - y.mean()).sum()
     ss_columns = a * replicates * np.square(columns - y.mean()).sum()
@@ -81,11 +130,11 @@ def two_way_anova(table: Any) -> Anova:
     ss_within = np.square(y - cells[..., None]).sum()
     df_interaction, df_within = (a - 1) * (b - 1), a * b * (replicates - 1)
     residual, freedom = (ss_interaction, df_interaction) if replicates == 1 else (ss_within, df_within)
-    # What rounding alone leaves of numbers that agree is nothing, however small the residual it is compared with.
-    noise = y.size * (8 * np.finfo(float).eps * np.abs(y).max()) ** 2
+    # Differences of this size are rounding error and count as none, however small the residual is.
+    rounding = y.size * (8 * np.finfo(float).eps * np.abs(y).max()) ** 2
 
     def effect(squares: float, df: int) -> Effect:
-        return _effect(float(squares), df, float(residual), freedom, float(noise))
+        return _effect(float(squares), df, float(residual), freedom, float(rounding))
 
     return Anova(
         effect(ss_rows, a - 1),
@@ -96,41 +145,71 @@ def two_way_anova(table: Any) -> Anova:
     )
 
 
-def not_worse_on_average(groups: Mapping[str, Any], p: float = 0.05, lower_is_better: bool = False) -> list[str]:
-    """The names of the groups whose average over datasets does not differ significantly from the best group's.
+def spearman(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
+    """Return Spearman's rank correlation of two samples [n] and its two-sided p-value.
 
-    `groups` maps a name to values [B, R]: B datasets, R seeds, the same numbers for all. Each group is compared with the
-    best by a two-way analysis of variance of these two alone.
+    For n <= 10 the p-value is exact: the fraction of the n! permutations whose correlation is at least as large in absolute
+    value. For larger n it is SciPy's, from the t distribution.
 
-    >>> level = [[70.0], [90.0], [50.0]]  # of three datasets, far more apart than the objectives are
-    >>> noise = np.array([[0.1, -0.1], [0.0, 0.2], [-0.2, 0.0]])
-    >>> not_worse_on_average({"a": level + noise, "b": level + noise[::-1], "c": level + noise - 1})
-    ['a', 'b']
+    >>> rho, p = spearman([0.35, 0.42, 0.85], [76.0, 74.3, 48.3])
+    >>> round(rho, 3), round(p, 3)  # 2 of 6 permutations are as extreme
+    (-1.0, 0.333)
     """
-    samples = {name: _cells([values], name)[0] for name, values in groups.items()}
-    shapes = {name: x.shape for name, x in samples.items()}
-    if len(set(shapes.values())) > 1:
-        raise InputError(f"groups: expected the same number of datasets and seeds for all, found {shapes}")
-    best = samples[_best({name: float(x.mean()) for name, x in samples.items()}, p, lower_is_better)]
-    return [name for name, x in samples.items() if x is best or two_way_anova([best, x]).rows.p >= p]
+    from scipy.stats import rankdata, spearmanr
 
-
-def spearman(x: Any, y: Any) -> tuple[float, float]:
-    """Spearman's rank correlation of two rows of numbers and its two-sided p-value (by the t distribution).
-
-    >>> spearman([0.35, 0.42, 0.85], [76.0, 74.3, 48.3])[0]
-    -1.0
-    """
-    from scipy.stats import spearmanr
-
-    first, second = _sample(x, "x", least=3), _sample(y, "y", least=3)
-    if len(first) != len(second):
-        raise InputError(f"x and y: expected equally many numbers, found {len(first)} and {len(second)}")
-    for name, sample in (("x", first), ("y", second)):
+    first, second = _two_samples(x, y, 3)
+    for argument, sample in (("x", first), ("y", second)):
         if np.ptp(sample) == 0:
-            raise InputError(f"{name}: all {len(sample)} numbers are {sample[0]:g}; ranks need numbers that differ")
-    found = spearmanr(first, second)
-    return float(found.statistic), float(found.pvalue)
+            raise InputError(argument=argument, expected="at least two different numbers", found=sample[0])
+    result = spearmanr(first, second)
+    if len(first) > MAX_EXACT:
+        return float(result.statistic), float(result.pvalue)
+    ranks = [np.round(2 * rankdata(sample)).astype(np.int64) for sample in (first, second)]  # ties have half ranks
+    return float(result.statistic), _permutation_p(*ranks)
+
+
+def leave_one_out(x: ArrayLike, y: ArrayLike, labels: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return Spearman's rank correlation without each point in turn: how much it depends on single points.
+
+    Args:
+        x: [n], at least four numbers.
+        y: [n].
+        labels: [n] names of the points; default: their numbers.
+
+    Returns:
+        A frame with one row per point: `without`, `correlation` and `p`; NaN if the other points do not vary.
+
+    >>> leave_one_out([1, 2, 3, 4], [1, 2, 3, 0], labels=["a", "b", "c", "d"]).round(2).values.tolist()
+    [['a', -0.5, 1.0], ['b', -0.5, 1.0], ['c', -0.5, 1.0], ['d', 1.0, 0.33]]
+    """
+    first, second = _two_samples(x, y, 4)
+    names = list(range(len(first))) if labels is None else list(labels)
+    if len(names) != len(first):
+        raise InputError(argument="labels", expected=f"{len(first)} names, one per point", found=len(names))
+    table = []
+    for row, name in enumerate(names):
+        rest = [np.delete(sample, row) for sample in (first, second)]
+        varied = all(np.ptp(sample) > 0 for sample in rest)
+        table.append((name, *(spearman(*rest) if varied else (np.nan, np.nan))))
+    return pd.DataFrame(table, columns=["without", "correlation", "p"])
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Return p-values [M] adjusted for M tests by Holm's method, in the given order.
+
+    The smallest p-value is multiplied by M, the next by M - 1, and so on; none is below a smaller one's adjusted value.
+    Rejecting where the result is below 5% keeps the probability of any false rejection below 5%.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = _sample(p_values, "p_values")
+    if ((p < 0) | (p > 1)).any():
+        raise InputError(argument="p_values", expected="numbers from 0 to 1", found=p[(p < 0) | (p > 1)][0])
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return adjusted
 
 
 def table(
@@ -143,46 +222,56 @@ def table(
     average: bool = False,
     lower_is_better: Sequence[str] = (),
 ) -> str:
-    """A Markdown table of mean ± standard error, in bold what does not differ significantly from its column's best.
+    """Return a Markdown table of mean ± standard error; bold if not significantly different from the column's best.
 
-    `frame` has a row for each objective, dataset and seed. `average` adds the mean over the datasets, which then must
-    have equally many seeds; `lower_is_better` names the columns where the least is best. A column where a cell has a
-    single seed has no standard errors to show for it and, as nothing can be tested, nothing in bold.
+    A single seed has no standard error. A column in which a cell has fewer than three seeds is not tested, so nothing in it
+    is bold.
 
-    >>> runs = [("softmax", "food", 74.6), ("softmax", "food", 74.8), ("cosine", "food", 62.0), ("cosine", "food", 62.3)]
+    Args:
+        frame: one row per objective, dataset and seed.
+        rows: the column of `frame` that names the rows of the table.
+        columns: the column of `frame` that names the columns of the table.
+        values: the column of `frame` with the numbers.
+        digits: digits after the decimal point.
+        p: significance level.
+        average: whether to add the mean over the columns, which must have equally many seeds in every cell.
+        lower_is_better: the columns of the table in which the lowest mean is best.
+
+    >>> runs = [("softmax", "food", x) for x in (74.6, 74.8, 74.7)] + [("cosine", "food", x) for x in (62.0, 62.3, 62.2)]
     >>> print(table(pd.DataFrame(runs, columns=["objective", "dataset", "accuracy"])))
     | objective | food |
     | --- | --- |
     | softmax | **74.7 ± 0.1** |
-    | cosine | 62.1 ± 0.1 |
+    | cosine | 62.2 ± 0.1 |
     """
     missing = [name for name in (rows, columns, values) if name not in frame]
     if missing or not len(frame):
-        found = f"no column {missing[0]!r}" if missing else "no rows"
-        raise InputError(f"frame: expected columns {rows}, {columns} and {values} with one row per seed, found {found}")
+        problem = f"has no column {missing[0]!r}" if missing else "has no rows"
+        raise InputError(problem, argument="frame", hint=f"It needs columns {rows}, {columns} and {values}")
     cells = {key: group.to_numpy(float) for key, group in frame.groupby([rows, columns], sort=False)[values]}
     names, headings = list(frame[rows].unique()), list(frame[columns].unique())
-    unknown = set(lower_is_better) - set(headings)
+    unknown = sorted(set(lower_is_better) - set(headings))
     if unknown:
-        raise InputError(f"lower_is_better: {sorted(unknown)[0]!r} is not a column; the columns are {', '.join(headings)}")
+        raise InputError(argument="lower_is_better", expected=f"columns among {', '.join(headings)}", found=unknown[0])
     shown = [{n: cells[n, h] for n in names if (n, h) in cells} for h in headings]
-    bold = [_bold(group, p, heading in lower_is_better) for heading, group in zip(headings, shown, strict=True)]
+    bold = [
+        indistinguishable_from_best(group, p, heading in lower_is_better) or []
+        for heading, group in zip(headings, shown, strict=True)
+    ]
     if average:
         if lower_is_better and len(set(lower_is_better)) < len(headings):
-            raise InputError("average: columns where less is better cannot be averaged with columns where more is")
+            problem = "columns in which lower is better cannot be averaged with columns in which higher is better"
+            raise InputError(problem, argument="average")
         if len({len(cell) for cell in cells.values()}) > 1 or len(cells) < len(names) * len(headings):
-            raise InputError("average: expected equally many seeds in every cell; leave out what is incomplete")
-        wide = {n: np.stack([cells[n, h] for h in headings]) for n in names}
-        shown.append({n: x.mean(0) for n, x in wide.items()})
-        bold.append(not_worse_on_average(wide, p, bool(lower_is_better)) if len(headings) > 1 else bold[0])
+            problem = "the average needs equally many seeds in every cell"
+            raise InputError(problem, argument="average", hint="Leave out incomplete rows or columns")
+        by_name = {n: np.stack([cells[n, h] for h in headings]) for n in names}
+        shown.append({n: x.mean(0) for n, x in by_name.items()})
+        several = len(headings) > 1
+        bold.append(indistinguishable_on_average(by_name, p, bool(lower_is_better)) or [] if several else bold[0])
     lines = [[rows, *headings, *["average"] * average], ["---"] * (1 + len(shown))]
     lines += [[n, *[_cell(group.get(n), n in best, digits) for group, best in zip(shown, bold, strict=True)]] for n in names]
     return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def _bold(groups: Mapping[str, np.ndarray], p: float, lower_is_better: bool) -> list[str]:
-    testable = all(len(x) > 1 for x in groups.values())
-    return not_worse_than_best(groups, p, lower_is_better) if testable else []
 
 
 def _cell(values: np.ndarray | None, bold: bool, digits: int) -> str:
@@ -193,22 +282,45 @@ def _cell(values: np.ndarray | None, bold: bool, digits: int) -> str:
     return f"**{text}**" if bold else text
 
 
+def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the fraction of permutations of `second` whose |correlation| with `first` is at least the given one.
+
+    Both are whole numbers [n], and so is S = sum_i first_i second_perm(i), of which the correlation is a linear function.
+    The permutations are counted by their S rather than listed: `ways[subset, S]` is the number of ways to assign a subset
+    of `second`, a bit mask, to the first entries of `first`. For n = 10 that takes 5,120 additions of rows of counts.
+    """
+    n = len(first)
+    largest = int(np.sort(first) @ np.sort(second))
+    ways = np.zeros((2**n, largest + 1), np.int64)
+    ways[0, 0] = 1
+    for subset in range(2**n - 1):
+        assigned = subset.bit_count()
+        for j in range(n):
+            if not subset >> j & 1:
+                product = int(first[assigned] * second[j])
+                ways[subset | 1 << j, product:] += ways[subset, : largest + 1 - product]
+    # n S - sum(first) sum(second) is proportional to the correlation, and exact.
+    deviation = np.abs(n * np.arange(largest + 1) - first.sum() * second.sum())
+    as_extreme = deviation >= abs(n * int(first @ second) - int(first.sum() * second.sum()))
+    return float(ways[-1][as_extreme].sum() / ways[-1].sum())
+
+
 def _welch(x: np.ndarray, y: np.ndarray) -> float:
-    """The p-value of Welch's t-test; samples without any spread, of which SciPy's is NaN, differ if their means do."""
+    """Return the p-value of Welch's t-test; of samples without variance, 1 if they are equal and 0 if not."""
     from scipy.stats import ttest_ind_from_stats
 
-    spread = [np.sqrt(_variance(side)) for side in (x, y)]
-    if not any(spread):
+    deviation = [np.sqrt(_variance(side)) for side in (x, y)]
+    if not any(deviation):
         return float(np.isclose(x[0], y[0], rtol=1e-12, atol=0))
-    # From the moments: of seeds that agree exactly SciPy's own variance is rounding, and warns of it.
-    return float(ttest_ind_from_stats(x.mean(), spread[0], len(x), y.mean(), spread[1], len(y), equal_var=False).pvalue)
+    # From the moments: SciPy's own variance of equal numbers is rounding error, and it warns.
+    return float(ttest_ind_from_stats(x.mean(), deviation[0], len(x), y.mean(), deviation[1], len(y), False).pvalue)
 
 
-def _effect(squares: float, df: int, residual: float, freedom: int, noise: float) -> Effect:
+def _effect(squares: float, df: int, residual: float, freedom: int, rounding: float) -> Effect:
     from scipy.stats import f
 
-    squares = squares if squares > noise else 0.0
-    if residual <= noise:  # replicates that agree exactly: any difference counts, and no difference is none
+    squares = squares if squares > rounding else 0.0
+    if residual <= rounding:  # replicates agree exactly: any difference is significant
         return Effect(squares, df, np.inf if squares else 0.0, 0.0 if squares else 1.0)
     ratio = (squares / df) / (residual / freedom)
     return Effect(squares, df, ratio, float(f.sf(ratio, df, freedom)))
@@ -216,38 +328,45 @@ def _effect(squares: float, df: int, residual: float, freedom: int, noise: float
 
 def _best(means: Mapping[str, float], p: float, lower_is_better: bool) -> str:
     if not means:
-        raise InputError("groups: expected at least one, found none")
+        raise InputError(argument="groups", expected="at least one group", found=0)
     if not 0 < p < 1:
-        raise InputError(f"p: expected a level between 0 and 1, found {p}")
+        raise InputError(argument="p", expected="a significance level between 0 and 1", found=p)
     return (min if lower_is_better else max)(means, key=lambda name: means[name])
 
 
 def _variance(x: np.ndarray) -> float:
-    """The unbiased variance; exactly 0 for equal numbers, whose mean may round to another; NaN for a single one."""
+    """Return the unbiased variance: exactly 0 for equal numbers, whose mean may be rounded; NaN for a single one."""
     if len(x) == 1:
         return float("nan")
     return float(x.var(ddof=1)) if np.ptp(x) else 0.0
 
 
-def _sample(values: Any, name: str, least: int = 1) -> np.ndarray:
-    x = _numbers(values, name)
-    if x.ndim != 1 or len(x) < least:
-        raise InputError(f"{name}: expected a row of at least {least} numbers, found shape {list(x.shape)}")
+def _two_samples(x: ArrayLike, y: ArrayLike, min_size: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = _sample(x, "x", min_size), _sample(y, "y", min_size)
+    if len(first) != len(second):
+        raise InputError(argument="y", expected=f"{len(first)} numbers, as many as in x", found=len(second))
+    return first, second
+
+
+def _sample(values: ArrayLike, argument: str, min_size: int = 1, where: str | None = None) -> np.ndarray:
+    x = _numbers(values, argument, 1, f"[n] with at least {min_size} numbers", where)
+    if len(x) < min_size:
+        raise InputError(argument=argument, expected=f"at least {min_size} numbers", found=[len(x)], where=where)
     return x
 
 
-def _cells(values: Any, name: str) -> np.ndarray:
-    y = _numbers(values, name)
-    if y.ndim != 3 or 0 in y.shape:
-        raise InputError(f"{name}: expected shape [rows, columns, replicates], found {list(y.shape)}")
-    return y
-
-
-def _numbers(values: Any, name: str) -> np.ndarray:
+def _numbers(values: ArrayLike, argument: str, ndim: int, shape: str, where: str | None = None) -> np.ndarray:
+    """Return finite numbers of some number of dimensions, none of them empty; `shape` describes it in the error."""
+    if np.ma.is_masked(values):
+        raise InputError("some entries are masked", argument=argument, where=where, hint="Leave them out")
     try:
         x = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: expected numbers, the same number of replicates in every cell; found {error}") from error
+        problem = f"is not a rectangular array of numbers ({error})"
+        raise InputError(problem, argument=argument, where=where) from error
+    if x.ndim != ndim or 0 in x.shape:
+        raise InputError(argument=argument, expected=f"of shape {shape}", found=list(x.shape), where=where)
     if not np.isfinite(x).all():
-        raise InputError(f"{name}: entry {np.argwhere(~np.isfinite(x))[0].tolist()} is not a finite number")
+        entry = np.argwhere(~np.isfinite(x))[0].tolist()
+        raise InputError(f"entry {entry} is not a finite number", argument=argument, where=where)
     return x

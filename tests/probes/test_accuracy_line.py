@@ -1,13 +1,13 @@
-"""The line of accuracies on two datasets, against refits without each model by SciPy."""
+"""The line through accuracies on two datasets, against SciPy's refits without each model."""
 
 import numpy as np
 import pytest
+from raised import fields
 from scipy import stats
 
 from probes.accuracy_line import accuracy_line
 from zoo.errors import InputError
 
-RNG = np.random.default_rng(0)
 M = 12
 X = np.linspace(-0.5, 1.5, M)
 FIRST = stats.norm.cdf(X)
@@ -31,7 +31,7 @@ def test_slope_and_interval_are_those_of_least_squares():
 
 
 @pytest.mark.parametrize("off", [0.0, 0.3])
-def test_models_off_the_line_by_refits_without_them(off):
+def test_outlier_p_values_equal_refits_without_each_model(off):
     y = stats.norm.ppf(second(off=off))
     line = accuracy_line([str(i) for i in range(M)], FIRST, second(off=off), (10**6, 10**6))
     for i in range(M):
@@ -45,17 +45,21 @@ def test_models_off_the_line_by_refits_without_them(off):
     assert line.frame["off"].tolist() == [bool(off) and i == 4 for i in range(M)]
 
 
-def test_few_models_have_no_line():
+def test_two_models_have_no_line_and_three_no_outliers():
     line = accuracy_line("ab", [0.5, 0.6], [0.4, 0.5], (100, 100))
     assert np.isnan(line.slope)
     assert not line.frame["off"].any()
     three = accuracy_line("abc", [0.5, 0.6, 0.7], [0.4, 0.5, 0.55], (100, 100))
     assert np.isfinite(three.slope)
     assert three.frame["p"].isna().all()
-    with pytest.raises(InputError, match="expected two accuracies per model"):
-        accuracy_line("ab", [0.5], [0.4, 0.5], (100, 100))
 
 
-def test_models_that_are_never_or_always_right():
+@pytest.mark.parametrize(("first", "second", "argument"), [([0.5], [0.4, 0.5], "first"), ([0.4, 0.5], [0.5], "second")])
+def test_every_model_needs_two_accuracies(first, second, argument):
+    with pytest.raises(InputError, check=fields(argument=argument, found=1)):
+        accuracy_line("ab", first, second, (100, 100))
+
+
+def test_accuracies_of_0_and_1_have_finite_probits():
     line = accuracy_line("abcd", [0.0, 0.5, 0.9, 1.0], [0.0, 0.4, 0.8, 1.0], (50, 50))
     assert np.isfinite([line.slope, *line.frame["expected"]]).all()

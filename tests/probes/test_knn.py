@@ -1,14 +1,16 @@
-"""KNNProbe: scikit-learn's contract and neighbours, leave-one-out by brute force, and the tiles behind it."""
+"""KNNProbe against scikit-learn's neighbours, leave-one-out by brute force, and the search by tiles."""
+
+import pickle
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from sklearn.datasets import load_digits
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch.utils.flop_counter import FlopCounterMode
 
 from probes import _neighbours
@@ -17,13 +19,8 @@ from probes.knn import KNNProbe, winners_by_k
 from zoo.errors import InputError
 
 
-@parametrize_with_checks([KNNProbe()])
-def test_scikit_learn_contract(estimator, check) -> None:
-    check(estimator)
-
-
 def clouds(rows: int, width: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Classes a noise away from each other; continuous, so no two distances are equal."""
+    """Return overlapping classes of continuous features, so that no two distances are equal."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, classes, rows)
     return rng.normal(size=(classes, width))[y] + rng.normal(size=(rows, width)) * 1.5, y
@@ -31,7 +28,7 @@ def clouds(rows: int, width: int, classes: int, seed: int = 0) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("k", [1, 2, 7, 30])
-def test_same_votes_as_scikit_learn(distance: str, k: int) -> None:
+def test_votes_equal_scikit_learns(distance: str, k: int) -> None:
     x, y = clouds(400, 10, 5)
     ours = KNNProbe(k=k, distance=distance).fit(x[:300], y[:300])
     theirs = KNeighborsClassifier(k, metric=distance, algorithm="brute").fit(x[:300], y[:300])
@@ -40,7 +37,7 @@ def test_same_votes_as_scikit_learn(distance: str, k: int) -> None:
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_leave_one_out_for_every_k(distance: str) -> None:
+def test_leave_one_out_scores_equal_scikit_learns_for_every_k(distance: str) -> None:
     x, y = clouds(90, 6, 4)
     probe = KNNProbe(distance=distance, most=40).fit(x, y)
     assert probe.path_["k"].tolist() == list(range(1, 41))
@@ -51,7 +48,7 @@ def test_leave_one_out_for_every_k(distance: str) -> None:
     assert probe.k_ == 1 + int(np.argmax(probe.path_["score"]))
 
 
-def test_euclidean_distances_far_from_the_origin() -> None:
+def test_euclidean_scores_do_not_depend_on_origin_or_scale() -> None:
     x, y = clouds(200, 8, 3)
     near, far = KNNProbe(distance="euclidean").fit(x, y), KNNProbe(distance="euclidean").fit(x + 1e5, y)
     np.testing.assert_allclose(near.path_["score"], far.path_["score"])
@@ -61,8 +58,9 @@ def test_euclidean_distances_far_from_the_origin() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2**31))
-def test_votes_against_counting(rows: int, most: int, classes: int, seed: int) -> None:
-    """The winner after each vote is the first class with the largest count."""
+def test_winner_after_each_vote_is_the_first_class_with_the_largest_count(
+    rows: int, most: int, classes: int, seed: int
+) -> None:
     labels = torch.randint(0, classes, (rows, most), generator=torch.Generator().manual_seed(seed))
     for k, winner in enumerate(winners_by_k(labels, classes), start=1):
         plain = torch.nn.functional.one_hot(labels[:, :k], classes).sum(1)
@@ -79,7 +77,7 @@ def test_tiles_cover_all_rows_once(rows: int) -> None:
 @pytest.mark.parametrize("order", ["random", "sorted", "duplicated", "constant"])
 @pytest.mark.parametrize("rows", [1600, 1603])
 def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tiles, so that bars are guessed from little; sorted or repeated rows make the guesses bad, never the result."""
+    """With small tiles thresholds are estimated from few columns, and badly for sorted or repeated rows."""
     monkeypatch.setattr(_neighbours, "TILE", 408)
     monkeypatch.setattr(_neighbours, "SMALL", 0)
     generator = torch.Generator().manual_seed(0)
@@ -100,7 +98,7 @@ def test_neighbours_are_exact_in_any_order(order: str, rows: int, monkeypatch: p
     torch.testing.assert_close(similarity.gather(1, others), similarity.fill_diagonal_(-torch.inf).topk(k).values)
 
 
-def test_half_of_the_products_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_half_of_the_symmetric_products_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With T tiles per side, T (T + 1) / 2 of them are multiplied."""
     monkeypatch.setattr(_neighbours, "TILE", 400)
     monkeypatch.setattr(_neighbours, "SMALL", 0)
@@ -111,7 +109,7 @@ def test_half_of_the_products_are_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     assert full * 10 / 16 <= counter.get_total_flops() < full * 0.7  # and a row or two searched again
 
 
-def test_tensors_in_tensors_out_and_mean_per_class() -> None:
+def test_tensors_return_tensors_and_score_is_the_metric() -> None:
     data = load_digits()
     x, y = torch.from_numpy(data.data).float(), torch.from_numpy(data.target)
     probe = KNNProbe(metric="mean-per-class").fit(x[:900], y[:900])
@@ -132,28 +130,37 @@ def test_zero_vectors_have_cosine_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("option", "value", "expected"),
     [
-        ({"k": 0}, "at least 1"),
-        ({"k": 2.5}, "whole number"),
-        ({"k": 31}, "at most the number of training rows, 30"),
-        ({"most": 0}, "at least 1"),
-        ({"distance": "manhattan"}, "cosine, euclidean"),
-        ({"metric": "f1"}, "accuracy, mean-per-class"),
+        ("k", 0, "at least 1"),
+        ("k", 2.5, "whole number"),
+        ("k", "3", "whole number"),
+        ("k", 31, "30"),
+        ("most", 0, "at least 1"),
+        ("distance", "manhattan", "cosine, euclidean"),
+        ("metric", "f1", "accuracy, mean-per-class"),
+        ("memory", "2", "above 0"),
     ],
 )
-def test_bad_options_are_named(options: dict, words: str) -> None:
+def test_bad_options_are_named(option: str, value: object, expected: str) -> None:
     x, y = clouds(30, 3, 2)
-    with pytest.raises(InputError, match=words):
-        KNNProbe(**options).fit(x, y)
+    with pytest.raises(InputError, check=fields(argument=option, found=value, expected=expected)):
+        KNNProbe(**{option: value}).fit(x, y)
 
 
-def test_bad_rows_are_named() -> None:
+def test_bad_rows_and_labels_are_named() -> None:
     x, y = clouds(30, 3, 2)
     x[4, 1] = np.nan
-    with pytest.raises(InputError, match="row 4"):
+    with pytest.raises(InputError, check=fields(argument="X", problem="row 4")):
         KNNProbe().fit(x, y)
-    with pytest.raises(InputError, match="two classes"):
+    with pytest.raises(InputError, check=fields(argument="y", problem="one class")):
         KNNProbe().fit(np.nan_to_num(x), np.zeros(30, int))
-    with pytest.raises(InputError, match="30 labels"):
+    with pytest.raises(InputError, check=fields(argument="y", expected="30", found=29)):
         KNNProbe().fit(np.nan_to_num(x), y[:29])
+
+
+def test_a_probe_that_streams_its_training_rows_can_be_pickled() -> None:
+    x, y = clouds(60, 3, 2)
+    probe = KNNProbe(k=3, memory=1e-9).fit(x, y)
+    assert probe._sides is None
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(probe)).predict(x), probe.predict(x))

@@ -1,4 +1,4 @@
-"""The solver against SciPy in float64, its derivatives against autograd, and its bound against the truth."""
+"""The solver against SciPy in float64, its derivatives against autograd, and its gap against tighter solutions."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.nn import functional
 
+from probes import _logistic
 from probes._design import Design
 from probes._examples import Examples
 from probes._logistic import path, solve
@@ -16,7 +17,7 @@ from probes._preconditioning import Exact
 
 
 def classification(rows: int, width: int, classes: int, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Features with a decaying spectrum and an offset, and labels a linear rule gives them up to noise."""
+    """Return features with a decaying spectrum and an offset, and labels of a linear rule with noise."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, width)) / np.sqrt(1 + np.arange(width)) + rng.normal(size=width)
     z = (x - x.mean(0)) @ rng.normal(size=(width, classes)) + noise * rng.gumbel(size=(rows, classes))
@@ -24,7 +25,7 @@ def classification(rows: int, width: int, classes: int, noise: float = 1.0, seed
 
 
 def objective(coef: np.ndarray, intercept: np.ndarray, x: np.ndarray, y: np.ndarray, strength: float) -> float:
-    """Sum of log losses + strength ||W||^2, in float64 and by itself."""
+    """Return the sum of log losses + strength ||W||^2 in float64."""
     z = x @ coef.T + intercept
     top = z.max(1, keepdims=True)
     losses = np.log(np.exp(z - top).sum(1)) + top[:, 0] - z[np.arange(len(y)), y]
@@ -32,7 +33,7 @@ def objective(coef: np.ndarray, intercept: np.ndarray, x: np.ndarray, y: np.ndar
 
 
 def reference(x: np.ndarray, y: np.ndarray, strength: float) -> float:
-    """The optimum by SciPy's L-BFGS at the tightest tolerance it takes."""
+    """Return the optimum by SciPy's L-BFGS at its tightest tolerance."""
     classes, width = y.max() + 1, x.shape[1]
 
     def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -53,7 +54,7 @@ def reference(x: np.ndarray, y: np.ndarray, strength: float) -> float:
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.5], ids=["separable", "noisy"])
-def test_path_is_at_the_optimum_at_five_strengths(noise: float) -> None:
+def test_path_reaches_the_optimum_at_five_strengths(noise: float) -> None:
     x, y = classification(400, 20, 6, noise)
     strengths = [1e5, 1e2, 1.0, 1e-2, 1e-4]
     design = Design.of(torch.from_numpy(x))
@@ -62,14 +63,14 @@ def test_path_is_at_the_optimum_at_five_strengths(noise: float) -> None:
         coef, intercept = (part.numpy() for part in design.leave(found.parameters))
         reached, best = objective(coef, intercept, x, y, strength), reference(x, y, strength)
         assert reached == pytest.approx(best, rel=1e-5)
-        assert float(found.objective) == pytest.approx(reached, rel=1e-6)  # what it says it reached
+        assert float(found.objective) == pytest.approx(reached, rel=1e-6)
         assert reached - best <= float(found.gap) + 1e-7 * best  # the gap is a bound
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**31), st.sampled_from([1e-4, 1e-1, 10.0, 1e4]), st.integers(2, 6), st.integers(1, 30))
 def test_gap_bounds_the_distance_from_the_optimum(seed: int, strength: float, classes: int, width: int) -> None:
-    """Any stop, however early, knows how far off it may be: rough solutions against a much tighter one."""
+    """The gap of a rough solution bounds its distance from a much tighter one."""
     x, _ = classification(60, width, classes, seed=seed)
     y = np.random.default_rng(seed).permutation(np.arange(60) % classes)
     design, loss = Design.of(torch.from_numpy(x)), Softmax(torch.from_numpy(y), classes)
@@ -80,8 +81,8 @@ def test_gap_bounds_the_distance_from_the_optimum(seed: int, strength: float, cl
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_derivatives_against_autograd(scale: float) -> None:
-    """Value, residual and curvature of both losses, from nearly even to nearly certain logits."""
+def test_derivatives_equal_autograd(scale: float) -> None:
+    """The scales give nearly even to nearly certain probabilities."""
     generator = torch.Generator().manual_seed(0)
     z = (torch.randn(7, 5, generator=generator) * scale).double().requires_grad_()
     v = torch.randn(7, 5, generator=generator).double()
@@ -95,13 +96,13 @@ def test_derivatives_against_autograd(scale: float) -> None:
         ),
     ]
     for loss, plain in cases:
-        here = loss.at(z.detach())
+        expansion = loss.expand(z.detach())
         (gradient,) = torch.autograd.grad(plain(z), z)
         _, curved = torch.autograd.functional.hvp(plain, z, v)
-        torch.testing.assert_close(here.value.sum(), plain(z).detach())
-        torch.testing.assert_close(here.residual, gradient, rtol=1e-6, atol=1e-12)
-        torch.testing.assert_close(loss.curve(here, v.clone()), curved, rtol=1e-6, atol=1e-12)
-        summed, traces = loss.curvature(here)
+        torch.testing.assert_close(expansion.value.sum(), plain(z).detach())
+        torch.testing.assert_close(expansion.residual, gradient, rtol=1e-6, atol=1e-12)
+        torch.testing.assert_close(loss.hessian_product(expansion, v.clone()), curved, rtol=1e-6, atol=1e-12)
+        summed, traces = loss.hessian_sums(expansion)
         hessian = torch.autograd.functional.hessian(plain, z)  # [7, 5, 7, 5], zero between rows
         blocks = torch.stack([hessian[n, :, n] for n in range(7)])
         torch.testing.assert_close(torch.diag(summed) if summed.ndim == 1 else summed, blocks.sum(0), rtol=1e-5, atol=1e-9)
@@ -111,14 +112,14 @@ def test_derivatives_against_autograd(scale: float) -> None:
 def test_certain_labels_keep_their_digits_in_float32() -> None:
     """At margins of 40 the loss is 4e-18: far below float32's 1 - p, but not below float32."""
     z = torch.tensor([[40.0, 0.0], [0.0, 40.0]])
-    here = Softmax(torch.tensor([0, 1]), 2).at(z)
-    assert float(here.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
-    assert here.residual[0, 0] == pytest.approx(-np.exp(-40), rel=1e-5)
-    sided = Sigmoids(torch.tensor([[1], [0]])).at(torch.tensor([[40.0], [-40.0]]))
-    assert float(sided.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
+    expansion = Softmax(torch.tensor([0, 1]), 2).expand(z)
+    assert float(expansion.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
+    assert expansion.residual[0, 0] == pytest.approx(-np.exp(-40), rel=1e-5)
+    binary = Sigmoids(torch.tensor([[1], [0]])).expand(torch.tensor([[40.0], [-40.0]]))
+    assert float(binary.value) == pytest.approx(2 * np.exp(-40), rel=1e-5)
 
 
-def test_problems_side_by_side_are_solved_as_if_alone() -> None:
+def test_problems_solved_together_equal_problems_solved_alone() -> None:
     x, y = classification(300, 12, 4)
     targets = functional.one_hot(torch.from_numpy(y), 4)
     design = Design.of(torch.from_numpy(x))
@@ -129,18 +130,23 @@ def test_problems_side_by_side_are_solved_as_if_alone() -> None:
         assert float(together.objective[k]) == pytest.approx(float(alone.objective), rel=2e-6)
 
 
-def test_a_start_that_misleads_is_left() -> None:
-    """At a weak strength a start that is sure of the wrong classes leaves Newton's method on a plain; it is led in anew."""
+def test_a_misleading_start_is_abandoned_after_a_limited_number_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a weak strength, Newton's method makes no progress from a start that is certain of the wrong classes."""
     x, y = classification(300, 12, 4, noise=0.0)
     design, loss = Design.of(torch.from_numpy(x)), Softmax(torch.from_numpy(y), 4)
     good = solve(design.values, loss, design.ridge([1e-6]), 1e-5)
+    spent = []
+    minimise = _logistic.minimise
+    monkeypatch.setattr(_logistic, "minimise", lambda *a, **o: (found := minimise(*a, **o), spent.append(found.products))[0])
     rescued = solve(design.values, loss, design.ridge([1e-6]), 1e-5, start=-good.parameters)
+    assert spent[0] < _logistic.MAX_START_PRODUCTS + _logistic.MAX_STEP_PRODUCTS
+    assert len(spent) > 1
     assert float(rescued.objective) == pytest.approx(float(good.objective), rel=2e-5)
     assert float(rescued.gap) <= 1e-5 * float(rescued.objective)
 
 
-def test_an_outcome_that_never_occurs_ends() -> None:
-    """Its intercept has no optimum short of infinity; the loss goes to nothing and the solver stops."""
+def test_a_class_that_never_occurs_stops_at_a_negligible_loss() -> None:
+    """Its intercept has its optimum at infinity."""
     x, _ = classification(100, 5, 2)
     design = Design.of(torch.from_numpy(x))
     found = solve(design.values, Sigmoids(torch.zeros(100, 1)), design.ridge([1.0]), 1e-5)
@@ -149,7 +155,7 @@ def test_an_outcome_that_never_occurs_ends() -> None:
 
 
 @pytest.mark.parametrize("shape", [(50, 8), (8, 50)], ids=["tall", "wide"])
-def test_design_goes_in_and_out(shape: tuple[int, int]) -> None:
+def test_design_keeps_logits_and_penalties_and_inverts(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.normal(size=shape) * 1e3 + 1e6)
     design = Design.of(x)
@@ -157,14 +163,13 @@ def test_design_goes_in_and_out(shape: tuple[int, int]) -> None:
     parameters = torch.from_numpy(rng.normal(size=(3, min(shape) + 1))).float()
     coef, intercept = design.leave(parameters)
     torch.testing.assert_close((x @ coef.T + intercept).float(), design.values @ parameters.T, rtol=1e-4, atol=1e-3)
-    torch.testing.assert_close(design.rows(x), design.values, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(design.transform(x).tensor(), design.values, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(design.enter(coef, intercept), parameters, rtol=1e-4, atol=1e-3)
     penalty = float(design.ridge(2.0)) * parameters[:, :-1].double().square().sum()
     torch.testing.assert_close(penalty, 2.0 * coef.square().sum())
 
 
-def test_the_exact_model_inverts_the_hessian() -> None:
-    """Against the Hessian by automatic differentiation, all of it, as a dense matrix."""
+def test_the_exact_model_inverts_autograds_hessian() -> None:
     torch.manual_seed(0)
     values = torch.cat([torch.randn(60, 4), torch.ones(60, 1)], 1)
     labels = torch.randint(0, 3, (60,))
@@ -180,7 +185,7 @@ def test_the_exact_model_inverts_the_hessian() -> None:
 
     hessian = torch.autograd.functional.hessian(objective, parameters.double().flatten())
     step = torch.randn(3, 5)
-    step -= step.mean(0)  # one amount added to all classes is the direction that the models leave out
+    step -= step.mean(0)  # the models leave out the direction that adds a constant to all classes
     gradient = (hessian @ step.double().flatten()).reshape(3, 5).float()
     torch.testing.assert_close(model.solve(gradient, ridge), step, rtol=1e-4, atol=1e-5)
 
@@ -194,8 +199,8 @@ def test_small_problems_at_weak_strengths_take_few_products() -> None:
     assert max(products[-10:]) <= 10
 
 
-def test_large_problems_are_not_taken_for_small_ones() -> None:
+def test_the_exact_model_is_for_small_multinomial_problems_only() -> None:
     labels = torch.arange(3000) % 50
-    assert not Exact.worth_it(Examples(torch.ones(3000, 257), Softmax(labels, 50)))
-    assert not Exact.worth_it(Examples(torch.ones(30, 3), Sigmoids(torch.ones(30, 2))))
-    assert Exact.worth_it(Examples(torch.ones(900, 65), Softmax(labels[:900] % 4, 4)))
+    assert not Exact.is_affordable(Examples(torch.ones(3000, 257), Softmax(labels, 50)))
+    assert not Exact.is_affordable(Examples(torch.ones(30, 3), Sigmoids(torch.ones(30, 2))))
+    assert Exact.is_affordable(Examples(torch.ones(900, 65), Softmax(labels[:900] % 4, 4)))

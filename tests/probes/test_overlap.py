@@ -1,4 +1,4 @@
-"""Class overlap, against the paper's assignment problem with copied targets and against all mappings."""
+"""Class overlap against the paper's assignment problem with copied targets, and against all assignments."""
 
 import itertools
 
@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from scipy.optimize import linear_sum_assignment
 
 from probes import overlap
@@ -22,7 +23,7 @@ def _matching(preds, labels):
 
 
 def _paper(preds, labels):
-    """Section F as written: copies of the targets until one more gains nothing."""
+    """Return the accuracy by section F: copy the targets until one more copy gains nothing."""
     counts, values = _matching(preds, labels), [-1, 0]
     while values[-1] != values[-2]:
         copied = np.tile(counts, len(values) - 1)
@@ -35,14 +36,14 @@ pairs = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=1, ma
 
 @settings(max_examples=150, deadline=None)
 @given(pairs)
-def test_is_the_limit_of_the_papers_assignment_problems(examples):
+def test_accuracy_is_the_limit_of_the_papers_assignment_problems(examples):
     preds, labels = map(list, zip(*examples, strict=True))
     assert overlap.assignment_accuracy(preds, labels) == pytest.approx(_paper(preds, labels))
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=30), st.integers(1, 4))
-def test_limited_is_the_best_of_all_mappings(examples, limit):
+def test_limited_assignment_is_the_best_of_all(examples, limit):
     preds, labels = map(list, zip(*examples, strict=True))
     counts = _matching(preds, labels)
     unused = counts.shape[1]
@@ -60,14 +61,14 @@ def test_limited_is_the_best_of_all_mappings(examples, limit):
 
 
 @given(pairs, st.permutations(range(8)), st.permutations(range(4)))
-def test_names_of_classes_do_not_matter(examples, sources, targets):
+def test_accuracy_does_not_depend_on_class_numbers(examples, sources, targets):
     preds, labels = map(np.array, zip(*examples, strict=True))
     renamed = overlap.assignment_accuracy(np.array(sources)[preds], np.array(targets)[labels])
     assert renamed == overlap.assignment_accuracy(preds, labels)
     assert overlap.assignment_accuracy(preds, labels) >= np.bincount(labels).max() / len(labels)
 
 
-def test_sparse_class_numbers_and_tensors():
+def test_class_numbers_may_be_large_and_tensors():
     preds, labels = torch.tensor([10**9, 10**9, 5]), torch.tensor([2, 2, 10**8])
     found = overlap.assign_classes(preds, labels)
     assert found.sources.tolist() == [5, 10**9]
@@ -90,16 +91,16 @@ def test_overlap_of_a_model_that_predicts_other_classes():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "error"),
     [
-        (lambda: overlap.assignment_accuracy([], np.array([], int)), "at least one, found none"),
-        (lambda: overlap.assignment_accuracy([1, 2], [1]), "preds: expected 1 entries"),
-        (lambda: overlap.assignment_accuracy([1, -2], [1, 1]), "entry 1 is -2"),
-        (lambda: overlap.assignment_accuracy([0.5], [1]), "whole-number"),
-        (lambda: overlap.assignment_accuracy([1], [1], limit=0), "at least 1, found 0"),
-        (lambda: overlap.class_overlap(Outputs.from_arrays("m", predictions=[0])), "m: no labels"),
+        (lambda: overlap.assignment_accuracy([], np.array([], int)), {"argument": "labels", "found": 0}),
+        (lambda: overlap.assignment_accuracy([1, 2], [1]), {"argument": "predictions"}),
+        (lambda: overlap.assignment_accuracy([1, -2], [1, 1]), {"argument": "predictions"}),
+        (lambda: overlap.assignment_accuracy([0.5], [1]), {"argument": "predictions"}),
+        (lambda: overlap.assignment_accuracy([1], [1], limit=0), {"argument": "limit", "found": 0}),
+        (lambda: overlap.class_overlap(Outputs.from_arrays("m", predictions=[0])), {"where": "m", "problem": "labels"}),
     ],
 )
-def test_bad_input_is_named(call, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_input_is_named(call, error):
+    with pytest.raises(InputError, check=fields(**error)):
         call()

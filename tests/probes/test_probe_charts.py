@@ -1,4 +1,4 @@
-"""Every chart draws the numbers that it was given, and can be read."""
+"""Every chart draws its numbers, legibly."""
 
 import json
 import re
@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
+from raised import fields
 
-from probes.charts import compression_chart, concatenation_chart, stacking_chart, transfer_chart
+from probes.charts import compression_chart, concatenation_chart, score_chart, stacking_chart, transfer_chart
 from probes.compression import Compression
 from zoo.errors import InputError
 
@@ -45,24 +46,24 @@ CHARTS = {
 
 
 def values(chart: alt.LayerChart) -> list[dict]:
-    """All rows of data inside the chart."""
+    """Return all rows of data inside the chart."""
     return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
 
 
 def drawn(chart: alt.LayerChart) -> str:
-    """The SVG of a valid specification."""
+    """Return the SVG of the chart, after checking its specification."""
     svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict(validate=True)))
     assert "NaN" not in svg
     return svg
 
 
 def marks(chart: alt.LayerChart) -> list[dict[str, str]]:
-    """What each mark of the drawing says it stands for, field by field."""
+    """Return the fields of each mark's label."""
     found = re.findall(r'<(?:path|text) aria-label="([^"]*)"', drawn(chart))
     return [dict(field.split(": ", 1) for field in label.split("; ")) for label in found]
 
 
-def test_concatenation_draws_a_point_for_each_model_and_share() -> None:
+def test_concatenation_draws_a_point_for_each_model_and_rate() -> None:
     points = {(mark["other"], mark["mix"]): mark["mean"] for mark in marks(CHARTS["concatenation"]()) if "other" in mark}
     assert points == {("b", "100/0"): "0.7000", ("b", "25/75"): "0.7400", ("c", "100/0"): "0.7000", ("c", "25/75"): "0.8000"}
 
@@ -83,7 +84,7 @@ def test_stacking_and_transfer_draw_each_value() -> None:
     assert {mark.get("group") for mark in marks(CHARTS["groups"]())} >= {"supervised", "contrastive"}
 
 
-def test_scores_that_differ_by_rounding_alone_have_ticks_that_can_be_read() -> None:
+def test_ticks_are_short_if_scores_differ_by_rounding_only() -> None:
     same = CONCATENATED.assign(accuracy=0.7 + np.arange(6) * 1e-16)
     labels = re.findall(r">([\d.]+%)<", drawn(concatenation_chart(same)))
     assert labels
@@ -115,7 +116,7 @@ def test_compression_has_its_target_and_no_legend_for_one() -> None:
     assert legends[1] is not None
 
 
-def test_stacking_has_models_alone_on_the_diagonal_and_numbers_while_they_fit() -> None:
+def test_stacking_has_single_models_on_the_diagonal_and_numbers_if_they_fit() -> None:
     cells = {(row["first"], row["second"]): row["score"] for row in values(stacking_chart(STACKED))}
     assert cells == {("a", "a"): 0.6, ("b", "b"): 0.7, ("a", "b"): 0.8}
     many = pd.DataFrame({"first": [f"m{k}" for k in range(13)], "second": None, "metric": "accuracy", "score": 0.5})
@@ -123,14 +124,15 @@ def test_stacking_has_models_alone_on_the_diagonal_and_numbers_while_they_fit() 
 
 
 @pytest.mark.parametrize(
-    ("draw", "message"),
+    ("draw", "error"),
     [
-        (lambda: concatenation_chart(CONCATENATED.drop(columns="rate")), "expected columns other, rate.*no column 'rate'"),
-        (lambda: stacking_chart(STACKED[:0]), "no rows"),
-        (lambda: transfer_chart(STACKED), "no column 'model'"),
-        (lambda: compression_chart({}), "at least one result"),
+        (lambda: concatenation_chart(CONCATENATED.drop(columns="rate")), {"argument": "frame", "problem": "rate"}),
+        (lambda: stacking_chart(STACKED[:0]), {"argument": "frame", "problem": "rows", "hint": "first, second, score"}),
+        (lambda: transfer_chart(STACKED), {"argument": "frame", "problem": "model"}),
+        (lambda: score_chart(STACKED), {"argument": "frame", "problem": "model"}),
+        (lambda: compression_chart({}), {"argument": "result", "found": 0}),
     ],
 )
-def test_bad_input(draw, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_input_is_named(draw, error: dict) -> None:
+    with pytest.raises(InputError, check=fields(**error)):
         draw()

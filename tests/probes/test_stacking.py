@@ -1,16 +1,17 @@
-"""Stacked generalization: which probes are fitted, on what, and what goes wrong."""
+"""Stacked generalisation against scikit-learn, with one and with several labels per example."""
 
 import numpy as np
 import pytest
 import torch
+from raised import fields
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from probes.concatenation import stack
 from probes.linear import LinearProbe
-from probes.stacking import stack
 from zoo.errors import InputError
 
 DIGITS = load_digits()
@@ -24,7 +25,7 @@ def parts(rows: slice) -> dict[str, np.ndarray]:
     return {name: X[rows, columns] for name, columns in PARTS.items()}
 
 
-def test_alone_and_in_pairs_against_scikit_learn() -> None:
+def test_scores_of_models_and_pairs_equal_scikit_learns() -> None:
     frame = stack(parts(TRAIN), Y[TRAIN], (parts(TEST), Y[TEST]), **ONE)
     assert list(frame) == ["first", "second", "dimensions", "metric", "score", "gain"]
     assert frame["first"].tolist() == ["top", "middle", "bottom", "top", "top", "middle"]
@@ -38,7 +39,7 @@ def test_alone_and_in_pairs_against_scikit_learn() -> None:
         assert row.dimensions == fitted.shape[1]
 
 
-def test_gain_is_over_the_better_of_the_two() -> None:
+def test_gain_is_over_the_better_model() -> None:
     frame = stack(parts(slice(None)), Y, **ONE)
     alone = frame.set_index("first")["score"][:3]
     for row in frame[3:].itertuples():
@@ -47,13 +48,13 @@ def test_gain_is_over_the_better_of_the_two() -> None:
     assert frame.gain[:3].isna().all()
 
 
-def test_scale_of_a_model_does_not_matter_nor_numpy_or_tensor() -> None:
+def test_scores_do_not_depend_on_scale_or_array_type() -> None:
     models = {"a": torch.from_numpy(X[:, :32]), "b": torch.from_numpy(1e-3 * X[:, 32:])}
     frames = [stack(m, Y, **ONE) for m in ({"a": X[:, :32], "b": X[:, 32:]}, models)]
     np.testing.assert_allclose(frames[0].score, frames[1].score, atol=0.01)
 
 
-TARGETS = np.stack([Y % 2 == 0, Y > 4], 1).astype(int)  # several labels per example: even, above four
+TARGETS = np.stack([Y % 2 == 0, Y > 4], 1).astype(int)  # two labels per example: even, above four
 
 
 def eleven_points(scores: np.ndarray, truth: np.ndarray) -> float:
@@ -63,7 +64,7 @@ def eleven_points(scores: np.ndarray, truth: np.ndarray) -> float:
     return float(np.mean([precision[recall >= point / 10 - 1e-12].max() for point in range(11)]))
 
 
-def test_several_labels_against_one_vs_rest_and_mean_average_precision() -> None:
+def test_multilabel_scores_equal_one_vs_rest_in_scikit_learn() -> None:
     frame = stack(parts(TRAIN), TARGETS[TRAIN], (parts(TEST), TARGETS[TEST]), multilabel=True, **ONE)
     assert set(frame.metric) == {"map"}
     for row in frame.itertuples():
@@ -78,8 +79,7 @@ def test_several_labels_against_one_vs_rest_and_mean_average_precision() -> None
         assert row.score == pytest.approx(np.mean(precisions), abs=0.004)
 
 
-def test_what_is_ignored_is_passed_through() -> None:
-    """Rows whose labels are all ignored might as well not be there, but for their part in standardising the features."""
+def test_rows_with_ignored_labels_only_affect_the_standardisation() -> None:
     marked = TARGETS.copy()
     marked[TRAIN.stop - 100 : TRAIN.stop] = -1
     marked[TEST.stop - 50 : TEST.stop] = -1
@@ -89,8 +89,7 @@ def test_what_is_ignored_is_passed_through() -> None:
     np.testing.assert_allclose(frame["score"], without["score"], atol=0.005)
 
 
-def test_a_probe_of_ones_own_is_copied() -> None:
-    """Any estimator with fit and score will do."""
+def test_a_custom_probe_is_copied() -> None:
     probe = OneVsRestClassifier(LogisticRegression(C=0.5, max_iter=2000))
     frame = stack({"top": X[:, :32], "bottom": X[:, 32:]}, TARGETS, multilabel=True, probe=probe)
     assert set(frame.metric) == {"score"}
@@ -99,20 +98,20 @@ def test_a_probe_of_ones_own_is_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "error"),
     [
-        ({"features": {"top": X}}, "two or more models"),
-        ({"y": Y[:-1]}, "features of 'top': expected 799 rows"),
-        ({"multilabel": True, "probe": LinearProbe()}, r"labels: expected shape \[N, K\] of zeros and ones, found \[800\]"),
-        ({"probe": LinearProbe(), "strengths": [1.0]}, "probe: options are its own, found strengths"),
+        ({"features": {"top": X}}, {"argument": "features", "found": ["top"]}),
+        ({"labels": Y[:-1]}, {"argument": "features", "where": "top", "expected": "799", "found": 800}),
+        ({"multilabel": True, "probe": LinearProbe()}, {"argument": "labels", "expected": "[N, K]", "found": [800]}),
+        ({"probe": LinearProbe(), "strengths": [1.0]}, {"argument": "probe", "problem": "strengths"}),
     ],
 )
-def test_bad_input(change: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        stack(**{"features": {"top": X[:, :32], "bottom": X[:, 32:]}, "y": Y, **change})
+def test_bad_input_is_named(change: dict, error: dict) -> None:
+    with pytest.raises(InputError, check=fields(**error)):
+        stack(**{"features": {"top": X[:, :32], "bottom": X[:, 32:]}, "labels": Y, **change})
 
 
-def test_features_as_they_are_or_of_one_scale():
+def test_standardisation_is_optional() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 2
     large, small = rng.normal(size=(120, 3)) * 50, (y + 0.4 * rng.normal(size=120))[:, None] * 0.01
