@@ -1,4 +1,4 @@
-"""Activations as matrices: one row per example, whatever the shape of the layer, checked once and centred without loss."""
+"""Activations as matrices with one row per example: shape checks, norms, column means, and reading in batches."""
 
 import math
 from collections.abc import Iterator
@@ -11,67 +11,74 @@ from zoo.core.columns import Column
 from zoo.core.mapped import is_mapped, let_go
 from zoo.errors import InputError
 
-# Rows read at a time: a float32 sum this long is still good to six digits, and longer ones go on in float64.
+# Rows read at a time. A float32 sum over this many rows has six correct digits; longer sums continue in float64.
 CHUNK = 4096
 
 
 def matrix(values: Any, name: str = "x") -> torch.Tensor:
-    """`values` [N, ...] as floating [N, D]; convolutional maps are flattened across channels and positions.
+    """Return activations [N, ...] as a floating-point matrix [N, D]; convolutional maps are flattened.
 
-    Half precision and whole numbers become float32, so that a square neither overflows nor wraps round.
+    Half precision and integers become float32, so that squares do not overflow.
     """
     x = arrays.tensor(values, name)
     if x.ndim < 2:
-        raise InputError(f"{name}: expected activations of shape [N, D] or [N, ...], found {list(x.shape)}")
+        raise InputError(where=name, expected="activations of shape [N, D] or [N, ...]", found=list(x.shape))
     if 0 in x.shape:
-        raise InputError(f"{name}: expected at least one row and one feature, found shape {list(x.shape)}")
+        raise InputError(where=name, expected="at least one row and one feature", found=list(x.shape))
     return (x if x.dtype in (torch.float32, torch.float64) else x.float()).flatten(1)
 
 
-def same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
-    """An error unless the two describe the same number of examples."""
+def check_same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, str]) -> None:
+    """Raise an error unless two matrices have the same number of rows."""
     if len(first) != len(other):
         raise InputError(
-            f"{names[0]} has {len(first)} rows and {names[1]} has {len(other)}; expected the same examples in both"
+            f"{len(first)} rows and {len(other)} rows; both must hold the same examples", where=f"{names[0]} and {names[1]}"
         )
 
 
 def row_norms(x: torch.Tensor, name: str, first_row: int = 0, centre: torch.Tensor | None = None) -> torch.Tensor:
-    """Euclidean norms [N] of x, or of x - `centre`; an error names the first row, from `first_row`, that is not finite.
+    """Return the Euclidean norms [N] of the rows of `x`, or raise an error for a row that is not finite.
 
-    A measure that needs the norms anyway has looked for bad rows without a further pass over the activations.
+    The norms double as the check for NaN and infinity, so that it costs no extra pass over the activations.
+
+    Args:
+        x: [N, D].
+        name: what errors call `x`.
+        first_row: number of the first row in errors.
+        centre: [D], subtracted from every row first.
     """
     norms = torch.linalg.vector_norm(x, dim=1) if centre is None else _distances(x, centre.to(x.dtype))
     bad = ~torch.isfinite(norms)
     if bad.any():
         row = first_row + int(bad.nonzero()[0])
         raise InputError(
-            f"{name}: row {row} has NaN, an infinity or values too large to square ({int(bad.sum())} such rows)"
+            f"has NaN, an infinity or values too large to square ({int(bad.sum())} such rows)", where=f"{name}: row {row}"
         )
     return norms
 
 
 def nonzero_norms(x: torch.Tensor, name: str, first_row: int = 0, centre: torch.Tensor | None = None) -> torch.Tensor:
-    """`row_norms` where a row of zeros, which has no direction, is an error too."""
+    """Return `row_norms`, or raise an error for a row of norm 0, which has no direction."""
     norms = row_norms(x, name, first_row, centre)
     zero = norms == 0
     if zero.any():
         row = first_row + int(zero.nonzero()[0])
-        what = "a zero vector" if centre is None else "the mean itself"
+        what = "is a zero vector" if centre is None else "equals the mean"
         raise InputError(
-            f"{name}: row {row} is {what} ({int(zero.sum())} such rows), which has no cosine similarity; "
-            "leave such rows out or use a Euclidean measure"
+            f"{what} and has no cosine similarity ({int(zero.sum())} such rows)",
+            where=f"{name}: row {row}",
+            hint="Remove these rows, or use a Euclidean measure",
         )
     return norms
 
 
 def unit_rows(x: torch.Tensor, name: str, first_row: int = 0) -> torch.Tensor:
-    """Rows divided by their norms; a zero row has no direction and is an error that names it."""
+    """Return the rows divided by their norms, or raise an error for a row of zeros."""
     return x / nonzero_norms(x, name, first_row)[:, None]
 
 
 def _distances(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
-    """||x - centre|| through one buffer small enough to stay in the cache, so that it costs no more than the norms of x."""
+    """Return ||x - centre|| for each row, through one buffer that stays in the cache: as fast as the norms of x."""
     buffer = torch.empty(min(256, len(x)), x.shape[1], dtype=x.dtype, device=x.device)
     norms = torch.empty(len(x), dtype=x.dtype, device=x.device)
     for start, part in chunks(x, len(buffer)):
@@ -81,35 +88,35 @@ def _distances(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
 
 
 def chunks(x: torch.Tensor, rows: int = CHUNK) -> Iterator[tuple[int, torch.Tensor]]:
-    """Consecutive (first row, rows) views of at most `rows` rows."""
+    """Yield (number of the first row, view of at most `rows` rows), in order."""
     for start in range(0, len(x), rows):
         yield start, x[start : start + rows]
 
 
 def column_means(x: torch.Tensor, name: str = "x", first_row: int = 0) -> torch.Tensor:
-    """[D] float64, of [N, D]. A row, counted from `first_row`, that is not finite is an error.
+    """Return the column means [D] of [N, D] in float64, or raise an error for a row that is not finite.
 
-    A product with ones reads x twice as fast as a sum does, and over no more than 256 rows it is as exact.
+    A product with ones reads x twice as fast as a sum, and over at most 256 rows it is as exact.
     """
+    wide = arrays.accumulation_dtype(x.device)
     ones = torch.ones(256, dtype=x.dtype, device=x.device)
-    whole = len(x) - len(x) % len(ones)
-    total = (
-        (ones @ x[:whole].unflatten(0, (-1, len(ones)))).sum(0, dtype=arrays.accumulation_dtype(x.device)) if whole else 0.0
-    )
-    total = total + (ones[: len(x) - whole] @ x[whole:]).to(arrays.accumulation_dtype(x.device))
+    full = len(x) - len(x) % len(ones)
+    total = (ones[: len(x) - full] @ x[full:]).to(wide)
+    if full:
+        total = (ones @ x[:full].unflatten(0, (-1, len(ones)))).sum(0, dtype=wide) + total
     if not total.isfinite().all():
         row_norms(x, name, first_row)
     return total / len(x)
 
 
 class Batches:
-    """Activations [N, ...] as matrices [n, D]: all at once, or in batches where a file holds them or they are widened.
+    """Activations [N, ...] as matrices [n, D], read in batches if they are memory-mapped or in half precision.
 
-    Half precision grows to twice its size when it is computed with, and pages of a mapped file count as memory once they
-    are touched; neither is needed of more than a batch.
+    A batch bounds the memory in use: half precision doubles in size when it becomes float32, and pages of a mapped file
+    count as memory once they are read.
     """
 
-    NUMBERS = 2**23  # of a batch
+    NUMBERS = 2**23  # values per batch
 
     def __init__(self, values: Any, name: str = "x") -> None:
         self.name, self.column = name, values if isinstance(values, Column) else None
@@ -120,14 +127,14 @@ class Batches:
             elif x.ndim > 1 and x.dtype in (torch.float16, torch.bfloat16):
                 self.column = Column([x])
             else:
-                self.whole = matrix(x, name)
+                self.in_memory = matrix(x, name)
 
     def __len__(self) -> int:
-        return len(self.whole if self.column is None else self.column)
+        return len(self.in_memory if self.column is None else self.column)
 
     def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
         if self.column is None:
-            yield slice(0, len(self.whole)), self.whole
+            yield slice(0, len(self.in_memory)), self.in_memory
             return
         width = max(1, math.prod(self.column.shape[1:]))
         for span, part in self.column.chunks(max(CHUNK, self.NUMBERS // width)):
@@ -135,16 +142,16 @@ class Batches:
             let_go(part)
 
     def means(self) -> torch.Tensor:
-        """[D] float64, of each column."""
+        """Return the column means [D] in float64."""
         totals = [len(rows) * column_means(rows, self.name, span.start) for span, rows in self]
         return torch.stack(totals).sum(0) / len(self)
 
 
 def minus(x: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
-    """`x - centre` in the dtype of x, for a float64 `centre` [D].
+    """Return `x - centre` in the dtype of x, for a float64 `centre` [D].
 
-    The centre is taken off in two parts, its value in x's own dtype and then what that rounding left, so that the column
-    sums vanish to the precision of the *differences*, however far from zero the activations lie.
+    The centre is subtracted in two parts: its value rounded to x's dtype, then the rounding error. The column sums of the
+    result are then zero to the precision of the *differences*, however far from zero the activations are.
     """
     coarse = centre.to(x.dtype)
     return (x - coarse).sub_((centre - coarse).to(x.dtype))

@@ -1,4 +1,4 @@
-"""Hidden layers of models on a dataset, in whatever order of the examples a measure asks for."""
+"""Hidden layers of models on a dataset, streamed in batches."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from diversity._activations import column_means, matrix
+from diversity._checks import whole_number
 from zoo.cards.names import default_dataset
 from zoo.errors import InputError
 
@@ -19,16 +20,22 @@ if TYPE_CHECKING:
     Models = str | Model | Sequence[str | Model]
 
 Layers = Sequence[str] | Mapping[str, Sequence[str]] | None
-EMBEDDING = "embedding"  # what the final layer is given, listed after the blocks
-# Unless told otherwise a batch is what fits into this many bytes of float32, twice over since measures make a copy,
-# and no larger than the 1,500 rows of Kornblith et al. (2021).
-BUDGET, LARGEST_BATCH, SMALLEST_BATCH = 2**31, 1500, 16
+EMBEDDING = "embedding"  # the input of the final layer, listed after the blocks
+# The default batch fits into BUDGET bytes of float32, counted twice because measures make a copy. It has at most the 1,500
+# rows of Kornblith et al. (2021).
+BUDGET, MAX_BATCH, MIN_BATCH = 2**31, 1500, 16
 
 
 class LayerStream:
-    """Models, by name, pattern or loaded, and a dataset; `batches` runs the one on the other.
+    """Activations of all layers of some models on a dataset; `batches` runs the models.
 
-    `layers` are the layers wanted, of every model or by model; all blocks and `embedding` by default.
+    Args:
+        models: names, patterns or loaded models.
+        data: spec of a dataset, or a dataset; default: the default dataset.
+        layers: layers to return, for every model or by model name; default: all blocks and `embedding`.
+        batch_size: images per batch; default: as many as fit the memory budget.
+        pretrained: whether to load weights; else initial weights.
+        device: where to run the models; default: the best available device.
     """
 
     def __init__(
@@ -42,27 +49,29 @@ class LayerStream:
     ) -> None:
         from zoo import datasets
 
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"batch_size: expected at least 1, found {batch_size}")
+        if batch_size is not None:
+            whole_number(batch_size, "batch_size")
         self.dataset = datasets.load(data if data is not None else default_dataset())
         self.device = device
         self.models = _load(models, pretrained, device)
         self._layers = layers
-        self.widths = self._measure()
+        self.widths = self._measure_widths()
         fitting = BUDGET // (8 * sum(self.widths.values()))
-        self.batch_size = batch_size or min(max(fitting, SMALLEST_BATCH), LARGEST_BATCH)
+        self.batch_size = batch_size or min(max(fitting, MIN_BATCH), MAX_BATCH)
 
-    def _measure(self) -> dict[tuple[str, str], int]:
-        """(model, layer) -> activations of one example, from the first image that can be decoded."""
-        some = self.dataset.select(slice(0, 16))
-        first = next(self._run(some, 1), None)
+    def _measure_widths(self) -> dict[tuple[str, str], int]:
+        """Return the number of activations per example of each (model, layer), from the first image that can be decoded."""
+        first = next(self._run(self.dataset.select(slice(0, 16)), 1), None)
         if first is None:
-            raise InputError(f"{self.dataset.spec}: expected images, found none that can be decoded")
-        return {(model, layer): values[0].numel() for model, found in first.items() for layer, values in found.items()}
+            raise InputError("none of the first images can be decoded", where=self.dataset.spec)
+        return {(model, layer): values[0].numel() for model, layers in first.items() for layer, values in layers.items()}
 
-    def batches(self, order: np.ndarray, fewest: int = 1) -> "Iterator[LayerBatch]":
-        """The examples `order` [N], batch by batch, none of fewer than `fewest` rows unless images are lost."""
-        yield from self._run(self.dataset.select(order), even_batches(len(order), self.batch_size, fewest))
+    def batches(self, order: np.ndarray, min_rows: int = 1) -> "Iterator[LayerBatch]":
+        """Yield the layers of the examples `order` [N] batch by batch.
+
+        No batch has fewer than `min_rows` rows, unless images cannot be decoded.
+        """
+        yield from self._run(self.dataset.select(order), even_batches(len(order), self.batch_size, min_rows))
 
     def _run(self, dataset: "Dataset", batch_size: int) -> "Iterator[LayerBatch]":
         from zoo.runs.hidden import layers
@@ -70,16 +79,16 @@ class LayerStream:
         return layers(self.models, dataset, self._layers, batch_size, device=self.device)
 
     def labels(self) -> np.ndarray:
-        """[N], of at least two classes."""
+        """Return the labels [N], or raise an error unless there are at least two classes."""
         labels = self.dataset.labels
         if labels is None:
-            raise InputError(f"{self.dataset.spec}: class separation needs labels, found none")
+            raise InputError("class separation needs labels, and the dataset has none", where=self.dataset.spec)
         if len(np.unique(labels)) < 2:
-            raise InputError(f"{self.dataset.spec}: class separation needs at least two classes, found one")
+            raise InputError("class separation needs at least two classes, and the labels hold one", where=self.dataset.spec)
         return labels
 
     def means(self) -> dict[tuple[str, str], torch.Tensor]:
-        """(model, layer) -> mean activation over the dataset, [D] in float64."""
+        """Return the mean activation [D] over the dataset of each (model, layer), in float64."""
         totals: dict[tuple[str, str], torch.Tensor] = {}
         rows = 0
         for batch in self.batches(np.arange(len(self.dataset))):
@@ -91,42 +100,44 @@ class LayerStream:
         return {key: total / rows for key, total in totals.items()}
 
 
-def even_batches(rows: int, batch_size: int, fewest: int) -> int:
-    """The batch size nearest below `batch_size`, else above it, that leaves no batch of fewer than `fewest` of the rows.
+def even_batches(rows: int, batch_size: int, min_rows: int) -> int:
+    """Return a batch size that leaves no last batch of fewer than `min_rows` rows.
+
+    The largest such size up to `batch_size` is returned, or the smallest above it if there is none.
 
     >>> even_batches(101, 20, 4), even_batches(100, 20, 4), even_batches(43, 8, 4)
     (19, 20, 9)
     """
-    wanted = max(batch_size, fewest)
-    for size in (*range(wanted, fewest - 1, -1), *range(wanted, rows)):
-        if rows % size == 0 or rows % size >= fewest:
+    start = max(batch_size, min_rows)
+    for size in (*range(start, min_rows - 1, -1), *range(start, rows)):
+        if rows % size == 0 or rows % size >= min_rows:
             return size
     return max(rows, 1)
 
 
 def _load(models: "Models", pretrained: bool, device: str | None) -> "list[Model]":
-    """The models, each once; two that differ and share a name (before and after fine-tuning) are told apart."""
+    """Load each model once. Different models of one name (before and after fine-tuning) get an apostrophe each."""
     from zoo.models.model import Model
     from zoo.models.registry import load
     from zoo.runs.runner import resolve
 
     loaded: dict[str, Model] = {}
-    given: dict[str, str | Model] = {}
-    for entry in [models] if isinstance(models, (str, Model)) else models:
-        for found in resolve(entry):
-            name = found if isinstance(found, str) else found.name
-            if given.get(name) is found or (isinstance(found, str) and given.get(name) == found):
+    entries: dict[str, str | Model] = {}
+    for selector in [models] if isinstance(models, (str, Model)) else models:
+        for entry in resolve(selector):
+            name = entry if isinstance(entry, str) else entry.name
+            if entries.get(name) is entry or (isinstance(entry, str) and entries.get(name) == entry):
                 continue
-            while name in given:
+            while name in entries:
                 name += "'"
-            given[name] = found
-            model = load(found, pretrained, device) if isinstance(found, str) else found
+            entries[name] = entry
+            model = load(entry, pretrained, device) if isinstance(entry, str) else entry
             loaded[name] = _with_embedding(model, name)
     return list(loaded.values())
 
 
 def _with_embedding(model: "Model", name: str) -> "Model":
-    """The model under `name`, with its body as a last block, so that the embedding comes along with the hidden layers."""
+    """Return the model under `name` with its body as a last block, so that the embedding counts as a hidden layer."""
     from zoo.models.model import Model
     from zoo.networks.network import Network
 

@@ -1,4 +1,4 @@
-"""What two models and their ensemble say of each example, from their outputs."""
+"""Predictions, confidences and angles of two models and their ensemble on each example."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from diversity.chance_adjusted import misses
-from diversity.ensembled import ensemble, split_cells
+from diversity.pair_ensembles import ensemble, split_cells
 from diversity.specialization import angle
 from zoo.core import arrays
 from zoo.errors import InputError
@@ -18,7 +18,7 @@ CHUNK = 2048
 
 @dataclass(frozen=True)
 class PairRows:
-    """What a comparison keeps of each example [N]; all but the answers only where there are probabilities."""
+    """The part of a comparison that has one entry per example; the fields from `ensemble` on need probabilities."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -27,36 +27,36 @@ class PairRows:
     ensemble: np.ndarray | None = None
     confidences: np.ndarray | None = None  # [2, N] probability of each model's top-1 class
     theta: np.ndarray | None = None
-    misses: np.ndarray | None = None  # [N, 3]: what CAPA is made of, shared and each model's own
+    misses: np.ndarray | None = None  # [N, 3] terms of CAPA: shared, and those of each model
 
 
 def probabilities(outputs: Outputs, rows: slice) -> Tensor:
-    """The model's probabilities of some rows, or an error that names the example where they are not finite."""
+    """Return a model's probabilities of some rows, or raise an error for an example whose probabilities are not finite."""
     p = arrays.tensor(outputs.probabilities_at(rows), outputs.name)
     finite = p.amax(1).isfinite()
     if not bool(finite.all()):
         row = rows.start + int((~finite).nonzero()[0, 0])
-        raise InputError(
-            f"{outputs.name}: example {str(outputs.ids[row])!r} has logits or probabilities that are not finite"
-        )
+        where = f"{outputs.name}: example {str(outputs.ids[row])!r}"
+        raise InputError("has logits or probabilities that are not finite", where=where)
     return p
 
 
 def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
-    """The ten counts of `split_cells`, with the first model standing in for the ensemble, and the rows."""
+    """Return the ten counts of `split_cells`, with the first model in place of the ensemble, and the rows."""
     rows = PairRows(a.ids, a.require_labels(), a.predictions, b.predictions)
     first, second, y = (torch.from_numpy(x) for x in (rows.first, rows.second, rows.labels))
     return arrays.to_numpy(split_cells(first, second, first, y)), rows
 
 
 def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
-    """The ten counts of `split_cells`, and the rows; probabilities are read in chunks and none of them kept."""
+    """Return the ten counts of `split_cells`, and the rows. Probabilities are read in chunks and not stored."""
     labels = a.require_labels()
     parts: list[tuple[Tensor, ...]] = []
     for start in range(0, len(a), CHUNK):
         rows = slice(start, min(start + CHUNK, len(a)))
-        p = probabilities(a, rows)
-        q = probabilities(b, rows).to(p)
+        p, q = probabilities(a, rows), probabilities(b, rows)
+        dtype = torch.promote_types(p.dtype, q.dtype)  # the same whichever model comes first
+        p, q = p.to(dtype), q.to(p.device, dtype)
         y = torch.from_numpy(labels[rows]).to(p.device)
         (one, missed_one), (two, missed_two) = misses(p, y), misses(q, y)
         shared = torch.linalg.vecdot(one, two)

@@ -1,4 +1,4 @@
-"""How a comparison looks: eighty columns of text for a terminal, tables for a notebook."""
+"""Views of a comparison: text of 80 columns for a terminal, HTML tables for a notebook."""
 
 import html
 import math
@@ -11,100 +11,122 @@ if TYPE_CHECKING:
     from diversity.comparison import Comparison
 
 WIDTH = 80
-OWNED = 3  # classes named for each model
-FEWEST_APART = 20  # disagreements below which nothing is said of who prevails
+SHOWN_CLASSES = 3  # classes named for each model
+MIN_DISAGREEMENTS = 20  # below this, no prevalence band is printed
 
 
 def as_text(comparison: "Comparison") -> str:
-    """The comparison in at most eighty columns."""
-    lines = [*_wrapped(_heading(comparison)), ""]
-    lines += _table(comparison)
-    for section, shown in _sections(comparison):
-        lines += ["", f"{section:<40}{'value':>10}   {f'{comparison.level:.0%} interval':>19}"]
-        lines += [f"  {title:<38}{value:>10}   {ends:>19}".rstrip() for title, value, ends in shown]
-    lines += ["", *(line for note in _notes(comparison) for line in _wrapped(note))]
+    """Return the comparison as text of at most 80 columns."""
+    lines = [*_wrap(_heading(comparison)), "", *_table(comparison)]
+    for section, rows in _sections(comparison):
+        lines += ["", section]
+        for title, value, ends in rows:
+            interval = f"({100 * comparison.level:g}% CI {ends})" if ends else ""
+            lines.append(f"  {title:<36}{value:>13}  {interval}".rstrip())
+    lines += ["", *(line for note in _notes(comparison) for line in _wrap(note))]
     return "\n".join(lines).rstrip()
 
 
 def as_html(comparison: "Comparison") -> str:
-    """The comparison as HTML tables."""
-    rows = []
-    for section, shown in _sections(comparison):
-        rows.append(f"<tr><th colspan=3 style='text-align:left'>{section}</th></tr>")
-        rows += [
+    """Return the comparison as HTML tables."""
+    body = []
+    for section, rows in _sections(comparison):
+        body.append(f"<tr><th colspan=3 style='text-align:left'>{section}</th></tr>")
+        body += [
             f"<tr><td style='text-align:left'>{html.escape(title)}</td><td>{value}</td><td>{ends}</td></tr>"
-            for title, value, ends in shown
+            for title, value, ends in rows
         ]
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(comparison))
-    head = f"<tr><th></th><th>value</th><th>{comparison.level:.0%} interval</th></tr>"
-    return f"<p>{html.escape(_heading(comparison))}</p><table>{head}{''.join(rows)}</table>{notes}"
+    head = f"<tr><th></th><th>value</th><th>{100 * comparison.level:g}% CI</th></tr>"
+    return f"<p>{html.escape(_heading(comparison))}</p><table>{head}{''.join(body)}</table>{notes}"
 
 
 def _heading(comparison: "Comparison") -> str:
     first, second = comparison.names
-    where = f" on {comparison.dataset}" if comparison.dataset else ""
-    kind = f", category {comparison.category}" if comparison.category else ""
+    dataset = f" of {comparison.dataset}" if comparison.dataset else ""
+    category = f", training category {comparison.category}" if comparison.category else ""
     one, two = comparison.temperatures
-    heat = f", calibrated at T = {one:.3g} and {two:.3g}" if one and two else ""
-    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{where}{kind}{heat}."
+    calibrated = f", calibrated at T = {one:.3g} and {two:.3g}" if one and two else ""
+    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{dataset}{category}{calibrated}."
 
 
 def _table(comparison: "Comparison") -> list[str]:
-    counts = (int(x) for x in (comparison.both_right, comparison.only_first, comparison.only_second, comparison.both_wrong))
-    right, only_first, only_second, wrong = counts
+    names = ("both_right", "only_first", "only_second", "both_wrong")
+    both_right, only_first, only_second, both_wrong = (int(getattr(comparison, name)) for name in names)
     return [
-        f"{'':<20}{'second right':>14}{'second wrong':>14}",
-        f"{'first right':<20}{right:>14,}{only_first:>14,}",
-        f"{'first wrong':<20}{only_second:>14,}{wrong:>14,}",
+        f"{'number of examples':<20}{'second correct':>16}{'second wrong':>14}",
+        f"{'first correct':<20}{both_right:>16,}{only_first:>14,}",
+        f"{'first wrong':<20}{only_second:>16,}{both_wrong:>14,}",
+        f"Exactly one model classifies {int(comparison.inconsistent):,} examples correctly.",
     ]
 
 
 def _sections(comparison: "Comparison") -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Sections that have something to show, each with (title, value, interval) for its lines."""
+    """Return the sections with measures to show, each with (title, value, ends of the interval) for its lines."""
     sections: dict[str, list[tuple[str, str, str]]] = {}
-    for name, numbers in comparison.measured().items():
+    for name, (value, low, high) in comparison.measured().items():
         measure = MEASURES[name]
         if measure.printed:
-            value, low, high = (_number(number, measure) for number in numbers)
-            ends = "" if math.isnan(numbers[1]) else f"{low} … {high}"
-            sections.setdefault(measure.section, []).append((measure.title, value, ends))
+            shown, start, end = (_format(number, value, measure) for number in (value, low, high))
+            ends = "" if math.isnan(low) else f"{start} to {end}"
+            unit = " points" if measure.difference and not math.isnan(value) else ""
+            sections.setdefault(measure.section, []).append((measure.title, shown + unit, ends))
     return list(sections.items())
 
 
-def _number(value: float, measure: Measure) -> str:
-    if math.isnan(value):
+def _format(number: float, value: float, measure: Measure) -> str:
+    """Return a number as text; `value` is the measure's value, which decides how many decimals its interval has too."""
+    if math.isnan(number):
         return "–"
-    if abs(value) < 1e-9 and measure.unit != "p-value":
-        value = 0.0  # rounding, and perhaps with a sign
-    return f"{value:.2g}" if 0 < abs(value) < 1e-3 else f"{value:.4f}"
+    if measure.unit == "p-value":
+        return f"{number:.2g}" if number < 1e-3 else f"{number:.3f}"
+    if measure.unit == "share":
+        decimals = 1 if 0.01 <= abs(value) <= 0.99 else 2
+        return f"{100 * number:+z.{decimals}f}" if measure.difference else f"{100 * number:z.{decimals}f}%"
+    return f"{number:z.3f}"
 
 
 def _notes(comparison: "Comparison") -> list[str]:
     notes = []
     if any(comparison.unanswered):
         first, second = comparison.unanswered
-        notes.append(f"No answer, counted as wrong: the first to {first:,} examples, the second to {second:,}.")
-    band = comparison.band
-    apart = int((comparison.rows.first != comparison.rows.second).sum())
-    if band is not None and apart >= FEWEST_APART:
-        for side, edge, beyond in (("first", band.upper, "above"), ("second", band.lower, "below")):
-            if edge is not None:
-                notes.append(f"At angles {beyond} {edge:.3f} the {side}'s class prevails {band.level:.0%} of the time.")
+        notes.append(f"Examples without a prediction, counted as wrong: first {first:,}, second {second:,}.")
+    notes += _band_notes(comparison)
     classes = comparison.by_class()
-    for side, rows in (("first", classes), ("second", classes[::-1])):
-        owned = rows[rows["owner"] == side]
+    for side, ranked in (("first", classes), ("second", classes[::-1])):
+        owned = ranked[ranked["owner"] == side]
         if len(owned):
-            most = owned.head(OWNED)
-            named = ", ".join(f"{name} ({abs(by):.0%})" for name, by in zip(most["class"], most["advantage"], strict=True))
-            notes.append(f"Classes the {side} owns (McNemar, Holm's 5%): {len(owned)}, by most: {named}.")
+            most = owned.head(SHOWN_CLASSES)
+            points = zip(most["class"], most["advantage"], strict=True)
+            named = ", ".join(f"{name} (by {100 * abs(advantage):.1f} points)" for name, advantage in points)
+            more = f" and {len(owned) - len(most)} more" if len(owned) > len(most) else ""
+            notes.append(f"The {side} is significantly more accurate (McNemar, Holm) on {named}{more}.")
     if len(classes) > 1 and (classes["owner"] == "either").all():
-        notes.append(f"Neither owns a class: none of {len(classes)} differs beyond chance (McNemar, Holm's 5%).")
+        notes.append(f"The accuracies differ significantly (McNemar, Holm) on none of the {len(classes)} classes.")
     if comparison.rows.theta is None:
         notes.append("Only predictions were compared: no ensemble, no specialization.")
     elif None in comparison.temperatures:
-        notes.append("Not calibrated: angles and ensemble compare confidences at T = 1; zoo.calibrate first.")
+        notes.append("Not calibrated: confidences are at T = 1. Call zoo.calibrate first to compare angles and ensembles.")
     return notes
 
 
-def _wrapped(text: str) -> list[str]:
+def _band_notes(comparison: "Comparison") -> list[str]:
+    rows, band = comparison.rows, comparison.band
+    disagree = rows.first != rows.second
+    if band is None or rows.theta is None or disagree.sum() < MIN_DISAGREEMENTS:
+        return []
+    theta = rows.theta[disagree]
+    sides = (("first", band.upper, theta.min(), "above"), ("second", band.lower, theta.max(), "below"))
+    notes = []
+    for side, edge, furthest, beyond in sides:
+        if edge is not None:
+            everywhere = edge < furthest if beyond == "above" else edge > furthest
+            angles = "At any angle" if everywhere else f"At angles {beyond} {edge:z.3f}"
+            notes.append(
+                f"{angles}, the ensemble predicts the {side}'s class in at least {band.level:.0%} of disagreements."
+            )
+    return notes
+
+
+def _wrap(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH) or [""]

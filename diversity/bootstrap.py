@@ -1,62 +1,112 @@
-"""The paired bootstrap: what a measure would have been on other draws of the same number of examples.
+"""The paired bootstrap: the distribution of a measure over resamples of the examples, each with both models' outputs.
 
-All that a table keeps of a draw is how many examples fall in each cell, and those counts follow a multinomial distribution
-with the observed shares: drawing it directly gives exactly the bootstrap of the examples, at a cost that does not depend on
-their number.
+Tables of counts need no resampled examples. The counts of a resample follow a multinomial distribution with the observed
+fractions, so drawing from that is exactly the bootstrap of examples, at a cost that does not depend on their number.
 """
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from diversity._checks import whole_number
 from zoo.core import arrays
 from zoo.errors import InputError
 
 RESAMPLES = 1000
 LEVEL = 0.95
-WEIGHT_BLOCK = 32
+WEIGHT_BLOCK = 32  # resamples of all examples held at a time
+TABLE_BLOCK = 64  # resampled tables held at a time: few enough for the cache
 
 
-def resample(counts: Any, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """[resamples, ..., cells]: tables drawn from each of the tables of counts [..., cells].
+def resample(counts: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """Return bootstrap resamples of tables of counts, drawn independently for every table: [resamples, ..., cells].
+
+    Args:
+        counts: tables [..., cells].
+        resamples: number of resamples.
+        seed: of the draws.
 
     >>> resample([8, 0, 2], resamples=1000).mean(0).round()
     array([8., 0., 2.])
     """
     cells = np.asarray(counts, np.float64)
-    if resamples < 1:
-        raise InputError(f"resamples: expected at least 1, found {resamples}")
+    whole_number(resamples, "resamples")
     examples = cells.sum(-1).astype(np.int64)
-    shares = cells / examples[..., None]
-    return np.random.default_rng(seed).multinomial(examples, shares, (resamples, *examples.shape)).astype(np.float64)
+    fractions = cells / examples[..., None]
+    return np.random.default_rng(seed).multinomial(examples, fractions, (resamples, *examples.shape)).astype(np.float64)
+
+
+def resample_together(
+    counts: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield bootstrap resamples of many tables in blocks: (numbers of the tables, draws [resamples, tables, cells]).
+
+    Each table's draws have the same distribution as those of `resample`. Different tables are not independent: tables of n
+    examples share one resample of the numbers 0 to n - 1, which each table divides among its cells in order. A cell's count
+    is the number of draws below its upper bound minus those below its lower bound. So one multinomial draw over the
+    intervals between all bounds serves every table, several times faster than a draw per table.
+
+    Args:
+        counts: tables [tables, cells] of whole numbers.
+        resamples: number of resamples.
+        seed: of the draws.
+
+    >>> [(tables, draws)] = resample_together([[8, 0, 2], [5, 3, 2]], resamples=1000)
+    >>> tables.tolist(), draws.mean(0).round().tolist()
+    ([0, 1], [[8.0, 0.0, 2.0], [5.0, 3.0, 2.0]])
+    """
+    cells = np.asarray(counts).astype(np.int64)
+    whole_number(resamples, "resamples")
+    rng = np.random.default_rng(seed)
+    ends = cells.cumsum(1)
+    for examples in np.unique(ends[:, -1]):
+        tables = np.flatnonzero(ends[:, -1] == examples)
+        bounds, place = np.unique(ends[tables], return_inverse=True)
+        place = place.reshape(len(tables), -1)
+        intervals = rng.multinomial(examples, np.diff(bounds, prepend=0) / max(examples, 1), resamples)
+        below = np.ascontiguousarray(intervals.T, np.float64).cumsum(0)  # [bounds, resamples] draws below each bound
+        for start in range(0, len(tables), TABLE_BLOCK):
+            block = place[start : start + TABLE_BLOCK]
+            # The axis of cells is the outermost in memory, so that measures read contiguous arrays.
+            draws = np.empty((cells.shape[1], len(block), resamples))
+            for cell, reached in enumerate(block.T):
+                draws[cell] = below[reached]
+            draws[1:] -= draws[:-1].copy()
+            yield tables[start : start + TABLE_BLOCK], draws.T
 
 
 def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """The central `level` of resampled values [resamples, ...]; resamples in which a measure is undefined are left out.
+    """Return the ends of the central `level` of resampled values [resamples, ...].
+
+    Resamples in which a measure is undefined (NaN) are ignored.
 
     >>> low, high = percentile_interval(np.arange(101.0), 0.9)
     >>> round(float(low), 6), round(float(high), 6)
     (5.0, 95.0)
     """
     check_level(level)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    flat = values.reshape(len(values), -1)
-    found = np.full((2, flat.shape[1]), np.nan)
-    complete = ~np.isnan(flat).any(0)
-    partial = ~complete & ~np.isnan(flat).all(0)
-    found[:, complete] = np.quantile(flat[:, complete], ends, axis=0)
-    if partial.any():
-        found[:, partial] = np.nanquantile(flat[:, partial], ends, axis=0)
-    low, high = found.reshape(2, *values.shape[1:])
+    # The linear interpolation of `np.nanquantile`, which partitions its values and is five times slower than sorting them.
+    ordered = np.sort(values.reshape(len(values), -1).T, axis=1)  # NaN last
+    last = np.maximum(len(values) - np.isnan(ordered).sum(1) - 1, 0)
+    positions = np.outer([(1 - level) / 2, (1 + level) / 2], last)
+    floor = positions.astype(int)
+    below, above = (np.take_along_axis(ordered, at.T, 1).T for at in (floor, np.minimum(floor + 1, last)))
+    low, high = (below + (above - below) * (positions - floor)).reshape(2, *values.shape[1:])
     return low, high
 
 
 def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) -> Tensor:
-    """[resamples, F]: means of the columns [N, F] over draws of N examples, for measures that are not counts.
+    """Return means over bootstrap resamples of the examples, [resamples, F], for measures that are not counts.
 
-    A draw is a row of weights, how often each example is in it; the means are then a matrix product.
+    A resample is a row of weights: how often each example was drawn. The means are then a matrix product.
+
+    Args:
+        columns: [N, F] one value per example and column.
+        resamples: number of resamples.
+        seed: of the draws.
     """
     rows = len(columns)
     rng = np.random.default_rng(seed)
@@ -71,6 +121,6 @@ def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) 
 
 
 def check_level(level: float) -> None:
-    """An error unless an interval can have this level."""
+    """Raise an error unless `level` is a valid confidence level."""
     if not 0 < level < 1:
-        raise InputError(f"level: expected a share between 0 and 1, found {level}")
+        raise InputError(argument="level", expected="a fraction between 0 and 1", found=level)

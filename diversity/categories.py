@@ -1,24 +1,24 @@
-"""The category of a pair of models: the outermost difference in how they were trained (Gontijo-Lopes et al. 2021, 3.1)."""
+"""Training category of a pair of models: the outermost difference in training (Gontijo-Lopes et al. 2021, 3.1)."""
 
 from typing import get_args
 
 from zoo.cards.card import Card, Category
 from zoo.errors import InputError
 
-CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the least difference to the greatest
+CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the smallest difference to the largest
 _UNKNOWN = "unknown"
-_PRETRAINED = ("contrastive", "self-supervised")  # where the objective says which framework of its kind it is
+_PRETRAINED = ("contrastive", "self-supervised")  # frameworks in which another objective is another framework
 
 
 def category(a: Card, b: Card) -> Category | None:
-    """How far apart the training of two models is; None where a card does not say what would decide it.
+    """Return the training category of two models, or None if a card does not state what decides it.
 
-    From the outermost difference inwards: `dataset`, then `fwork` (supervised, contrastive, distilled, ...), then `arch`
-    (the architecture's family), then `hparam`, else `reinit`, which is also what a model is to itself.
+    From the outermost difference inwards: `dataset`, `fwork` (framework: supervised, contrastive, distilled, ...), `arch`
+    (architecture family), `hparam` (hyper-parameters), else `reinit`, which is also the category of a model with itself.
 
-    As in the paper's tables, depth and width of one family are hyper-parameters (ResNet-101x0.5 against ResNet-50), and so
-    is label smoothing: a supervised objective, its settings and the kind of head count as `hparam`, never as `fwork`.
-    Another objective of pre-training is another framework: DINO against MAE is `fwork`.
+    As in the paper's tables, depth and width within a family are hyper-parameters (ResNet-101x0.5 and ResNet-50 differ in
+    `hparam`). So are a supervised objective, its settings (label smoothing) and the kind of head. Different pre-training
+    objectives are different frameworks: DINO and MAE differ in `fwork`.
 
     >>> from zoo.cards import Training
     >>> def card(family, architecture, dataset="imagenet-1k", framework="supervised", **hyperparameters):
@@ -33,7 +33,9 @@ def category(a: Card, b: Card) -> Category | None:
     for card in (a, b):
         if card.sweep:
             raise InputError(
-                f"{card.name} is a sweep of {len(card.sweep)} models, expected one of them: {card.sweep[0].name}, ..."
+                f"is a sweep of {len(card.sweep)} models",
+                where=card.name,
+                hint=f"Pass one of them, such as {card.sweep[0].name}",
             )
     if _UNKNOWN in (a.dataset, b.dataset):
         return None
@@ -50,10 +52,37 @@ def category(a: Card, b: Card) -> Category | None:
     return "reinit" if _settings(a) == _settings(b) else "hparam"
 
 
-def _settings(card: Card) -> tuple[object, ...]:
-    """All that distinguishes two runs of one family under one framework on one dataset, except the seed.
+def share_initialisation(a: Card, b: Card) -> bool:
+    """Return whether two networks were trained from the same initial weights and in the same batch order.
 
-    The precision of the arithmetic is no choice of method: it changes how a run is rounded, which a seed does too.
+    That is so for two recipes of one architecture and one seed if neither card states its `initialisation`: such networks
+    were trained when initial weights and batch order depended on the seed alone. Their errors are more alike than those of
+    independent networks, so comparisons of training categories leave such pairs out.
+
+    >>> from zoo.cards import Training
+    >>> def card(name, seed, **more):
+    ...     training = Training("digits", "supervised", name, seed=seed, **more)
+    ...     return Card(name, "recipe", "resnet", "resnet8", "digits", "softmax", "trained", training)
+    >>> old = card("softmax", 0)
+    >>> share_initialisation(old, card("cosine", 0)), share_initialisation(old, card("cosine", 1))
+    (True, False)
+    >>> share_initialisation(old, card("cosine", 0, initialisation="name and seed"))
+    False
     """
-    chosen = {name: value for name, value in card.hyperparameters.items() if name != "precision"}
-    return card.architecture, card.objective, chosen, card.head
+    return (
+        a.source == b.source == "recipe"
+        and a.architecture == b.architecture
+        and a.seed is not None
+        and a.seed == b.seed
+        and a.training.initialisation is None
+        and b.training.initialisation is None
+    )
+
+
+def _settings(card: Card) -> tuple[object, ...]:
+    """Return everything, except the seed, that distinguishes runs of one family under one framework on one dataset.
+
+    The arithmetic precision is not a setting: like a seed, it only changes the rounding of a run.
+    """
+    settings = {name: value for name, value in card.hyperparameters.items() if name != "precision"}
+    return card.architecture, card.objective, settings, card.head

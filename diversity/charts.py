@@ -1,6 +1,6 @@
-"""Charts of behaviour: pairs by category, gains, agreement, specialization, reliability. Altair, the data inside.
+"""Altair charts of behaviour, with their data embedded: categories, gains, agreement, specialization, reliability.
 
-Figures named without a paper are those of Gontijo-Lopes et al. 2021.
+Figures without a paper's name are those of Gontijo-Lopes et al. 2021.
 """
 
 import json
@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from diversity._checks import whole_number
 from diversity.categories import CATEGORIES
 from diversity.clustering import Dendrogram
 from diversity.measures import MEASURES, title
@@ -26,60 +27,82 @@ BEFORE, AFTER = "#9aa5b1", "#0b7fb0"
 
 
 def inline(frame: pd.DataFrame) -> alt.InlineData:
-    """A frame as data that a chart takes whatever its size; of frames themselves Altair draws 5,000 rows at most.
+    """Return a frame as embedded data of any size. (Altair itself limits frames to 5,000 rows.)
 
-    Numbers have six decimals: values that differ by rounding alone would have an axis of ticks like 3.0000000000000027%.
+    Numbers get six decimals, because values that differ only by rounding would give axis ticks like 3.0000000000000027%.
     """
     return alt.InlineData(values=json.loads(frame.to_json(orient="records", double_precision=6)))
 
 
 def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.LayerChart:
-    """A measure of pairs by category, one dot per pair and a bar at the mean (Fig. 1); `frame`: `pair_frame`."""
+    """Return a chart of a measure by training category, with a dot per pair and a bar at the mean (Fig. 1).
+
+    Args:
+        frame: the pairs, from `pair_frame`.
+        measure: a column of the frame.
+    """
     data = _with_category(frame, measure)
     x = alt.X("category:N", sort=list(CATEGORIES), title=None, axis=alt.Axis(labelAngle=0))
     base = alt.Chart(inline(data)).encode(x=x)
     pairs = base.mark_circle(opacity=0.6).encode(
-        y=_measured(alt.Y, measure, alt.Undefined),
+        y=_axis(alt.Y, measure, alt.Undefined),
         color=_category_colour(),
-        tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%" if _is_share(measure) else ".4f")],
+        tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%" if _is_fraction(measure) else ".4f")],
     )
     means = base.mark_tick(thickness=3, size=40, color="grey").encode(y=alt.Y(f"mean({measure}):Q"))
     return (pairs + means).properties(width=WIDTH, height=HEIGHT)
 
 
 def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.LayerChart:
-    """A measure of the ensemble against error inconsistency, with the line through all pairs (Fig. 2).
+    """Return a chart of a measure of the ensemble against error inconsistency (Fig. 2).
 
-    One dot per pair, one star for the mean of each category; `frame` is what `pair_frame` gives.
+    It has a dot per pair, a star at the mean of each category, and the least-squares line. If the frame marks pairs of
+    comparable accuracy, stars and line are of those (unless they are too few for a line), and other dots are faint.
+
+    Args:
+        frame: the pairs, from `pair_frame`.
+        measure: a column of the frame.
     """
     data = _with_category(frame, measure)
-    line = regression(frame["inconsistency"], frame[measure])
-    x = _measured(alt.X, "inconsistency", alt.Scale(zero=False))
-    y = _measured(alt.Y, measure, alt.Scale(zero=False))
+    used = np.ones(len(frame), bool)
+    if "comparable" in frame and frame["inconsistency"][frame["comparable"]].round(9).nunique() > 1:
+        used = frame["comparable"].to_numpy(bool)
+    kind = "pairs" if used.all() else f"of {len(frame)} pairs, of comparable accuracy"
+    line = regression(frame[used], y=measure, comparable_only=False)
+    x = _axis(alt.X, "inconsistency", alt.Scale(zero=False))
+    y = _axis(alt.Y, measure, alt.Scale(zero=False))
     pairs = (
-        alt.Chart(inline(data))
-        .mark_circle(opacity=0.6)
-        .encode(x=x, y=y, color=_category_colour(), tooltip=["first:N", "second:N", "category:N"])
+        alt.Chart(inline(data.assign(opacity=np.where(used, 0.6, 0.15))))
+        .mark_circle()
+        .encode(
+            x=x,
+            y=y,
+            color=_category_colour(),
+            opacity=alt.Opacity("opacity:Q", scale=None),
+            tooltip=["first:N", "second:N", "category:N"],
+        )
     )
-    means = data.groupby("category", as_index=False)[["inconsistency", measure]].mean()
+    means = data[used].groupby("category", as_index=False)[["inconsistency", measure]].mean()
     stars = (
         alt.Chart(inline(means)).mark_point(shape=_STAR, size=200, filled=True).encode(x=x, y=y, color=_category_colour())
     )
-    return (_line_layer(line, frame["inconsistency"], x, y, measure) + pairs + stars).properties(
-        width=WIDTH, height=HEIGHT, title=f"{line}, {line.points} pairs"
+    return (_line_layer(line, frame["inconsistency"][used], x, y, measure) + pairs + stars).properties(
+        width=WIDTH, height=HEIGHT, title=f"{line}{_interval(line)}, {line.points} {kind}"
     )
 
 
 def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None = None) -> alt.Chart | alt.VConcatChart:
-    """A matrix of pairs as a heatmap, its models in the order of the dendrogram where one is given (Kornblith et al. 2021,
-    Figs C.4 and C.5).
+    """Return a heatmap of a measure of all pairs (Kornblith et al. 2021, Figs C.4 and C.5).
 
-    `matrix` is what `Pairwise.matrix` gives.
+    Args:
+        matrix: from `Pairwise.matrix`.
+        title: of the chart and its colour scale.
+        tree: a dendrogram of the same models, which is drawn above and orders them.
     """
     names = [str(name) for name in matrix.index]
     order = list(tree.leaves) if tree is not None else names
     if sorted(order) != sorted(names):
-        raise InputError("matrix_chart: the dendrogram is of other models than the matrix")
+        raise InputError("the dendrogram and the matrix are of different models", argument="tree")
     cells = pd.DataFrame(
         {
             "first": np.repeat(names, len(names)),
@@ -88,7 +111,7 @@ def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None 
         }
     )
     side = max(8, min(36, 480 // len(names)))
-    shared = shared_ending(names)  # what all names end in tells no two of them apart
+    shared = shared_ending(names)  # left out of the labels
     axis = alt.Axis(labelExpr=f"slice(datum.label, 0, -{len(shared)})") if shared else alt.Axis()
     heat = (
         alt.Chart(inline(cells))
@@ -107,11 +130,17 @@ def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None 
 
 
 def dendrogram_chart(tree: Dendrogram, width: int | None = None, labels: bool = True) -> alt.Chart:
-    """The tree of `cluster`, leaves along the bottom, the distance at which groups join upwards."""
+    """Return a chart of a dendrogram, with the leaves at the bottom and the distance of merged clusters as height.
+
+    Args:
+        tree: from `cluster`.
+        width: in pixels; default: by the number of leaves.
+        labels: whether to print the leaves' names.
+    """
     leaves = list(tree.leaves)
     segments = tree.segments()
-    named = "datum.value == floor(datum.value) ? " + json.dumps(leaves) + "[datum.value] : ''"
-    axis = alt.Axis(values=list(range(len(leaves))), labelExpr=named, labelAngle=-90, grid=False) if labels else None
+    label = "datum.value == floor(datum.value) ? " + json.dumps(leaves) + "[datum.value] : ''"
+    axis = alt.Axis(values=list(range(len(leaves))), labelExpr=label, labelAngle=-90, grid=False) if labels else None
     x = alt.X("x:Q", title=None, axis=axis, scale=alt.Scale(domain=[-0.5, len(leaves) - 0.5], nice=False))
     return (
         alt.Chart(inline(segments))
@@ -122,7 +151,7 @@ def dendrogram_chart(tree: Dendrogram, width: int | None = None, labels: bool = 
 
 
 def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
-    """Histograms of the specialization angle by outcome, with the edges of the prevalence band (Fig. 3)."""
+    """Return histograms of the specialization angle by outcome, with the edges of the prevalence band (Fig. 3)."""
     data = comparison.histogram(bins)
     band = comparison.band
     edges = [] if band is None else [edge for edge in (band.lower, band.upper) if edge is not None]
@@ -136,13 +165,13 @@ def theta_chart(comparison: "Comparison", bins: int = 40) -> alt.FacetChart:
         alt.layer(bars, *lines, data=data)
         .properties(width=170, height=130)
         .facet(facet=alt.Facet("outcome:N", sort=list(OUTCOMES), title=None), columns=2)
-        .properties(title=alt.Title(f"← {comparison.names[1]} surer · {comparison.names[0]} surer →", fontSize=11))
+        .properties(title=alt.Title(_more_confident(comparison), fontSize=11))
         .resolve_scale(y="independent")
     )
 
 
 def joint_theta_chart(frame: pd.DataFrame) -> alt.FacetChart:
-    """The same of several pairs on one population, one row per pair; `frame` is what `joint_histogram` gives."""
+    """Return histograms of the specialization angle for several pairs, one row each; `frame` is from `joint_histogram`."""
     return (
         alt.Chart(frame)
         .mark_bar()
@@ -162,14 +191,18 @@ def joint_theta_chart(frame: pd.DataFrame) -> alt.FacetChart:
 
 
 def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
-    """The angle by class as a heatmap of the examples that exactly one model gets right (Fig. 4)."""
+    """Return a heatmap of angle by class, of the examples that exactly one model classifies correctly (Fig. 4)."""
+    whole_number(bins, "bins")
     rows = comparison.rows
     if rows.theta is None:
-        raise InputError("class_chart: the angle needs probabilities, and only predictions were compared")
-    apart = (rows.first == rows.labels) != (rows.second == rows.labels)
+        raise InputError("specialization angles need probabilities, and only predictions were compared")
+    inconsistent = (rows.first == rows.labels) != (rows.second == rows.labels)
     classes = len(comparison.classes)
     counts, class_edges, edges = np.histogram2d(
-        rows.labels[apart], rows.theta[apart], [min(classes, bins), bins], [[-0.5, classes - 0.5], [-LIMIT, LIMIT]]
+        rows.labels[inconsistent],
+        rows.theta[inconsistent],
+        [min(classes, bins), bins],
+        [[-0.5, classes - 0.5], [-LIMIT, LIMIT]],
     )
     i, j = np.nonzero(counts)
     data = pd.DataFrame(
@@ -184,7 +217,7 @@ def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
         .encode(
             x=alt.X("class:Q", title="class", scale=alt.Scale(domain=[-0.5, classes - 0.5], nice=False)),
             x2="class_end:Q",
-            y=alt.Y("low:Q", title=f"θ  ({comparison.names[0]} surer upwards)", scale=_angles()),
+            y=alt.Y("low:Q", title=f"θ  (upwards: {comparison.names[0]} more confident)", scale=_angles()),
             y2="high:Q",
             color=alt.Color("count:Q", title="examples", scale=alt.Scale(scheme="viridis")),
             tooltip=["class:Q", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
@@ -193,13 +226,15 @@ def class_chart(comparison: "Comparison", bins: int = 40) -> alt.Chart:
     )
 
 
-def reliability_chart(frame: pd.DataFrame, fewest: int = 1) -> alt.LayerChart | alt.FacetChart:
-    """Accuracy against confidence, by bins of at least `fewest` examples; a diagonal where a model is right as it says.
+def reliability_chart(frame: pd.DataFrame, min_count: int = 1) -> alt.LayerChart | alt.FacetChart:
+    """Return a reliability diagram: accuracy against confidence. The diagonal is perfect calibration.
 
-    `frame`: `zoo.calibration.reliability`, or a fit's `.reliability()`, which has a colour for each `when`; a column `model`
-    gives one panel per model.
+    Args:
+        frame: from `zoo.calibration.reliability`, or a fit's `.reliability()`, whose column `when` (before, after) sets the
+            colour. A column `model` gives one panel per model.
+        min_count: leave out bins of fewer examples.
     """
-    data = frame[frame["count"] >= fewest]
+    data = frame[frame["count"] >= min_count]
     data = data if "model" in frame else data.assign(model="")
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="%", tickCount=3)
     base = alt.Chart().encode(
@@ -210,7 +245,7 @@ def reliability_chart(frame: pd.DataFrame, fewest: int = 1) -> alt.LayerChart | 
     if "when" in data:
         colours = alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
         base = base.encode(color=alt.Color("when:N", scale=colours, title=None))
-    diagonal = (  # one of all rows of a panel
+    diagonal = (  # one line per panel
         alt.Chart()
         .transform_aggregate(groupby=["model"])
         .transform_calculate(low="0", high="1")
@@ -226,13 +261,22 @@ def reliability_chart(frame: pd.DataFrame, fewest: int = 1) -> alt.LayerChart | 
 _STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z"
 
 
-def _is_share(measure: str) -> bool:
+def _interval(line: Line) -> str:
+    low, high = line.interval
+    return "" if np.isnan(low) else f" (95% CI {low:.2f} to {high:.2f})"
+
+
+def _more_confident(comparison: "Comparison") -> str:
+    return f"← {comparison.names[1]} more confident · {comparison.names[0]} more confident →"
+
+
+def _is_fraction(measure: str) -> bool:
     return measure not in MEASURES or MEASURES[measure].unit == "share"
 
 
-def _measured(channel: Any, measure: str, scale: Any) -> Any:
-    """A measure along an axis, by its title and in its unit."""
-    axis = alt.Axis(format="%") if _is_share(measure) else alt.Axis()
+def _axis(channel: Any, measure: str, scale: Any) -> Any:
+    """Return the encoding of a measure along an axis, with its title and unit."""
+    axis = alt.Axis(format="%") if _is_fraction(measure) else alt.Axis()
     return channel(f"{measure}:Q", title=title(measure), axis=axis, scale=scale)
 
 
@@ -246,7 +290,7 @@ def _category_colour() -> alt.Color:
 
 def _with_category(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     if measure not in frame:
-        raise InputError(f"measure {measure!r}: expected a column of the pairs, one of {', '.join(frame.columns)}")
+        raise InputError(argument="measure", expected=f"a column of the frame: {', '.join(frame.columns)}", found=measure)
     columns = ["first", "second", "category", *dict.fromkeys(["inconsistency", measure])]
     return frame[columns].assign(category=frame["category"].fillna("unknown"))
 

@@ -1,4 +1,4 @@
-"""Two models compared: one object with every measure, its interval, tables of the specialization, and views of it all."""
+"""Comparison of two models: every measure with its confidence interval, tables by class and angle, text and HTML views."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,14 @@ from diversity import bootstrap, intervals, measures, specialization, summary
 from diversity._pair_rows import PairRows, of_predictions, with_probabilities
 from diversity.categories import category
 from diversity.chance_adjusted import adjusted, misses_of
-from diversity.ensembled import EnsembleTable, from_split_cells
 from diversity.measures import MEASURES
+from diversity.pair_ensembles import EnsembleTable, from_split_cells
 from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
 from diversity.tables import CELLS
 from zoo.cards.card import Category
 from zoo.core import arrays
+from zoo.core.columns import Column
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, align
 
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     import altair
     import pandas
 
-CKA_ROWS = 10_000
+CKA_ROWS = 10_000  # examples on which the CKA of embeddings is computed, if there are more
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison(EnsembleTable):
-    """Two models on the same examples: every measure of their error table and of their ensemble is an attribute.
+    """Two models on the same examples, with every measure of `diversity.MEASURES` as an attribute.
 
-    `diversity.MEASURES` describes them. What needs probabilities is None where only predictions were given.
-    `interval(name)` gives the interval of a measure. Prints as text in a terminal and as HTML in a notebook.
+    Measures that need probabilities are None if only predictions were compared. `interval(name)` returns the confidence
+    interval of a measure. A comparison prints as text in a terminal and as HTML in a notebook.
     """
 
     names: tuple[str, str]
@@ -43,20 +44,20 @@ class Comparison(EnsembleTable):
     dataset: str | None = None
     category: Category | None = None
     temperatures: tuple[float | None, float | None] = (None, None)
-    embeddings: tuple[Any, Any] | None = None
+    embeddings: tuple[Column, Column] | None = None
     resamples: int = bootstrap.RESAMPLES
     level: float = bootstrap.LEVEL
     seed: int = 0
 
     @property
     def unanswered(self) -> tuple[int, int]:
-        """How many examples each model gave no answer to; they count as wrong."""
-        first, second = (int((said == arrays.NO_PREDICTION).sum()) for said in (self.rows.first, self.rows.second))
+        """Number of examples for which each model has no prediction; they count as wrong."""
+        first, second = (int((column == arrays.NO_PREDICTION).sum()) for column in (self.rows.first, self.rows.second))
         return first, second
 
     @property
     def theta(self) -> np.ndarray | None:
-        """[N] specialization angle, positive where the first model is the more confident."""
+        """[N] specialization angles, positive where the first model is more confident."""
         return self.rows.theta
 
     @property
@@ -65,7 +66,7 @@ class Comparison(EnsembleTable):
 
     @property
     def capa(self) -> float | None:
-        """Chance-adjusted probabilistic agreement; of the predicted classes where there are no probabilities."""
+        """Chance-adjusted probabilistic agreement; of predicted classes if there are no probabilities."""
         if len(self.classes) < 2:
             return None
         missed = misses_of(self) if self.rows.misses is None else self.rows.misses.mean(0)
@@ -73,31 +74,31 @@ class Comparison(EnsembleTable):
 
     @functools.cached_property
     def cka(self) -> float | None:
-        """Linear CKA of the embeddings, on at most 10,000 evenly spaced examples; NaN where one side is constant."""
+        """Linear CKA of the embeddings, on the examples of `cka_rows`; NaN if either model's embeddings are constant."""
         if self.embeddings is None or len(self.rows.ids) < 2:
             return None
-        step = slice(None, None, -(-len(self.rows.ids) // CKA_ROWS))
+        rows, (first, second) = cka_rows(self.rows.ids), self.embeddings
         try:
-            return linear_cka(*(features[step] for features in self.embeddings))
-        except InputError:  # constant embeddings have no variance to align
+            return linear_cka(first[rows], second[rows])
+        except InputError:  # CKA of constant embeddings is undefined
             return float("nan")
 
     @functools.cached_property
     def band(self) -> PrevalenceBand | None:
-        """The angles beyond which one model's prediction prevails in the ensemble."""
+        """The angles beyond which one model's prediction is the ensemble's in 90% of disagreements."""
         if self.rows.theta is None or self.rows.ensemble is None:
             return None
         return specialization.prevalence_band(self.rows.theta, self.rows.first, self.rows.second, self.rows.ensemble)
 
     def interval(self, measure: str) -> tuple[float, float]:
-        """Lower and upper end of a measure's interval at `level`."""
+        """Return the ends of a measure's confidence interval at `level`."""
         record = measures.find(measure)
         if not record.has_interval:
             known = ", ".join(name for name, other in MEASURES.items() if other.has_interval)
-            raise InputError(f"no interval for {measure!r}; there is one for {known}")
+            raise InputError(argument="measure", expected=f"a measure with a confidence interval: {known}", found=measure)
         value = getattr(self, measure)
         if value is None:
-            raise InputError(f"{measure} needs {record.needs}, and only predictions were compared")
+            raise InputError(f"{measure} needs {record.needs}, which were not compared", argument="measure", found=measure)
         if record.of is not None:
             low, high = intervals.wilson(value, getattr(self, record.of), self.level)
         else:
@@ -118,30 +119,38 @@ class Comparison(EnsembleTable):
 
     @functools.cached_property
     def _mean_draws(self) -> np.ndarray:
-        """[resamples, 4] of the three columns of `misses` and theta, which are no counts."""
-        assert self.rows.misses is not None  # asked for only where there are probabilities
+        """[resamples, 4] resampled means of the three columns of `misses` and of theta."""
+        assert self.rows.misses is not None  # used only if there are probabilities
         assert self.rows.theta is not None
         columns = torch.from_numpy(np.column_stack([self.rows.misses, self.rows.theta]))
         return arrays.to_numpy(bootstrap.resampled_means(columns, self.resamples, self.seed))
 
     def histogram(self, bins: int = 40) -> "pandas.DataFrame":
-        """Counts of examples by outcome and theta."""
+        """Return the number of examples by outcome and angle, as `theta_histogram` does."""
         return specialization.theta_histogram(self._angles(), *self._correct(), bins)
 
     def by_class(self, groups: Mapping[str, str] | None = None) -> "pandas.DataFrame":
-        """Classes, or groups of them, ranked by which model owns them: the first's own first."""
+        """Return accuracies and angles by class, or by group of classes, as `specialization_by_class` does."""
         return specialization.specialization_by_class(
             self.rows.theta, *self._correct(), self.rows.labels, self.classes, groups
         )
 
     def by_condition(self, conditions: Sequence[Any]) -> "pandas.DataFrame":
-        """One row per condition [N], such as a corruption or a contrast: accuracies, inconsistency and kappa within it."""
+        """Return accuracies, error inconsistency and kappa within each condition, as `summary.by_condition` does.
+
+        Args:
+            conditions: [N] the condition of each example, such as its corruption, in the order of `rows.ids`.
+        """
         return summary.by_condition(self.rows.first, self.rows.second, self.rows.labels, conditions)
 
     def extremes(self, count: int = 10, inconsistent: bool = True) -> "pandas.DataFrame":
-        """The examples where one model is surest compared with the other: the first's, then the second's.
+        """Return the examples with the largest difference in confidence: the first model's, then the second's.
 
-        By default among those that exactly one of them gets right.
+        The column `more_confident` is "first" or "second".
+
+        Args:
+            count: number of examples for each model.
+            inconsistent: only examples that exactly one model classifies correctly.
         """
         import pandas
 
@@ -151,10 +160,10 @@ class Comparison(EnsembleTable):
         index = np.concatenate(found)
         name = np.array(self.classes, object)
         outcome = arrays.to_numpy(specialization.outcome_of(*correct))[index]
-        assert self.rows.confidences is not None  # there are angles
+        assert self.rows.confidences is not None  # given along with the angles
         return pandas.DataFrame(
             {
-                "surer": np.repeat(["first", "second"], [len(side) for side in found]),
+                "more_confident": np.repeat(["first", "second"], [len(side) for side in found]),
                 "id": self.rows.ids[index],
                 "theta": theta[index],
                 "label": name[self.rows.labels[index]],
@@ -167,7 +176,7 @@ class Comparison(EnsembleTable):
         )
 
     def measured(self) -> dict[str, tuple[float, float, float]]:
-        """By name, every measure there is a value for, with the ends of its interval or NaN where it has none."""
+        """Return (value, low, high) of every available measure by name; low and high are NaN without an interval."""
         found = {}
         for name, record in MEASURES.items():
             value = getattr(self, name)
@@ -177,14 +186,14 @@ class Comparison(EnsembleTable):
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row per measure: its value and the ends of its interval."""
+        """Return one row per measure: its value and the ends of its confidence interval."""
         import pandas
 
         rows = [(name, *numbers) for name, numbers in self.measured().items()]
         return pandas.DataFrame(rows, columns=["measure", "value", "low", "high"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the examples, in plain types; what there is no value for is None."""
+        """Return everything except the examples in plain types; measures that are not available are None."""
         measured = self.measured()
         values = dict.fromkeys(MEASURES) | {name: value for name, (value, _, _) in measured.items()}
         ends = {name: [low, high] for name, (_, low, high) in measured.items() if MEASURES[name].has_interval}
@@ -205,7 +214,7 @@ class Comparison(EnsembleTable):
         }
 
     def chart(self) -> "altair.TopLevelMixin":
-        """The histograms of theta by outcome."""
+        """Return the histograms of theta by outcome."""
         from diversity import charts
 
         return charts.theta_chart(self)
@@ -216,7 +225,7 @@ class Comparison(EnsembleTable):
         return as_text(self)
 
     def __repr__(self) -> str:
-        return f"<Comparison of {self.names[0]} and {self.names[1]}: inconsistency {self.inconsistency:.4f}>"
+        return f"<Comparison of {self.names[0]} and {self.names[1]}: error inconsistency {self.inconsistency:.1%}>"
 
     def _repr_html_(self) -> str:
         from diversity._views import as_html
@@ -228,17 +237,25 @@ class Comparison(EnsembleTable):
 
     def _angles(self) -> np.ndarray:
         if self.rows.theta is None:
-            raise InputError("the specialization angle needs probabilities, and only predictions were compared")
+            raise InputError("specialization angles need probabilities, and only predictions were compared")
         return self.rows.theta
 
 
 def compare(
     a: Outputs, b: Outputs, resamples: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
 ) -> Comparison:
-    """Compare two models' outputs on the same examples, matched by id and class name.
+    """Compare two models on the same examples, matched by id and class name.
 
-    Probabilities are those of `.probabilities`: calibrate first, or angles and ensemble follow the more boastful model.
-    Of outputs that hold predictions only, what needs probabilities is None.
+    Exchanging the models exchanges `first` and `second` in every result and changes no symmetric measure. The same holds for
+    the order of rows and classes.
+
+    Args:
+        a: outputs of the first model. Calibrate both first: otherwise the more overconfident model dominates the ensemble
+            and the angles.
+        b: outputs of the second model. If either model has predictions only, measures that need probabilities are None.
+        resamples: number of bootstrap resamples for confidence intervals.
+        level: confidence level.
+        seed: of the resamples.
 
     >>> a = Outputs.from_arrays("a", logits=[[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]], labels=[0, 1, 1])
     >>> b = Outputs.from_arrays("b", logits=[[1.0, 0.0], [0.0, 4.0], [0.0, 1.0]], labels=[0, 1, 1])
@@ -268,11 +285,26 @@ def compare(
     )
 
 
-def joint_histogram(comparisons: Sequence[Comparison], bins: int = 40) -> "pandas.DataFrame":
-    """Counts of examples by outcome and theta for several pairs on one population (Gontijo-Lopes et al. 2021, Fig. 3).
+def cka_rows(ids: np.ndarray) -> slice | np.ndarray:
+    """Return the rows on which `Comparison.cka` is computed: at most 10,000, evenly spaced in the order of the ids.
 
-    The population is the examples on which at least one of the pairs is inconsistent, the same for every pair, so that
-    their histograms can be laid side by side. Columns: pair ("a, b"), and those of `theta_histogram`.
+    >>> len(cka_rows(np.array([str(i) for i in range(25_000)])))
+    8334
+    """
+    if len(ids) <= CKA_ROWS:
+        return slice(None)
+    return np.sort(np.argsort(ids, kind="stable")[:: -(-len(ids) // CKA_ROWS)])
+
+
+def joint_histogram(comparisons: Sequence[Comparison], bins: int = 40) -> "pandas.DataFrame":
+    """Return the number of examples by outcome and angle for several pairs (Gontijo-Lopes et al. 2021, Fig. 3).
+
+    Only examples on which at least one of the pairs is inconsistent count. They are the same for every pair, so that the
+    histograms can be compared. Columns: pair ("a, b"), and those of `theta_histogram`.
+
+    Args:
+        comparisons: comparisons on the same examples.
+        bins: number of equal bins over [-pi/4, pi/4].
 
     >>> y = [0, 0, 0, 0]
     >>> a, b, c = (Outputs.from_arrays(n, probabilities=[[p, 1 - p] for p in row], labels=y)
@@ -283,21 +315,25 @@ def joint_histogram(comparisons: Sequence[Comparison], bins: int = 40) -> "panda
     import pandas
 
     if not comparisons:
-        raise InputError("joint_histogram: expected at least one comparison, found none")
+        raise InputError(argument="comparisons", expected="at least one comparison", found=0)
     ids = comparisons[0].rows.ids
-    apart = np.zeros(len(ids), bool)
+    inconsistent = np.zeros(len(ids), bool)
     orders = []
     for pair in comparisons:
         rows = pandas.Index(pair.rows.ids).get_indexer(ids)
         if len(pair.rows.ids) != len(ids) or (rows < 0).any():
-            raise InputError(f"{pair!r} is on other examples than {comparisons[0]!r}; compare all on the same dataset")
+            raise InputError(
+                f"{pair!r} and {comparisons[0]!r} are on different examples",
+                argument="comparisons",
+                hint="Compare all models on the same dataset",
+            )
         first, second = pair._correct()
-        apart |= (first != second)[rows]
+        inconsistent |= (first != second)[rows]
         orders.append(rows)
     frames = []
     for pair, rows in zip(comparisons, orders, strict=True):
-        kept = rows[apart]
+        population = rows[inconsistent]
         first, second = pair._correct()
-        frame = specialization.theta_histogram(pair._angles()[kept], first[kept], second[kept], bins)
+        frame = specialization.theta_histogram(pair._angles()[population], first[population], second[population], bins)
         frames.append(frame.assign(pair=", ".join(pair.names)))
     return pandas.concat(frames, ignore_index=True)

@@ -1,27 +1,40 @@
-"""Densities: of cosine distances within and between classes (Kornblith et al. 2021, E.3), and of any sample of numbers."""
+"""Densities of cosine distances within and between classes, and of any sample of numbers (Kornblith et al. 2021, App. E).
+
+`kernel_density` of `angular_visual_hardness` is Fig. E.1, `distance_densities` is Fig. E.3.
+"""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from diversity._activations import chunks, matrix, unit_rows
+from diversity._checks import class_labels, whole_number
 from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows of the cosine matrix looked at together.
-BLOCK = 256
+BLOCK = 256  # rows of the cosine matrix computed at a time
 
 
-def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000, seed: int = 0) -> "pd.DataFrame":
-    """Densities of the cosine distance 1 - sim between two examples, of the same class (`within`) and of different ones.
+def distance_densities(
+    x: ArrayLike | Array, labels: ArrayLike | Array, bins: int = 200, rows: int = 10_000, seed: int = 0
+) -> "pd.DataFrame":
+    """Return the densities of the cosine distance 1 - sim between two examples of the same and of different classes.
 
-    Every pair is counted, from blocks of the cosine matrix, into `bins` equal bins over [0, 2] whose middle is `distance`.
-    Of more than `rows` examples (the paper's 10,000) that many are drawn with `seed`, since pairs grow as their square.
+    Columns: `distance` (middle of a bin), `within` and `between`. Every pair of examples counts.
+
+    Args:
+        x: activations [N, ...].
+        labels: [N] class indices.
+        bins: number of equal bins over [0, 2].
+        rows: number of examples to draw if there are more, since the number of pairs is quadratic (the paper's 10,000).
+        seed: of that draw.
 
     >>> import numpy as np
     >>> frame = distance_densities(np.array([[1.0, 0], [1, 0], [0, 1]]), np.array([0, 0, 1]), bins=4)
@@ -30,10 +43,10 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
     """
     import pandas as pd
 
-    if bins < 1 or rows < 2:
-        raise InputError(f"expected at least one bin and two rows, found bins={bins}, rows={rows}")
+    whole_number(bins, "bins")
+    whole_number(rows, "rows", minimum=2)
     values = matrix(x)
-    y = arrays.labels(labels, rows=len(values)).to(values.device)
+    y = class_labels(labels, len(values)).to(values.device)
     if len(values) > rows:
         drawn = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))[:rows].sort().values
         values, y = values[drawn.to(values.device)], y[drawn.to(values.device)]
@@ -44,22 +57,25 @@ def distance_densities(x: Any, labels: Any, bins: int = 200, rows: int = 10_000,
         distance = 1 - unit[start:stop] @ unit[:stop].T
         bin_of = (distance * (bins / 2)).long().clamp_(0, bins - 1)
         bin_of += bins * (y[start:stop, None] != y[:stop])
-        below = torch.ones_like(bin_of, dtype=torch.bool).tril(start - 1)  # each pair once, none with itself
+        below = torch.ones_like(bin_of, dtype=torch.bool).tril(start - 1)  # each pair once, no example with itself
         counts += bin_of[below].bincount(minlength=2 * bins)
     within, between = arrays.to_numpy(counts).reshape(2, bins)
     for kind, pairs in (("the same class", within), ("different classes", between)):
         if pairs.sum() == 0:
-            raise InputError(f"labels: no two of the {len(unit)} examples are of {kind}, so their distances have no density")
+            raise InputError(f"no two of the {len(unit)} examples are of {kind}", argument="labels")
     width = 2 / bins
     middles = (np.arange(bins) + 0.5) * width
     densities = {"within": within / within.sum() / width, "between": between / between.sum() / width}
     return pd.DataFrame({"distance": middles} | densities)
 
 
-def kernel_density(values: Any, bandwidth: float | None = None, points: int = 256) -> "pd.DataFrame":
-    """A Gaussian kernel density estimate of a sample [N], at `points` places across its range: columns `value`, `density`.
+def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None, points: int = 256) -> "pd.DataFrame":
+    """Return a Gaussian kernel density estimate of a sample, with columns `value` and `density`.
 
-    The default bandwidth is Scott's rule, std N^(-1/5); Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
+    Args:
+        values: the sample [N].
+        bandwidth: of the kernel; default: Scott's rule, std N^(-1/5). Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
+        points: number of evenly spaced values at which to evaluate the density.
 
     >>> import numpy as np
     >>> frame = kernel_density(np.random.default_rng(0).normal(size=1000))
@@ -68,14 +84,22 @@ def kernel_density(values: Any, bandwidth: float | None = None, points: int = 25
     """
     import pandas as pd
 
+    whole_number(points, "points")
     sample = arrays.tensor(values, "values")
     if sample.ndim != 1 or len(sample) < 2 or not sample.isfinite().all():
-        raise InputError(f"values: expected at least two finite numbers of shape [N], found shape {list(sample.shape)}")
+        raise InputError(
+            argument="values", expected="at least two finite numbers, of shape [N]", found=f"shape {list(sample.shape)}"
+        )
     sample = sample.to(arrays.accumulation_dtype(sample.device))
     if bandwidth is None:
         bandwidth = float(sample.std()) * len(sample) ** -0.2
     if not bandwidth > 0:
-        raise InputError(f"bandwidth: expected a positive number, found {bandwidth}; equal values need one of your own")
+        raise InputError(
+            argument="bandwidth",
+            expected="a positive number",
+            found=bandwidth,
+            hint="For a sample of equal values, pass a bandwidth",
+        )
     margin = 3 * bandwidth
     grid = torch.linspace(
         float(sample.min()) - margin, float(sample.max()) + margin, points, dtype=sample.dtype, device=sample.device

@@ -1,4 +1,7 @@
-"""Charts of representations: similarity, separation and sparsity by layer, spectra, densities. Altair, the data inside."""
+"""Altair charts of representations, with their data embedded: CKA, separation and sparsity by layer, spectra, densities.
+
+Figures without a paper's name are those of Kornblith et al. 2021.
+"""
 
 from collections.abc import Mapping
 
@@ -14,9 +17,13 @@ WIDTH, HEIGHT = 420, 260
 
 
 def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
-    """CKA of the layers of two networks as a heatmap, first layers at the bottom left (Kornblith et al. 2021, Fig. 2a).
+    """Return a heatmap of the CKA between the layers of two networks, first layers at the bottom left (Fig. 2a).
 
-    `frame` is what `cka` or `MinibatchCKA.result` gives. Unbiased estimates a little below 0 have the colour of 0.
+    Unbiased estimates below 0 have the colour of 0.
+
+    Args:
+        frame: from `cka` or `MinibatchCKA.result`.
+        title: of the chart.
     """
     rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
     values = frame.to_numpy(float).round(4)
@@ -39,12 +46,12 @@ def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
 
 
 def separation_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation of each layer, one line per model (Fig. 4); `frame` is what `layer_separation` gives."""
+    """Return a chart of class separation by layer, one line per model (Fig. 4); `frame` is from `layer_separation`."""
     return _by_layer(frame, "r2", alt.Y("r2:Q", title="class separation R²"))
 
 
 def metrics_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation of embeddings by each metric, one bar per model; `frame` has `model` and one column per metric."""
+    """Return a bar chart of class separation by model and metric; `frame` has `model` and one column per metric."""
     long = frame.melt(["model"], [metric for metric in METRICS if metric in frame], "metric", "r2")
     order = list(dict.fromkeys(frame.model))
     return (
@@ -62,14 +69,15 @@ def metrics_chart(frame: pd.DataFrame) -> alt.Chart:
 
 
 def sparsity_chart(frame: pd.DataFrame) -> alt.Chart:
-    """The share of non-zero activations of each block, one line per model (Fig. 3); `frame`: `layer_sparsity`."""
+    """Return a chart of non-zero activations by layer, one line per model (Fig. 3); `frame` is from `layer_sparsity`."""
     return _by_layer(frame, "nonzero", alt.Y("nonzero:Q", title="non-zero activations", axis=alt.Axis(format="%")))
 
 
 def training_chart(frame: pd.DataFrame) -> alt.Chart:
-    """Class separation over training, one colour per model and one dash per split (Fig. E.4).
+    """Return a chart of class separation over training, one colour per model and one dash per split (Fig. E.4).
 
-    `frame` is what `separation_over_training` gives.
+    Args:
+        frame: from `separation_over_training`.
     """
     return (
         alt.Chart(frame)
@@ -86,12 +94,13 @@ def training_chart(frame: pd.DataFrame) -> alt.Chart:
 
 
 def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
-    """Singular values relative to the largest, one panel per matrix and one line per model (Fig. E.2).
+    """Return a chart of singular values relative to the largest, one panel per matrix and one line per model (Fig. E.2).
 
-    `frames` holds what `singular_spectra` gives, by model.
+    Args:
+        frames: from `singular_spectra`, by model.
     """
-    frame = _named(frames)
-    positive = frame[frame.relative > 0]  # a logarithmic axis has no place for zero
+    frame = _concat(frames)
+    positive = frame[frame.relative > 0]  # the axis is logarithmic
     return (
         alt.Chart(positive)
         .mark_line()
@@ -106,13 +115,16 @@ def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
 
 
 def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
-    """Cosine distance within classes (full) and between them (dashed), one colour per model (Fig. E.3).
+    """Return a chart of cosine distances within classes (solid) and between classes (dashed), by model (Fig. E.3).
 
-    `frames` holds what `distance_densities` gives, by model. Empty bins at both ends are left out.
+    Empty bins at both ends are left out.
+
+    Args:
+        frames: from `distance_densities`, by model.
     """
-    frame = _named(frames).melt(["model", "distance"], ["within", "between"], "pairs", "density")
-    held = frame.loc[frame.density > 0, "distance"]
-    frame = frame[frame.distance.between(held.min(), held.max())]
+    frame = _concat(frames).melt(["model", "distance"], ["within", "between"], "pairs", "density")
+    occupied = frame.loc[frame.density > 0, "distance"]
+    frame = frame[frame.distance.between(occupied.min(), occupied.max())]
     dash = alt.Scale(domain=["within", "between"], range=[[1, 0], [4, 4]])
     return (
         alt.Chart(frame)
@@ -128,9 +140,13 @@ def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
 
 
 def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
-    """Densities of angular visual hardness, one line per model (Fig. E.1); values: `kernel_density` of the scores."""
+    """Return a chart of densities of angular visual hardness, one line per model (Fig. E.1).
+
+    Args:
+        frames: `kernel_density` of `angular_visual_hardness`, by model.
+    """
     return (
-        alt.Chart(_named(frames))
+        alt.Chart(_concat(frames))
         .mark_line()
         .encode(
             x=alt.X("value:Q", title="angular visual hardness", scale=alt.Scale(zero=False)),
@@ -142,7 +158,7 @@ def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
 
 
 def _by_layer(frame: pd.DataFrame, value: str, y: alt.Y) -> alt.Chart:
-    """Layers keep the order in which they come; those of several networks are put in one row of names."""
+    """Return a chart of a value by layer, in the order in which the layers first occur."""
     order = list(dict.fromkeys(frame.layer))
     return (
         alt.Chart(frame.dropna(subset=[value]))
@@ -157,7 +173,7 @@ def _by_layer(frame: pd.DataFrame, value: str, y: alt.Y) -> alt.Chart:
     )
 
 
-def _named(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _concat(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     if not frames:
-        raise InputError("expected at least one model to draw, found none")
+        raise InputError(argument="frames", expected="at least one model", found=0)
     return pd.concat([frame.assign(model=name) for name, frame in frames.items()], ignore_index=True)

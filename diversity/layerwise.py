@@ -1,4 +1,4 @@
-"""Layer by layer: CKA between networks, class separation and sparsity of every block, streamed over a dataset."""
+"""Measures of every layer of a network, streamed over a dataset: CKA, class separation and sparsity."""
 
 import math
 import warnings
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from diversity._layer_stream import EMBEDDING, LARGEST_BATCH, Layers, LayerStream, even_batches
+from diversity._checks import whole_number
+from diversity._layer_stream import EMBEDDING, MAX_BATCH, Layers, LayerStream, even_batches
 from diversity.separation import Metric, OrderedSeparation
-from diversity.similarity import FEWEST_ROWS, Kernel, MinibatchCKA
+from diversity.similarity import MIN_ROWS, Kernel, MinibatchCKA
 from diversity.sparsity import SparsityMeter
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.core import arrays
 from zoo.errors import InputError, UnknownName, ZooWarning
 from zoo.outputs.outputs import Outputs, align
@@ -40,13 +41,23 @@ def cka(
     device: str | None = None,
     seed: int = 0,
 ) -> "pd.DataFrame":
-    """CKA between all layers of two networks, minibatch and unbiased; rows are layers of the first, columns of the second.
+    """Return the CKA between all layers of two networks, estimated without bias from minibatches.
 
-    Networks are models (by name or loaded), run on the examples of `data`; or activations that are there already, by
-    layer name, row by row of the same examples; or two `Outputs`, or the names of imported ones, whose embeddings are
-    compared. The same network twice
-    gives its layers among each other. `layers` are the layers wanted, of both or by model name. Every epoch goes through
-    the examples in another order, for a batch has to be a sample of them all; more epochs, less noise.
+    Rows are layers of the first network, columns layers of the second. The same network twice gives the CKA between its own
+    layers.
+
+    Args:
+        model_a: a model (name or loaded) that is run on `data`; or activations [N, ...] by layer name; or `Outputs`, or the
+            name of imported ones, whose embeddings are compared.
+        model_b: the other network, of the same kind. Activations must be of the same examples.
+        data: dataset to run the models on; default: the default dataset.
+        layers: layers to compare, for both networks or by model name; default: all.
+        batch_size: examples per batch; default: as many as fit the memory budget, at most 1,500.
+        epochs: passes over the examples, each in another order; more epochs give less noise.
+        kernel, bandwidth: as in `kernel_cka`.
+        pretrained: whether to load weights; else initial weights.
+        device: where to run the models; default: the best available device.
+        seed: of the order of examples.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
@@ -54,7 +65,7 @@ def cka(
     >>> [round(float(value), 2) for value in frame["early"]]
     [1.0, 0.92]
     """
-    _check_passes(epochs, batch_size)
+    whole_number(epochs, "epochs")
     meter = MinibatchCKA(kernel, bandwidth)
     rng = np.random.default_rng(seed)
     names = "first", "second"
@@ -63,16 +74,17 @@ def cka(
         model_a, model_b = _imported(model_a, model_b, data) or (model_a, model_b)
     if isinstance(model_a, Outputs) and isinstance(model_b, Outputs):
         names = model_a.name, model_b.name
-        # Two models may predict different classes; for their features only the examples have to be the same.
+        # The two models may predict different classes: embeddings are aligned by example id only.
         bare = [Outputs.from_arrays(o.name, embeddings=o.embeddings, ids=o.ids) for o in (model_a, model_b)]
         model_a, model_b = ({EMBEDDING: outputs.embeddings} for outputs in align(bare))
     if isinstance(model_a, Mapping) and isinstance(model_b, Mapping):
-        first, second = _chosen(model_a, layers, names[0]), _chosen(model_b, layers, names[1])
-        _run_arrays(meter, first, {} if same else second, batch_size or LARGEST_BATCH, epochs, rng)
+        first, second = _select_layers(model_a, layers, names[0]), _select_layers(model_b, layers, names[1])
+        size = MAX_BATCH if batch_size is None else whole_number(batch_size, "batch_size")
+        _add_arrays(meter, first, {} if same else second, size, epochs, rng)
     elif isinstance(model_a, (Mapping, Outputs)) or isinstance(model_b, (Mapping, Outputs)):
-        raise InputError(
-            "expected two models, two mappings of activations or two outputs, found one of one kind and one of another"
-        )
+        kinds = f"{type(model_a).__name__} and {type(model_b).__name__}"
+        expected = "two models, two mappings of activations, or two outputs"
+        raise InputError(argument="model_b", expected=f"of the same kind as model_a: {expected}", found=kinds)
     else:
         stream = LayerStream([model_a, model_b], data, layers, batch_size, pretrained, device)
         names = stream.models[0].name, stream.models[-1].name
@@ -96,9 +108,13 @@ def layer_cka(
     device: str | None = None,
     seed: int = 0,
 ) -> "pd.DataFrame":
-    """`cka` between all layers of any number of models, each of which is run once; rows and columns are (model, layer).
+    """Return the CKA between all layers of any number of models, each of which runs once; rows and columns: (model, layer).
 
-    Batches hold fewer examples the more models there are, for all their layers are held at a time.
+    All layers of all models are in memory at a time, so more models mean smaller batches.
+
+    Args:
+        models: names, patterns or loaded models.
+        data, layers, batch_size, epochs, kernel, bandwidth, pretrained, device, seed: as in `cka`.
 
     >>> frame = layer_cka(["resnet8-cosine", "resnet8-softmax"], "digits:test[:20]", pretrained=False, device="cpu")
     >>> frame.shape, frame.index[-1]
@@ -106,7 +122,7 @@ def layer_cka(
     """
     import pandas as pd
 
-    _check_passes(epochs, batch_size)
+    whole_number(epochs, "epochs")
     stream = LayerStream(models, data, layers, batch_size, pretrained, device)
     meter = MinibatchCKA(kernel, bandwidth)
     for batch in _shuffled(stream, epochs, np.random.default_rng(seed)):
@@ -126,45 +142,52 @@ def layer_separation(
     pretrained: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
-    """Class separation of every layer (Kornblith et al. 2021, Fig. 4): `model`, `layer`, `r2`, `within`, `between`.
+    """Return the class separation of every layer (Kornblith et al. 2021, Fig. 4), the embedding last.
 
-    Models by name or loaded are run on the examples of `data`; the last layer of each is its embedding. `r2` is eq. 11.
-    Convolutional maps are flattened. The examples are run class by class, so that one class's sums are held at a time;
-    `centered-cosine` runs them twice, for the means come first. A layer that cannot be measured (a zero vector has no
-    cosine) has no values, and a warning says why.
+    Columns: `model`, `layer`, `r2` (eq. 11), `within`, `between`. Convolutional maps are flattened. A layer that cannot be
+    measured (a zero vector has no cosine) has NaN, and a warning gives the reason. Examples run class by class, so that
+    only one class's sums are in memory; `centered-cosine` runs them twice, the first time for the means.
+
+    Args:
+        models: names, patterns or loaded models.
+        data: dataset to run them on; default: the default dataset.
+        metric: as in `class_separation`.
+        layers: layers to measure, for every model or by model name; default: all.
+        batch_size, pretrained, device: as in `cka`.
 
     >>> frame = layer_separation("resnet8-cosine", "digits:test[:10]", pretrained=False, device="cpu")
     >>> frame.layer.tolist()
     ['stem', 'stage1_0', 'stage2_0', 'stage3_0', 'embedding']
-    >>> frame.layer[frame.r2.idxmin()]  # pooling the maps of random weights loses what told the digits apart
+    >>> frame.layer[frame.r2.idxmin()]  # with random weights, pooling removes what distinguishes the digits
     'embedding'
     """
     import pandas as pd
 
     stream = LayerStream(models, data, layers, batch_size, pretrained, device)
-    order = np.argsort(stream.labels(), kind="stable")
+    order = np.argsort(stream.labels(), kind="stable")  # also checks that there are labels
     centres = stream.means() if metric == "centered-cosine" else {}
     meters = {
         (model, layer): OrderedSeparation(metric, centres.get((model, layer)), f"{model} {layer}, images in class order")
         for model, layer in stream.widths
     }
-    problems: dict[tuple[str, str], str] = {}
+    errors: dict[tuple[str, str], InputError] = {}
     for batch in stream.batches(order):
+        assert batch.labels is not None
         for (model, layer), meter in meters.items():
-            if (model, layer) not in problems:
+            if (model, layer) not in errors:
                 try:
                     meter.update(batch[model][layer], batch.labels)
-                except InputError as problem:
-                    problems[model, layer] = str(problem)
+                except InputError as error:
+                    errors[model, layer] = error
     rows = []
     for (model, layer), meter in meters.items():
         try:
-            if (model, layer) in problems:
-                raise InputError(problems[model, layer])
+            if (model, layer) in errors:
+                raise errors[model, layer]
             found = meter.result()
             rows.append((model, layer, found.r2, found.within, found.between))
-        except InputError as problem:
-            warnings.warn(f"no class separation: {problem}", ZooWarning, stacklevel=2)
+        except InputError as error:
+            warnings.warn(f"class separation is undefined: {error}", ZooWarning, stacklevel=2)
             rows.append((model, layer, math.nan, math.nan, math.nan))
     return pd.DataFrame(rows, columns=["model", "layer", "r2", "within", "between"])
 
@@ -177,13 +200,16 @@ def layer_sparsity(
     pretrained: bool = True,
     device: str | None = None,
 ) -> "pd.DataFrame":
-    """The share of non-zero activations of every block (Kornblith et al. 2021, Fig. 3), one row per layer.
+    """Return the fraction of non-zero activations of every layer (Kornblith et al. 2021, Fig. 3).
 
-    The columns are `model`, `layer`, `nonzero` and `rectified`. A layer that is not rectified had negative activations: it
-    does not end in a ReLU, and its share says little. `models`, `data` and `layers` as in `layer_separation`.
+    Columns: `model`, `layer`, `nonzero` and `rectified`. A layer is not rectified if it had negative activations: it does
+    not end in a ReLU, and its fraction says little.
+
+    Args:
+        models, data, layers, batch_size, pretrained, device: as in `layer_separation`.
 
     >>> frame = layer_sparsity("resnet8-cosine", "digits:test[:10]", pretrained=False, device="cpu")
-    >>> dict(zip(frame.layer, frame.nonzero.round(1), strict=True))  # pooled activations are hardly ever all zero
+    >>> dict(zip(frame.layer, frame.nonzero.round(1), strict=True))  # pooled activations are hardly ever zero
     {'stem': 0.5, 'stage1_0': 0.7, 'stage2_0': 0.6, 'stage3_0': 0.6, 'embedding': 1.0}
     """
     import pandas as pd
@@ -193,12 +219,12 @@ def layer_sparsity(
     for batch in stream.batches(np.arange(len(stream.dataset))):
         for (model, layer), meter in meters.items():
             meter.update(batch[model][layer])
-    rows = [(model, layer, meter.nonzero_share, meter.rectified) for (model, layer), meter in meters.items()]
+    rows = [(model, layer, meter.nonzero_fraction, meter.rectified) for (model, layer), meter in meters.items()]
     return pd.DataFrame(rows, columns=["model", "layer", "nonzero", "rectified"])
 
 
 def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Outputs, Outputs] | None:
-    """What both names stand for, where that is outputs made elsewhere and not a model."""
+    """Return the outputs of two names that stand for imported outputs; None if either name is a model."""
     from zoo.datasets import canonical
     from zoo.runs.resolver import choose, infer_dataset
 
@@ -209,13 +235,13 @@ def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Ou
 
 
 def _shuffled(stream: LayerStream, epochs: int, rng: np.random.Generator) -> "Iterator[LayerBatch]":
-    """Every example once an epoch, each time in another order, in batches that CKA can be estimated from."""
+    """Yield every example once per epoch, each time in another order, in batches large enough for CKA."""
     _check_rows(len(stream.dataset), stream.dataset.spec)
     for _ in range(epochs):
-        yield from stream.batches(rng.permutation(len(stream.dataset)), FEWEST_ROWS)
+        yield from stream.batches(rng.permutation(len(stream.dataset)), MIN_ROWS)
 
 
-def _run_arrays(
+def _add_arrays(
     meter: MinibatchCKA,
     first: Mapping[str, Any],
     second: Mapping[str, Any],
@@ -228,30 +254,31 @@ def _run_arrays(
     rows = next(iter(lengths.values()))
     for name, length in lengths.items():
         if length != rows:
-            raise InputError(f"layer {name}: expected {rows} rows as in the other layers, found {length}")
+            raise InputError(where=f"layer {name}", expected=f"{rows} rows, as in the other layers", found=length)
     _check_rows(rows, "activations")
-    size = even_batches(rows, batch_size, FEWEST_ROWS)
+    size = even_batches(rows, batch_size, MIN_ROWS)
     for _ in range(epochs):
         for numbers in torch.from_numpy(rng.permutation(rows)).split(size):
             a, b = ({name: x[numbers.to(x.device)] for name, x in side.items()} for side in sides)
             meter.update(a, b or None)
 
 
-def _chosen(activations: Mapping[str, Any], layers: Layers, network: str) -> Mapping[str, Any]:
-    wanted = layers.get(network) if isinstance(layers, Mapping) else layers
-    for name in wanted or ():
-        if name not in activations:
-            raise UnknownName(f"{network}: no layer {name!r}{near(name, activations)}; layers: {', '.join(activations)}")
+def _select_layers(activations: Mapping[str, Any], layers: Layers, network: str) -> Mapping[str, Any]:
     if not activations:
-        raise InputError(f"{network}: expected activations of at least one layer, found none")
-    return activations if wanted is None else {name: activations[name] for name in wanted}
-
-
-def _check_passes(epochs: int, batch_size: int | None) -> None:
-    if epochs < 1 or (batch_size is not None and batch_size < 1):
-        raise InputError(f"epochs {epochs}, batch_size {batch_size}: expected positive numbers")
+        raise InputError(where=network, expected="activations of at least one layer", found=0)
+    selected = layers.get(network) if isinstance(layers, Mapping) else layers
+    for name in selected or ():
+        if name not in activations:
+            raise UnknownName(
+                f"no layer {name!r} among {', '.join(activations)}",
+                kind="layer",
+                name=name,
+                suggestions=similar(name, activations),
+                where=network,
+            )
+    return activations if selected is None else {name: activations[name] for name in selected}
 
 
 def _check_rows(rows: int, where: str) -> None:
-    if rows < FEWEST_ROWS:
-        raise InputError(f"{where}: CKA needs at least {FEWEST_ROWS} examples, found {rows}")
+    if rows < MIN_ROWS:
+        raise InputError(f"CKA needs at least {MIN_ROWS} examples", where=where, found=rows)

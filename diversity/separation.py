@@ -1,15 +1,18 @@
-"""Class separation: how much of the spread of a representation lies between classes (Kornblith et al. 2021, 3.3, E.1)."""
+"""Class separation: the fraction of an embedding's variance that is between classes (Kornblith et al. 2021, 3.3, E.1)."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
+from numpy.typing import ArrayLike
 
 from diversity._activations import Batches, matrix
+from diversity._checks import class_labels
 from diversity.class_sums import ClassSums
-from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.core.class_spread import ClassSpread
+from zoo.core.columns import Column
 from zoo.errors import InputError
 
 Metric = Literal["cosine", "centered-cosine", "euclidean"]
@@ -18,10 +21,10 @@ METRICS: tuple[Metric, ...] = ("cosine", "centered-cosine", "euclidean")
 
 @dataclass(frozen=True)
 class ClassVariances:
-    """Variances summed over dimensions, every class counting alike; for the cosine metrics, of unit vectors.
+    """Variances summed over dimensions, with equal weight for every class; for the cosine metrics, of unit vectors.
 
-    Half a mean squared distance over pairs is a variance (eq. 17), and 1 - sim(x, y) = ||u - v||^2 / 2 for unit u, v:
-    `within` and `total` are also the mean distances of eq. 11.
+    Half of a mean squared distance over pairs is a variance (eq. 17), and 1 - sim(x, y) = ||u - v||^2 / 2 for unit vectors
+    u, v. So `within` and `total` are also the mean distances of eq. 11.
     """
 
     within: float
@@ -52,16 +55,20 @@ class ClassVariances:
         return (self.between - self.within) / self.total
 
 
-def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
-    """R^2 = 1 - d_within / d_total over activations x [N, ...] with classes `labels` [N]: 0 none, 1 complete.
+def class_separation(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> float:
+    """Return the class separation R^2 = 1 - d_within / d_total: 0 for none, 1 for complete separation.
 
-    `cosine` is eq. 11; `centered-cosine` takes the mean activation off first; `euclidean` uses the squared distance
-    (*our reading* of Table E.1: only then do cosine and Euclidean agree for embeddings of one length, as they do
-    there for cosine softmax). All pairs count, an example with itself too, so a class of one example has distance 0.
+    Every class has equal weight. All pairs of examples count, also an example with itself, so a class of one example has
+    within-class distance 0. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2 equals
+    CKA(Y, x; cosine kernel) times sqrt((K - 1) / r), where r = tr(G)^2 / ||G||_F^2 is the effective dimension of x. The
+    two are equal if the variance is spread evenly over K - 1 dimensions.
 
-    Every class counts alike. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2 is
-    CKA(Y, x; cosine kernel) times sqrt((K - 1) / r), where r = tr(G)^2 / ||G||_F^2 is the effective number of dimensions
-    of x: equal to that CKA where the spread fills K - 1 dimensions evenly.
+    Args:
+        x: activations [N, ...]; memory maps and columns of outputs are read in batches.
+        labels: [N] class indices.
+        metric: `cosine` is eq. 11, `centered-cosine` subtracts the mean activation first, `euclidean` uses the squared
+            distance (*our reading* of Table E.1: only then do cosine and Euclidean agree for embeddings of equal length, as
+            they do there for cosine softmax).
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -71,10 +78,13 @@ def class_separation(x: Any, labels: Any, metric: Metric = "cosine") -> float:
     return class_variances(x, labels, metric).r2
 
 
-def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVariances:
-    """The variances behind `class_separation`, and the ratios that other work makes of them (eq. 21).
+def class_variances(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> ClassVariances:
+    """Return the variances within and between classes, whose ratios are class separation and related measures (eq. 21).
 
-    x [N, ...], `labels` [N] and `metric` as there. A memory map or a column of outputs is read in batches, not loaded.
+    Args:
+        x: activations [N, ...]; memory maps and columns of outputs are read in batches.
+        labels: [N] class indices.
+        metric: as in `class_separation`.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -85,36 +95,47 @@ def class_variances(x: Any, labels: Any, metric: Metric = "cosine") -> ClassVari
     batches = Batches(x)
     centre = batches.means() if metric == "centered-cosine" else None
     sums = separation_sums(metric, centre)
-    y = arrays.labels(labels, rows=len(batches))
+    y = class_labels(labels, len(batches))
     for span, rows in batches:
         sums.update(rows, y[span])
     return variances(sums)
 
 
 def separation_sums(metric: Metric, centre: torch.Tensor | None = None, name: str = "x") -> ClassSums:
-    """What to `update` batch by batch and then pass to `variances`, for activations that stream by.
+    """Return the empty class sums of a metric, to be updated batch by batch and passed to `variances`.
 
-    `centered-cosine` needs the mean activation [D] before the first batch: take it in an earlier pass.
+    Args:
+        metric: as in `class_separation`.
+        centre: [D] mean activation; `centered-cosine` needs it before the first batch.
+        name: what errors call the activations.
     """
     if metric not in METRICS:
-        raise InputError(f"metric: expected one of {', '.join(METRICS)}, found {metric!r}")
+        raise InputError(argument="metric", expected=f"one of {', '.join(METRICS)}", found=metric)
     if metric == "centered-cosine" and centre is None:
-        raise InputError(f"{name}: centered-cosine over a stream needs the mean activation first, in `centre`")
+        raise InputError(
+            "centered-cosine needs the mean activation before the first batch",
+            where=name,
+            argument="centre",
+            hint="Compute it in an earlier pass",
+        )
     return ClassSums(unit=metric != "euclidean", centre=centre if metric == "centered-cosine" else None, name=name)
 
 
 def variances(sums: ClassSums) -> ClassVariances:
-    """The variances of activations that were summed class by class."""
+    """Return the variances within and between classes from class sums."""
     spread = ClassSpread()
     spread.add(sums.counts, sums.sums, sums.squares)
     return _checked(spread, sums)
 
 
 class OrderedSeparation:
-    """Class separation over a stream of batches whose labels never decrease, for layers too wide to sum every class.
+    """Class separation over a stream of batches whose labels never decrease, for layers with many activations.
 
-    A convolutional layer of ResNet-50 has 800,000 activations; times 1,000 classes that is 6 GB. In class order one
-    class's sum is open at a time, and of a finished class little has to be kept.
+    A convolutional layer of ResNet-50 has 800,000 activations; sums for 1,000 classes would take 6 GB. With examples sorted
+    by class, only the sum of the current class is stored, and a few numbers of each finished class.
+
+    Args:
+        metric, centre, name: as in `separation_sums`.
 
     >>> import numpy as np
     >>> meter = OrderedSeparation("cosine")
@@ -125,17 +146,17 @@ class OrderedSeparation:
     """
 
     def __init__(self, metric: Metric, centre: torch.Tensor | None = None, name: str = "x") -> None:
-        self._sums = separation_sums(metric, centre, name)  # of the open class, in its slot 0
-        self._label: int | None = None  # of the open class
+        self._sums = separation_sums(metric, centre, name)  # the current class is in slot 0
+        self._label: int | None = None  # the current class
         self._finished = ClassSpread()
 
-    def update(self, x: Any, labels: Any) -> None:
-        """Take a batch of activations [n, ...] with their class indices [n]."""
+    def update(self, x: ArrayLike | Array, labels: ArrayLike | Array) -> None:
+        """Add a batch of activations [n, ...] with class indices [n]."""
         sums = self._sums
         rows = matrix(x, sums.name)
-        y = arrays.labels(labels, rows=len(rows)).to(rows.device)
+        y = class_labels(labels, len(rows)).to(rows.device)
         if bool((y.diff() < 0).any()) or (self._label is not None and int(y[0]) < self._label):
-            raise InputError(f"{sums.name}: expected examples sorted by class, found a smaller label after a larger one")
+            raise InputError("examples are not sorted by class: a label is smaller than one before it", where=sums.name)
         classes, slots = torch.unique_consecutive(y, return_inverse=True)
         if self._label is not None and int(classes[0]) != self._label:
             slots = slots + 1
@@ -144,7 +165,7 @@ class OrderedSeparation:
         self._finish(len(sums.counts) - 1)
 
     def _finish(self, classes: int) -> None:
-        """Keep what is needed of the classes of the first slots, and free their slots."""
+        """Add the classes of the first slots to the finished ones, and free their slots."""
         sums = self._sums
         done = slice(0, classes)
         self._finished.add(sums.counts[done], sums.sums[done], sums.squares[done])
@@ -152,16 +173,16 @@ class OrderedSeparation:
         sums.sums = sums.sums[classes:].clone()
 
     def result(self) -> ClassVariances:
-        """The variances over all classes; nothing can be added after."""
+        """Return the variances over all classes. No batch can be added afterwards."""
         self._finish(len(self._sums.counts))
         return _checked(self._finished, self._sums)
 
 
 def _checked(spread: ClassSpread, sums: ClassSums) -> ClassVariances:
-    """Variances that rounding has not made negative, or an error where rounding is all there is to them."""
+    """Return variances of at least 0, or raise an error if they are no larger than rounding errors."""
     if spread.classes < 2:
-        raise InputError(f"{sums.name}: class separation needs at least two classes with examples, found {spread.classes}")
+        raise InputError(where=sums.name, argument="labels", expected="of at least two classes", found=spread.classes)
     within, between = spread.variances()
     if within + between <= sums.rounding:
-        raise InputError(f"{sums.name}: all examples are the same vector, so there is no spread to separate")
+        raise InputError("all examples have the same activations, so class separation is undefined", where=sums.name)
     return ClassVariances(max(within, 0.0), max(between, 0.0))

@@ -4,10 +4,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import ArrayLike
 
 from diversity._activations import chunks, column_means, matrix, minus, row_norms
 from diversity.class_sums import ClassSums
 from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,10 +17,14 @@ if TYPE_CHECKING:
 
 
 class SpectrumMeter:
-    """Singular values of a tall matrix [N, D] whose rows stream by (Fig. E.2); at most D rows are kept.
+    """Singular values of a tall matrix [N, D], from a stream of its rows. At most D rows are stored.
 
-    The triangle R of a QR factorisation has the singular values of the rows it came from, and so has that of R stacked on
-    further rows. Unlike sums of squares X'X, this keeps the small values: nothing is ever squared.
+    The triangle R of a QR factorisation has the singular values of the factorised rows, and R stacked on further rows has
+    those of all rows. Unlike the sum of squares X'X, this keeps small singular values, because nothing is squared.
+
+    Args:
+        center: subtract the column means of all rows.
+        name: what errors call the matrix.
 
     >>> meter = SpectrumMeter()
     >>> for batch in torch.tensor([[[3.0, 0.0], [0.0, 1e-3]], [[4.0, 0.0], [0.0, 0.0]]]):
@@ -34,13 +40,12 @@ class SpectrumMeter:
         self._triangle: torch.Tensor | None = None  # [at most D, D]
         self._mean: torch.Tensor | None = None
 
-    def update(self, x: Any) -> None:
-        """Take a batch of activations [n, ...]."""
+    def update(self, x: ArrayLike | Array) -> None:
+        """Add a batch of rows [n, ...]."""
         batch = matrix(x, self.name)
         if self._triangle is not None and batch.shape[1] != self._triangle.shape[1]:
-            raise InputError(
-                f"{self.name}: expected {self._triangle.shape[1]} features as in the first batch, found {batch.shape[1]}"
-            )
+            expected = f"{self._triangle.shape[1]} features, as in the first batch"
+            raise InputError(where=self.name, expected=expected, found=batch.shape[1])
         for _, part in chunks(batch, max(4096, 4 * batch.shape[1])):
             row_norms(part, self.name, self.rows)
             stack = [part] if not self.center else self._centred(part)
@@ -50,10 +55,10 @@ class SpectrumMeter:
             self.rows += len(part)
 
     def _centred(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Rows whose scatter, added to that of the earlier rows about their mean, is the scatter of all about theirs.
+        """Return centred rows, plus one row that accounts for the difference to the mean of the earlier rows.
 
-        Two groups of n and m rows about their joint mean have the scatter of each about its own, and
-        n m / (n + m) times the outer square of the difference of the means.
+        The scatter of n and m rows about their joint mean is the scatter of each group about its own mean, plus
+        n m / (n + m) times the outer square of the difference of the two means.
         """
         mean = column_means(x, self.name)
         rows = [minus(x, mean)]
@@ -67,14 +72,14 @@ class SpectrumMeter:
         return rows
 
     def values(self) -> torch.Tensor:
-        """[min(rows, D)] singular values, largest first."""
+        """Return the singular values [min(rows, D)], largest first."""
         if self._triangle is None:
-            raise InputError(f"{self.name}: no rows were seen, expected at least one batch")
+            raise InputError("no batch of rows was added", where=self.name)
         return torch.linalg.svdvals(self._triangle)[: self.rows]
 
 
-def singular_values(x: Any, center: bool = False) -> Any:
-    """[min(N, D)] singular values of x [N, ...], largest first; with `center`, of x less its column means.
+def singular_values(x: ArrayLike | Array, center: bool = False) -> Any:
+    """Return the singular values [min(N, D)] of x [N, ...], largest first; with `center`, after centring its columns.
 
     >>> import numpy as np
     >>> singular_values(np.diag([1.0, 3.0, 2.0])).round(6)
@@ -85,11 +90,22 @@ def singular_values(x: Any, center: bool = False) -> Any:
     return arrays.like_input(meter.values(), x)
 
 
-def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: bool = False) -> "pd.DataFrame":
-    """The spectra of activations x [N, ...], of `weight` [K, D] and of the class centroids of x, where they are given.
+def singular_spectra(
+    x: ArrayLike | Array,
+    labels: ArrayLike | Array | None = None,
+    weight: ArrayLike | Array | None = None,
+    center: bool = False,
+) -> "pd.DataFrame":
+    """Return the spectra of activations, and of classifier weights and class centroids if these are given.
 
-    A frame with `matrix` ("activations", "weights" or "centroids"), `index` from 1, `value`, and `relative` to the largest,
-    as in Fig. E.2. `labels` are [N].
+    Columns: `matrix` ("activations", "weights" or "centroids"), `index` from 1, `value`, and `relative` to the largest
+    singular value, as in Fig. E.2.
+
+    Args:
+        x: activations [N, ...].
+        labels: [N] class indices, for the centroids of x.
+        weight: [K, D] classifier weights.
+        center: centre the columns of each matrix first.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -99,7 +115,7 @@ def singular_spectra(x: Any, labels: Any = None, weight: Any = None, center: boo
     """
     import pandas as pd
 
-    matrices = {"activations": x}
+    matrices: dict[str, Any] = {"activations": x}
     if weight is not None:
         matrices["weights"] = weight
     if labels is not None:

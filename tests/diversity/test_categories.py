@@ -1,12 +1,13 @@
-"""The category of a pair against the column the paper prints for every row of its tables."""
+"""Training categories, against the column that the paper prints for every row of its tables."""
 
 import dataclasses
 import itertools
 from pathlib import Path
 
 import pytest
+from raised import fields
 
-from diversity.categories import CATEGORIES, category
+from diversity.categories import CATEGORIES, category, share_initialisation
 from zoo.cards.card import Card, Training, read
 from zoo.errors import InputError
 
@@ -19,8 +20,9 @@ ROWS = [(model, row) for model in MODELS.values() for row in model.reference if 
 def make(**changes: object) -> Card:
     training = Training("imagenet-1k", "supervised", "softmax", {"tau": 1.0}, seed=0)
     card = Card("a", "recipe", "resnet", "resnet50", "imagenet-1k", "softmax", "trained", training)
-    fields = {key: changes.pop(key) for key in [*changes] if key in ("family", "architecture", "head", "name", "sweep")}
-    return dataclasses.replace(card, training=dataclasses.replace(training, **changes), **fields)
+    own = ("family", "architecture", "head", "name", "source", "sweep")
+    of_card = {key: changes.pop(key) for key in [*changes] if key in own}
+    return dataclasses.replace(card, training=dataclasses.replace(training, **changes), **of_card)
 
 
 def test_the_paper_has_84_rows() -> None:
@@ -29,7 +31,7 @@ def test_the_paper_has_84_rows() -> None:
 
 
 @pytest.mark.parametrize(("model", "row"), ROWS, ids=[f"{row.table}: {model.name}" for model, row in ROWS])
-def test_the_category_of_every_row_is_the_papers(model: Card, row: object) -> None:
+def test_the_category_of_every_row_equals_the_papers(model: Card, row: object) -> None:
     assert category(BASE, model) == row.category  # type: ignore[attr-defined]
 
 
@@ -66,7 +68,27 @@ def test_the_order_does_not_matter_and_a_model_is_a_reinit_of_itself() -> None:
         assert category(model, model) == "reinit"
 
 
-def test_a_sweep_is_not_a_model() -> None:
+def test_a_sweep_has_no_category() -> None:
     sweep = read(FOLDER / "resnet50-ra-dropout-rates.md")
-    with pytest.raises(InputError, match="resnet50-ra-dropout-rates is a sweep of 9 models"):
+    with pytest.raises(InputError, check=fields(where="resnet50-ra-dropout-rates", problem="9 models")):
         category(BASE, sweep)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"objective": "cosine"}, True),
+        ({"dataset": "cifar10", "hyperparameters": {}}, True),
+        ({"seed": 1}, False),
+        ({"architecture": "resnet101"}, False),
+        ({"source": "timm"}, False),
+        ({"initialisation": "name and seed"}, False),
+    ],
+)
+def test_recipes_of_one_architecture_and_seed_share_their_initialisation(changes: dict[str, object], expected: bool) -> None:
+    assert share_initialisation(make(), make(**changes)) is expected
+    assert share_initialisation(make(**changes), make()) is expected
+
+
+def test_recipes_with_an_unknown_seed_do_not_count_as_sharing_their_initialisation() -> None:
+    assert not share_initialisation(make(seed=None), make(seed=None, objective="cosine"))

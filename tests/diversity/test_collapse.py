@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from raised import fields
 
 from diversity.collapse import neural_collapse
 from diversity.separation import class_separation
@@ -100,24 +101,24 @@ def test_dead_features_and_single_examples() -> None:
     assert alone.variability == pytest.approx(0, abs=1e-12)
 
 
-def test_bad_input() -> None:
+def test_invalid_arguments_are_named() -> None:
     x, y, w, b = data()
-    with pytest.raises(InputError, match="1 of 5 classes have no examples, first 2"):
+    with pytest.raises(InputError, check=fields(argument="labels", problem=["1 of 5 classes", "class 2"])):
         neural_collapse(x[y != 2], y[y != 2], w, b)
-    with pytest.raises(InputError, match=r"weight: expected shape \[C, 6\]"):
+    with pytest.raises(InputError, check=fields(argument="weight", found=[5, 4])):
         neural_collapse(x, y, w[:, :4], b)
-    with pytest.raises(InputError, match=r"bias: expected shape \[5\], found \[4\]"):
+    with pytest.raises(InputError, check=fields(argument="bias", expected="[5]", found=[4])):
         neural_collapse(x, y, w, b[:4])
-    with pytest.raises(InputError, match="at least two classes"):
+    with pytest.raises(InputError, check=fields(argument="weight", found=1)):
         neural_collapse(x, np.zeros(len(x), int), w[:1])
-    with pytest.raises(InputError, match=r"expected class indices in 0\.\.3"):
+    with pytest.raises(InputError, check=fields(argument="labels")):
         neural_collapse(x, y, w[:4])
-    with pytest.raises(InputError, match="mean of class 0: zero"):
+    with pytest.raises(InputError, check=fields(where="mean of class 0")):
         neural_collapse(np.full_like(x, 0.1, dtype=np.float32), y, w)
-    with pytest.raises(InputError, match="weight of class 1: zero"):
+    with pytest.raises(InputError, check=fields(where="weight of class 1")):
         neural_collapse(x, y, np.where(np.arange(5)[:, None] == 1, 0, w))
-    with pytest.raises(InputError, match="weight and bias: expected finite"):
+    with pytest.raises(InputError, check=fields(where="weight and bias")):
         neural_collapse(x, y, np.where(np.arange(5)[:, None] == 1, np.nan, w))
     x[17, 2] = np.nan
-    with pytest.raises(InputError, match="x: row 17 has NaN"):
+    with pytest.raises(InputError, check=fields(where="x: row 17")):
         neural_collapse(x, y, w, b)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from raised import fields
 from scipy.spatial.distance import pdist
 from scipy.stats import gaussian_kde
 
@@ -45,17 +46,20 @@ def test_kernel_density_is_scipys() -> None:
     assert np.trapezoid(frame.density, frame.value) == pytest.approx(1, abs=0.01)
 
 
-def test_bad_input() -> None:
+def test_invalid_arguments_are_named() -> None:
     x, y = data(20)
-    with pytest.raises(InputError, match="no two of the 20 examples are of the same class"):
+    with pytest.raises(InputError, check=fields(argument="labels", problem="the same class")):
         distance_densities(x, np.arange(20))
-    with pytest.raises(InputError, match="no two of the 20 examples are of different classes"):
+    with pytest.raises(InputError, check=fields(argument="labels", problem="different classes")):
         distance_densities(x, np.zeros(20, int))
-    with pytest.raises(InputError, match="x: row 3 is a zero vector"):
+    with pytest.raises(InputError, check=fields(where="x: row 3")):
         distance_densities(np.where(np.arange(20)[:, None] == 3, 0, x), y)
-    with pytest.raises(InputError, match="bins=0"):
-        distance_densities(x, y, bins=0)
-    with pytest.raises(InputError, match="at least two finite numbers"):
+    for bins in (0, 2.5, True):
+        with pytest.raises(InputError, check=fields(argument="bins", found=bins)):
+            distance_densities(x, y, bins=bins)
+    with pytest.raises(InputError, check=fields(argument="rows", found=1)):
+        distance_densities(x, y, rows=1)
+    with pytest.raises(InputError, check=fields(argument="values")):
         kernel_density(np.array([1.0, np.nan]))
-    with pytest.raises(InputError, match="equal values need one of your own"):
+    with pytest.raises(InputError, check=fields(argument="bandwidth", found=0.0)):
         kernel_density(np.ones(5))

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from raised import fields
 from torch import nn
 
 from diversity._layer_stream import EMBEDDING, LayerStream, even_batches
 from diversity.layerwise import cka, layer_cka, layer_separation, layer_sparsity
-from diversity.over_training import separation_over_training
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
+from diversity.training_curves import separation_over_training
 from zoo import datasets
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
 from zoo.models import trained
@@ -89,7 +90,7 @@ def test_cka_of_many_models_is_that_of_every_two(resnet: Model) -> None:
         (RESNET, EMBEDDING),
         (VIT, EMBEDDING),
     ]
-    with pytest.raises(InputError, match="epochs 0"):
+    with pytest.raises(InputError, check=fields(argument="epochs", found=0)):
         layer_cka([resnet], DATA, epochs=0)
 
 
@@ -112,7 +113,7 @@ def test_cka_of_activations_and_of_outputs() -> None:
     aligned = cka(first, second)
     assert aligned.loc[EMBEDDING, EMBEDDING] == pytest.approx(1)
     assert (aligned.index.name, aligned.columns.name) == ("one", "two")
-    with pytest.raises(InputError, match="one and two: different examples"):
+    with pytest.raises(InputError, check=lambda error: "one and two" in str(error)):
         cka(first, second.select(slice(0, 200)))
 
 
@@ -137,14 +138,14 @@ def test_separation_of_several_models_and_chosen_layers() -> None:
     ]
 
 
-def test_a_layer_that_cannot_be_measured_spares_the_others(resnet: Model) -> None:
+def test_a_layer_without_class_separation_causes_a_warning_only(resnet: Model) -> None:
     dead = with_block(resnet, nn.Threshold(float("inf"), 0.0))
     with pytest.warns(ZooWarning) as caught:
         frame = layer_separation(dead, DATA)
-    assert f"{RESNET} last, images in class order: row 0 is a zero vector" in str(caught[0].message)
+    assert f"{RESNET} last, images in class order: row 0" in str(caught[0].message)
     assert frame.r2.isna().tolist() == [True, True]
     constant = with_block(resnet, nn.Threshold(float("inf"), 0.5))
-    with pytest.warns(ZooWarning, match="all examples are the same vector"):
+    with pytest.warns(ZooWarning, match="same activations"):
         frame = layer_separation(constant, DATA, layers=["last"])
     assert frame.r2.isna().all()
 
@@ -175,32 +176,32 @@ def test_no_last_batch_is_too_small() -> None:
             assert fitted <= max(size, 4) + 8
 
 
-def test_bad_input(resnet: Model) -> None:
+def test_invalid_arguments_are_named(resnet: Model) -> None:
     x = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.raises(InputError, match="found one of one kind"):
+    with pytest.raises(InputError, check=fields(argument="model_b")):
         cka({"a": x}, RESNET)
-    with pytest.raises(InputError, match="layer b: expected 20 rows as in the other layers, found 10"):
+    with pytest.raises(InputError, check=fields(where="layer b", expected="20 rows", found=10)):
         cka({"a": x}, {"b": x[:10]})
-    with pytest.raises(InputError, match="CKA needs at least 4 examples, found 3"):
+    with pytest.raises(InputError, check=fields(where="activations", found=3)):
         cka({"a": x[:3]}, {"b": x[:3]})
-    with pytest.raises(InputError, match="CKA needs at least 4 examples, found 2"):
+    with pytest.raises(InputError, check=fields(where="digits:test[:2]", found=2)):
         cka(resnet, resnet, "digits:test[:2]")
-    with pytest.raises(InputError, match="at least one layer, found none"):
+    with pytest.raises(InputError, check=fields(where="first", expected="at least one layer")):
         cka({}, {})
-    with pytest.raises(UnknownName, match="first: no layer 'layerA'; did you mean layera"):
+    with pytest.raises(UnknownName, check=fields(where="first", name="layerA", suggestions=("layera",))):
         cka({"layera": x}, {"layera": x}, layers=["layerA"])
-    with pytest.raises(UnknownName, match=r"no layer 'layer1\.1'; did you mean"):
+    with pytest.raises(UnknownName, match=r"layer1\.1"):
         cka(resnet, resnet, DATA, layers=["layer1.1"])
-    with pytest.raises(InputError, match="epochs 0"):
+    with pytest.raises(InputError, check=fields(argument="epochs", found=0)):
         cka({"a": x}, {"a": x}, epochs=0)
-    with pytest.raises(InputError, match="at least two classes, found one"):
+    with pytest.raises(InputError, check=fields(where="digits:test[:1]", problem="two classes")):
         layer_separation(resnet, "digits:test[:1]")
 
 
 def test_separation_over_training() -> None:
     name = "resnet8-softmax"
     path = trained.path(f"{name}.digits").with_name("log.jsonl")
-    with pytest.raises(InputError, match=f"{name}: there is no training log"):
+    with pytest.raises(InputError, check=fields(where=name, problem="log")):
         separation_over_training(name)
     path.parent.mkdir(parents=True)
     path.write_text(
@@ -213,9 +214,9 @@ def test_separation_over_training() -> None:
         [name, "train", 2, 0.4],
     ]
     path.write_text('{"epoch": 1')
-    with pytest.raises(CorruptFile, match="line 1: not valid JSON"):
+    with pytest.raises(CorruptFile, match="line 1"):
         separation_over_training(name)
-    with pytest.raises(InputError, match="expected letters"):
+    with pytest.raises(InputError, match=r"\.\./x"):
         separation_over_training("../x")
 
 

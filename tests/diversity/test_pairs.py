@@ -7,12 +7,14 @@ from accelerator import DEVICES, Accelerator, download, upload
 from deslib.util import diversity as deslib
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import cohen_kappa_score
 
 import diversity
 from diversity import measures, pairs
-from zoo.errors import InputError
+from diversity.intervals import interval
+from zoo.errors import InputError, UnknownName
 from zoo.outputs.outputs import Outputs, Runs
 
 MEASURES = measures.names("errors")
@@ -29,7 +31,7 @@ def drawn(seed=0, models=5, rows=300, classes=4):
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 40), st.integers(1, 5))
 def test_matrices_are_the_pairs_one_by_one(seed, models, rows, classes):
     p, y = drawn(seed, models, rows, classes)
-    p[np.random.default_rng(seed).random(p.shape) < 0.1] = -1  # no answer
+    p[np.random.default_rng(seed).random(p.shape) < 0.1] = -1  # no prediction
     matrices = diversity.pairwise(p, y)
     assert matrices.unanswered == tuple((p == -1).sum(1))
     for i in range(models):
@@ -115,7 +117,7 @@ def test_frames():
     assert m.matrix("agreement").loc["a", "c"] == m.agreement[0, 2]
 
 
-def test_trees_of_measures_that_say_who_is_alike():
+def test_trees_by_symmetric_measures():
     p, y = drawn()
     m = diversity.pairwise(p, y, list("abcde"))
     right = p == y
@@ -130,31 +132,40 @@ def test_trees_of_measures_that_say_who_is_alike():
     perfect = diversity.pairwise(np.stack([y, p[0]]), y)  # of a model without errors its own kappa is undefined
     assert perfect.tree("kappa").linkage[0, 2] == 1
     for measure in ("dominance", "mcnemar", "accuracy_first"):
-        with pytest.raises(InputError, match=f"measure '{measure}' does not say how alike"):
+        with pytest.raises(InputError, check=fields(argument="measure", found=measure)):
             m.tree(measure)
 
 
 @pytest.mark.parametrize(
-    ("p", "y", "more", "message"),
+    ("p", "y", "more", "expected"),
     [
-        ([[0, 1], [0]], [0, 1], {}, r"as many examples of every model, found \[1, 2\]"),
-        (np.zeros((0, 3), int), [0, 1, 1], {}, "at least one model"),
-        (np.zeros((2, 0), int), np.zeros(0, int), {}, "at least one model and example"),
-        (np.zeros(3, int), [0, 1, 1], {}, r"expected shape \[M, N\]"),
-        (np.zeros((2, 3), int), [0, 1], {}, "labels: expected 3 entries"),
-        (np.zeros((2, 3), int), None, {}, "labels: expected the true classes"),
-        (np.zeros((2, 3)), [0, 1, 1], {}, "whole-number"),
-        (np.zeros((2, 3), int), [0, 1, 1], {"names": ["a"]}, "names: expected 2"),
-        (np.zeros((2, 3), int), [0, 1, 1], {"names": ["a", "a"]}, "'a' is given twice"),
+        ([[0, 1], [0]], [0, 1], {}, {"argument": "preds", "found": [1, 2]}),
+        (np.zeros((0, 3), int), [0, 1, 1], {}, {"argument": "preds", "found": [0, 3]}),
+        (np.zeros((2, 0), int), np.zeros(0, int), {}, {"argument": "preds", "found": [2, 0]}),
+        (np.zeros(3, int), [0, 1, 1], {}, {"argument": "preds", "found": [3]}),
+        (np.zeros((2, 3), int), [0, 1], {}, {"argument": "labels"}),
+        (np.zeros((2, 3), int), None, {}, {"argument": "labels"}),
+        (np.zeros((2, 3)), [0, 1, 1], {}, {"argument": "preds"}),
+        (np.zeros((2, 3), int), [0, 1, 1], {"names": ["a"]}, {"argument": "names", "found": 1}),
     ],
 )
-def test_faults(p, y, more, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_arguments_are_named(p, y, more, expected):
+    with pytest.raises(InputError, check=fields(**expected)):
         diversity.pairwise(p, y, **more)
 
 
+def test_names_must_be_unique():
+    with pytest.raises(InputError, match="'a'"):
+        diversity.pairwise(np.zeros((2, 3), int), [0, 1, 1], ["a", "a"])
+
+
+def test_a_label_beyond_the_largest_number_of_classes_is_refused():
+    with pytest.raises(InputError, match=str(2**40)):
+        diversity.pairwise([[0, 1], [0, 1]], [0, 2**40])
+
+
 def test_unknown_measure():
-    with pytest.raises(InputError, match=r"measure 'kapa': expected one of accuracy_first.* kappa,"):
+    with pytest.raises(UnknownName, check=fields(argument="measure", name="kapa", suggestions=("kappa",))):
         diversity.pairwise(*drawn()).measure("kapa")
 
 
@@ -165,11 +176,11 @@ def test_stays_on_the_stand_in_device():
         remote = diversity.pairwise(upload(p), upload(y))
         found = {measure: remote.measure(measure) for measure in MEASURES}
         frame = remote.to_frame()
-        ends = diversity.interval(remote, "kappa", resamples=20)
+        ends = interval(remote, "kappa", resamples=20)
     for measure, matrix in found.items():
         np.testing.assert_allclose(download(matrix), here.measure(measure), err_msg=measure)
     assert frame.equals(here.to_frame())
-    np.testing.assert_allclose(download(ends[0]), diversity.interval(here, "kappa", resamples=20)[0])
+    np.testing.assert_allclose(download(ends[0]), interval(here, "kappa", resamples=20)[0])
 
 
 @pytest.mark.parametrize("device", DEVICES)

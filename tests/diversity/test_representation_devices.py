@@ -12,7 +12,7 @@ from diversity.densities import distance_densities, kernel_density
 from diversity.hardness import angular_visual_hardness
 from diversity.separation import METRICS, class_separation
 from diversity.similarity import MinibatchCKA, kernel_cka, linear_cka
-from diversity.sparsity import nonzero_share
+from diversity.sparsity import nonzero_fraction
 from diversity.spectra import singular_spectra
 
 RNG = np.random.default_rng(0)
@@ -37,7 +37,7 @@ MEASURES = {
     "separation": lambda x, y, labels, w, b: [class_separation(x, labels, metric) for metric in METRICS],
     "collapse": lambda x, y, labels, w, b: list(dataclasses.asdict(neural_collapse(x, labels, w, b)).values()),
     "hardness": lambda x, y, labels, w, b: angular_visual_hardness(x, labels, w),
-    "sparsity": lambda x, y, labels, w, b: nonzero_share(x),
+    "sparsity": lambda x, y, labels, w, b: nonzero_fraction(x),
     "spectra": lambda x, y, labels, w, b: singular_spectra(x, labels, w, center=True).value.to_numpy(),
     "distances": lambda x, y, labels, w, b: distance_densities(x, labels, bins=9).to_numpy(),
     "drawn distances": lambda x, y, labels, w, b: distance_densities(x, labels, bins=9, rows=40).to_numpy(),

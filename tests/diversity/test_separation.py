@@ -7,9 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from scipy.stats import spearmanr
 
 from diversity.class_sums import ClassSums
+from diversity.densities import distance_densities
 from diversity.separation import OrderedSeparation, class_separation, class_variances, separation_sums, variances
 from diversity.similarity import kernel_cka
 from zoo.errors import InputError
@@ -87,14 +89,14 @@ def test_class_by_class_gives_the_same_with_one_open_class(metric: str, cuts: li
 
 def test_class_order_is_required() -> None:
     meter = OrderedSeparation("cosine", name="conv1")
-    with pytest.raises(InputError, match="conv1: expected examples sorted by class"):
+    with pytest.raises(InputError, check=fields(where="conv1", problem="sorted")):
         meter.update(np.eye(3), np.array([0, 2, 1]))
     meter.update(np.eye(2), np.array([1, 1]))
-    with pytest.raises(InputError, match="conv1: expected examples sorted by class"):
+    with pytest.raises(InputError, check=fields(where="conv1", problem="sorted")):
         meter.update(np.eye(2), np.array([0, 1]))
-    with pytest.raises(InputError, match="conv1: row 3 is a zero vector"):
+    with pytest.raises(InputError, check=fields(where="conv1: row 3", problem="zero vector")):
         meter.update(np.array([[1.0, 0], [0, 0]]), np.array([1, 2]))
-    with pytest.raises(InputError, match="at least two classes with examples, found 0"):
+    with pytest.raises(InputError, check=fields(argument="labels", found=0)):
         OrderedSeparation("cosine").result()
 
 
@@ -192,37 +194,49 @@ def test_maps_half_precision_and_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "metric", "message"),
+    ("x", "y", "metric", "expected"),
     [
-        (np.eye(3), [0, 0, 0], "cosine", "at least two classes with examples, found 1"),
-        (np.ones((4, 2)), [0, 0, 1, 1], "euclidean", "all examples are the same vector"),
-        (np.ones((4, 2)), [0, 0, 1, 1], "cosine", "all examples are the same vector"),
-        (np.outer([1, 2, 3, 4], [1, 1, 0.1]), [0, 0, 1, 1], "cosine", "all examples are the same vector"),
-        (np.full((4, 2), 0.1, np.float32), [0, 0, 1, 1], "euclidean", "all examples are the same vector"),
-        (np.ones((4, 2)), [0, 0, 1, 1], "centered-cosine", "row 0 is the mean itself"),
-        (np.diag([1.0, 1, 0, 1]), [0, 0, 1, 1], "cosine", "x: row 2 is a zero vector"),
-        (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "cosine", "x: row 2 has NaN"),
-        (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "centered-cosine", "x: row 2 has NaN"),
-        (np.diag([1.0, 1, np.inf, 1]), [0, 0, 1, 1], "euclidean", "x: row 2 has NaN"),
-        (np.eye(4), [0, 1, 1], "cosine", "labels: expected 4 entries"),
-        (np.eye(4), [0, 1, 1, -1], "cosine", "labels: entry 3 is -1"),
-        (np.eye(4), np.eye(4, dtype=int), "cosine", "not one-hot"),
-        (np.eye(4), [0, 1, 1, 0], "manhattan", "found 'manhattan'"),
+        (np.eye(3), [0, 0, 0], "cosine", {"argument": "labels", "found": 1}),
+        (np.ones((4, 2)), [0, 0, 1, 1], "euclidean", {"where": "x", "problem": "same activations"}),
+        (np.ones((4, 2)), [0, 0, 1, 1], "cosine", {"where": "x", "problem": "same activations"}),
+        (np.outer([1, 2, 3, 4], [1, 1, 0.1]), [0, 0, 1, 1], "cosine", {"where": "x", "problem": "same activations"}),
+        (np.full((4, 2), 0.1, np.float32), [0, 0, 1, 1], "euclidean", {"where": "x", "problem": "same activations"}),
+        (np.ones((4, 2)), [0, 0, 1, 1], "centered-cosine", {"where": "x: row 0", "problem": "mean"}),
+        (np.diag([1.0, 1, 0, 1]), [0, 0, 1, 1], "cosine", {"where": "x: row 2", "problem": "zero vector"}),
+        (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "cosine", {"where": "x: row 2", "problem": "NaN"}),
+        (np.diag([1.0, 1, np.nan, 1]), [0, 0, 1, 1], "centered-cosine", {"where": "x: row 2", "problem": "NaN"}),
+        (np.diag([1.0, 1, np.inf, 1]), [0, 0, 1, 1], "euclidean", {"where": "x: row 2", "problem": "infinity"}),
+        (np.eye(4), [0, 1, 1], "cosine", {"argument": "labels"}),
+        (np.eye(4), [0, 1, 1, -1], "cosine", {"argument": "labels"}),
+        (np.eye(4), np.eye(4, dtype=int), "cosine", {"argument": "labels"}),
+        (np.eye(4), [0, 1, 1, 0], "manhattan", {"argument": "metric", "found": "manhattan"}),
     ],
 )
-def test_bad_input(x: np.ndarray, y: list[int], metric: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_invalid_arguments_are_named(x: np.ndarray, y: list[int], metric: str, expected: dict) -> None:
+    with pytest.raises(InputError, check=fields(**expected)):
         class_separation(x, np.array(y), metric)  # type: ignore[arg-type]
 
 
-def test_bad_streams() -> None:
-    with pytest.raises(InputError, match="conv1: centered-cosine over a stream needs the mean"):
+@pytest.mark.parametrize("label", [2**40, 10**6])
+def test_a_label_beyond_the_largest_number_of_classes_is_refused(label: int) -> None:
+    """Sums for 2^40 classes would not fit into memory."""
+    y = np.array([0, 1, label])
+    with pytest.raises(InputError, match=str(label)):
+        class_separation(np.eye(3), y)
+    with pytest.raises(InputError, match=str(label)):
+        OrderedSeparation("cosine").update(np.eye(3), y)
+    with pytest.raises(InputError, match=str(label)):
+        distance_densities(np.eye(3), y)
+
+
+def test_invalid_batches_are_named() -> None:
+    with pytest.raises(InputError, check=fields(where="conv1", argument="centre")):
         separation_sums("centered-cosine", name="conv1")
     sums = ClassSums(unit=True, name="conv1")
     sums.update(np.eye(3), np.arange(3))
-    with pytest.raises(InputError, match="conv1: expected 3 features as in the first batch, found 2"):
+    with pytest.raises(InputError, check=fields(where="conv1", expected="3 features", found=2)):
         sums.update(np.eye(2), np.arange(2))
-    with pytest.raises(InputError, match="conv1: row 4 is a zero vector"):
+    with pytest.raises(InputError, check=fields(where="conv1: row 4", problem="zero vector")):
         sums.update(np.diag([1.0, 0, 1]), np.arange(3))
 
 

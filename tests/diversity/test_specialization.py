@@ -8,10 +8,11 @@ import torch
 from accelerator import DEVICES, Accelerator, download, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from scipy.stats import binomtest
 
 import diversity
-from diversity.specialization import OUTCOMES
+from diversity.specialization import OUTCOMES, extremes, prevalence_band, specialization_by_class, theta_histogram
 from zoo.errors import InputError
 
 QUARTER = math.pi / 4
@@ -48,7 +49,7 @@ def test_histogram_counts_every_example_once():
     a, b, y = drawn()
     theta = diversity.specialization_angle(a, b)
     right, right_b = a.argmax(1) == y, b.argmax(1) == y
-    frame = diversity.theta_histogram(theta, right, right_b, bins=8)
+    frame = theta_histogram(theta, right, right_b, bins=8)
     assert frame["count"].sum() == 300
     assert frame["share"].sum() == pytest.approx(1)
     masks = [right & right_b, right & ~right_b, ~right & right_b, ~right & ~right_b]
@@ -60,7 +61,7 @@ def test_histogram_counts_every_example_once():
 
 
 def test_extreme_angles_fall_in_the_outer_bins():
-    frame = diversity.theta_histogram(np.array([QUARTER, -QUARTER]), np.array([True] * 2), np.array([True] * 2), bins=4)
+    frame = theta_histogram(np.array([QUARTER, -QUARTER]), np.array([True] * 2), np.array([True] * 2), bins=4)
     assert frame["count"].tolist()[:4] == [1, 0, 0, 1]
 
 
@@ -73,30 +74,30 @@ def test_prevalence_band_is_where_winning_becomes_likely():
     third = rng.random(40_000) < 0.02
     first, second = np.zeros(40_000, int), np.ones(40_000, int)
     joint = np.where(draw < chance, 0, 1)
-    band = diversity.prevalence_band(theta, first, second, joint)
+    band = prevalence_band(theta, first, second, joint)
     assert band.upper == pytest.approx(math.log(9) / 20, abs=0.03)
     assert band.lower == pytest.approx(-math.log(9) / 20, abs=0.03)
-    narrow = diversity.prevalence_band(theta, first, second, joint, level=0.6)
+    narrow = prevalence_band(theta, first, second, joint, level=0.6)
     assert narrow.lower > band.lower
     assert narrow.upper < band.upper
     # Examples the two agree on say nothing, and a third class winning widens the band.
     same = np.concatenate([joint, np.zeros(1000, int)])
-    padded = diversity.prevalence_band(
+    padded = prevalence_band(
         np.concatenate([theta, rng.uniform(-QUARTER, QUARTER, 1000)]), np.concatenate([first, np.zeros(1000, int)]),
         np.concatenate([second, np.zeros(1000, int)]), same,
     )  # fmt: skip
     assert padded == band
-    wider = diversity.prevalence_band(theta, first, second, np.where(third, 2, joint))
+    wider = prevalence_band(theta, first, second, np.where(third, 2, joint))
     assert wider.upper > band.upper
-    mirrored = diversity.prevalence_band(-theta, second, first, joint)
+    mirrored = prevalence_band(-theta, second, first, joint)
     assert (mirrored.lower, mirrored.upper) == pytest.approx((-band.upper, -band.lower))
 
 
 def test_no_band_where_nobody_prevails():
     theta = np.linspace(-0.5, 0.5, 20)
-    never = diversity.prevalence_band(theta, np.zeros(20, int), np.ones(20, int), np.full(20, 2))
+    never = prevalence_band(theta, np.zeros(20, int), np.ones(20, int), np.full(20, 2))
     assert (never.lower, never.upper) == (None, None)
-    agreed = diversity.prevalence_band(theta, np.zeros(20, int), np.zeros(20, int), np.zeros(20, int))
+    agreed = prevalence_band(theta, np.zeros(20, int), np.zeros(20, int), np.zeros(20, int))
     assert (agreed.lower, agreed.upper) == (None, None)
 
 
@@ -105,7 +106,7 @@ def test_by_class_is_what_a_loop_counts():
     y[y == 3] = 0  # a class that never occurs
     theta = diversity.specialization_angle(a, b)
     right, right_b = a.argmax(1) == y, b.argmax(1) == y
-    frame = diversity.specialization_by_class(theta, right, right_b, y, ["p", "q", "r", "s"])
+    frame = specialization_by_class(theta, right, right_b, y, ["p", "q", "r", "s"])
     assert set(frame["class"]) == {"p", "q", "r"}
     for row in frame.itertuples():
         inside = y == ["p", "q", "r"].index(row._1)
@@ -127,7 +128,7 @@ def test_a_class_is_owned_where_holms_test_says_so():
     row = np.tile(np.arange(20), 10)
     first = row >= np.repeat(np.maximum(-np.array(wins), 0), 20)
     second = row >= np.repeat(np.maximum(wins, 0), 20)
-    frame = diversity.specialization_by_class(None, first, second, y).set_index("class")
+    frame = specialization_by_class(None, first, second, y).set_index("class")
     p = {k: 2.0 ** (1 - abs(n)) if n else 1.0 for k, n in enumerate(wins)}
     ranked = sorted(p.values())
     for k, n in enumerate(wins):
@@ -145,37 +146,51 @@ def test_groups_of_classes():
     theta = diversity.specialization_angle(a, b)
     right, right_b = a.argmax(1) == y, b.argmax(1) == y
     groups = {"0": "nature", "1": "nature", "2": "made", "3": "made"}
-    frame = diversity.specialization_by_class(theta, right, right_b, y, groups=groups).set_index("group")
+    frame = specialization_by_class(theta, right, right_b, y, groups=groups).set_index("group")
     assert frame.loc["nature", "count"] == (y < 2).sum()
     assert frame.loc["made", "accuracy_second"] == pytest.approx(right_b[y >= 2].mean())
-    with pytest.raises(InputError, match="no group for class '3'"):
-        diversity.specialization_by_class(theta, right, right_b, y, groups={"0": "x", "1": "x", "2": "x"})
+    with pytest.raises(InputError, check=fields(argument="groups", problem="'3'")):
+        specialization_by_class(theta, right, right_b, y, groups={"0": "x", "1": "x", "2": "x"})
 
 
 def test_extremes():
     theta = np.array([0.1, -0.7, 0.6, 0.0, -0.2])
-    first, second = diversity.extremes(theta, 2)
+    first, second = extremes(theta, 2)
     assert (first.tolist(), second.tolist()) == ([2, 0], [1, 4])
-    first, second = diversity.extremes(theta, 2, mask=np.array([True, False, False, True, True]))
+    first, second = extremes(theta, 2, mask=np.array([True, False, False, True, True]))
     assert (first.tolist(), second.tolist()) == ([0, 3], [4, 3])
-    assert len(diversity.extremes(theta, 100)[0]) == 5
+    assert len(extremes(theta, 100)[0]) == 5
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda a, b, y: diversity.specialization_angle(4 * a, b), "first probabilities: row 0"),
-        (lambda a, b, y: diversity.specialization_angle(a, b[:-1]), "expected 300 rows, found 299"),
-        (lambda a, b, y: diversity.theta_histogram(a[:, 0], y == 0, y), "correct_b: expected 300 booleans"),
-        (lambda a, b, y: diversity.theta_histogram(a, y == 0, y == 1), "theta: expected 300 angles"),
-        (lambda a, b, y: diversity.theta_histogram(a[:, 0], y == 0, y == 1, bins=0), "bins"),
-        (lambda a, b, y: diversity.prevalence_band(a[:, 0], y, y, y, level=2), "level"),
-        (lambda a, b, y: diversity.specialization_by_class(a[:, 0], y == 0, y == 1, y, ["p"]), "expected class indices"),
+        (lambda a, b, y: diversity.specialization_angle(4 * a, b), "probs_a"),
+        (lambda a, b, y: diversity.specialization_angle(a, b[:-1]), "probs_b"),
+        (lambda a, b, y: theta_histogram(a[:, 0], y == 0, y), "correct_b"),
+        (lambda a, b, y: theta_histogram(a, y == 0, y == 1), "theta"),
+        (lambda a, b, y: theta_histogram(a[:, 0], y == 0, y == 1, bins=0), "bins"),
+        (lambda a, b, y: theta_histogram(a[:, 0], y == 0, y == 1, bins=2.5), "bins"),
+        (lambda a, b, y: prevalence_band(a[:, 0], y, y, y, level=2), "level"),
+        (lambda a, b, y: specialization_by_class(a[:, 0], y == 0, y == 1, y, ["p"]), "labels"),
     ],
 )
-def test_faults(call, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_arguments_are_named(call, argument):
+    with pytest.raises(InputError, check=fields(argument=argument)):
         call(*drawn())
+
+
+def test_a_label_beyond_the_largest_number_of_classes_is_refused():
+    with pytest.raises(InputError, match=str(2**40)):
+        specialization_by_class(None, np.array([True]), np.array([False]), [2**40])
+
+
+def test_equal_angles_are_on_the_same_side_of_the_prevalence_band():
+    """The first wins at angle 0.5, and one of two times at angle 0; the order of those two rows makes no difference."""
+    theta, first, second = np.array([0.5, 0.5, 0.0, 0.0]), np.zeros(4, int), np.ones(4, int)
+    bands = [prevalence_band(theta, first, second, joint, level=0.7) for joint in ([0, 0, 0, 1], [0, 0, 1, 0])]
+    assert bands[0] == bands[1]
+    assert bands[0].upper == 0.25
 
 
 def test_stays_on_the_stand_in_device():
@@ -186,15 +201,15 @@ def test_stays_on_the_stand_in_device():
     groups = dict(zip("0123", "xxyy", strict=True))
     with Accelerator():
         remote = diversity.specialization_angle(upload(a), upload(b))
-        histogram = diversity.theta_histogram(remote, upload(right), upload(right_b))
-        band = diversity.prevalence_band(remote, upload(a.argmax(1)), upload(b.argmax(1)), upload(joint))
-        classes = diversity.specialization_by_class(remote, upload(right), upload(right_b), upload(y), groups=groups)
-        ends = diversity.extremes(remote, 5, upload(right != right_b))
+        histogram = theta_histogram(remote, upload(right), upload(right_b))
+        band = prevalence_band(remote, upload(a.argmax(1)), upload(b.argmax(1)), upload(joint))
+        classes = specialization_by_class(remote, upload(right), upload(right_b), upload(y), groups=groups)
+        ends = extremes(remote, 5, upload(right != right_b))
     np.testing.assert_allclose(download(remote), theta)
-    assert histogram.equals(diversity.theta_histogram(theta, right, right_b))
-    assert band == diversity.prevalence_band(theta, a.argmax(1), b.argmax(1), joint)
-    assert classes.equals(diversity.specialization_by_class(theta, right, right_b, y, groups=groups))
-    for found, expected in zip(ends, diversity.extremes(theta, 5, right != right_b), strict=True):
+    assert histogram.equals(theta_histogram(theta, right, right_b))
+    assert band == prevalence_band(theta, a.argmax(1), b.argmax(1), joint)
+    assert classes.equals(specialization_by_class(theta, right, right_b, y, groups=groups))
+    for found, expected in zip(ends, extremes(theta, 5, right != right_b), strict=True):
         assert found.tolist() == expected.tolist()
 
 

@@ -9,6 +9,7 @@ from accelerator import DEVICES, Accelerator, upload
 from deslib.util import diversity as deslib
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised import fields
 from scipy.stats import binomtest, pearsonr
 from sklearn.metrics import cohen_kappa_score
 
@@ -125,21 +126,26 @@ def test_kinds_of_input():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "y", "message"),
+    ("a", "b", "y", "argument"),
     [
-        ([0, 1], [0], [0, 1], "second predictions: expected 2 entries"),
-        ([0, 1], [0, 1], [0], "labels: expected 2 entries"),
-        ([0.1, 0.9], [0, 1], [0, 1], "first predictions: expected whole-number"),
-        ([[0.1, 0.9]], [0], [0], "first predictions: expected shape"),
-        ([0, -2], [0, 1], [0, 1], "entry 1 is -2"),
-        ([0, 1], [0, 1], [0, -1], "labels: entry 1 is -1"),
-        ([True, False], [0, 1], [0, 1], "first predictions: expected whole-number"),
-        (np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), "at least one example"),
+        ([0, 1], [0], [0, 1], "pred_b"),
+        ([0, 1], [0, 1], [0], "labels"),
+        ([0.1, 0.9], [0, 1], [0, 1], "pred_a"),
+        ([[0.1, 0.9]], [0], [0], "pred_a"),
+        ([0, -2], [0, 1], [0, 1], "pred_a"),
+        ([0, 1], [0, 1], [0, -1], "labels"),
+        ([True, False], [0, 1], [0, 1], "pred_a"),
+        (np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), "pred_a"),
     ],
 )
-def test_faults(a, b, y, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_arguments_are_named(a, b, y, argument):
+    with pytest.raises(InputError, check=fields(argument=argument)):
         diversity.error_inconsistency(a, b, y)
+
+
+def test_a_label_beyond_the_largest_number_of_classes_is_refused():
+    with pytest.raises(InputError, match=str(2**40)):
+        diversity.error_inconsistency([0, 1], [0, 1], [0, 2**40])
 
 
 def test_stays_on_the_stand_in_device():

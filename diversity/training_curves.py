@@ -1,4 +1,4 @@
-"""Class separation over training, from the log that a training run keeps (Kornblith et al. 2021, Fig. E.4)."""
+"""Class separation after each epoch, from the log of a training run (Kornblith et al. 2021, Fig. E.4)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ SPLITS = {"train": "class_separation", "holdout": "holdout_class_separation"}
 
 
 def separation_over_training(models: str | Sequence[str] | Mapping[str, Iterable[Mapping[str, Any]]]) -> "pd.DataFrame":
-    """Cosine class separation of the embeddings after each epoch: columns `model`, `split`, `epoch`, `r2`.
+    """Return the cosine class separation of the embeddings after each epoch: columns `model`, `split`, `epoch`, `r2`.
 
-    `models` are names of models trained here, whose logs are read, or logs by name (as `zoo.train` returns them). The split
-    `train` is measured on the batches as they go by in training, `holdout` at the end of an epoch where there is one.
+    The split `train` is measured on the batches during training, `holdout` at the end of an epoch if there is a holdout.
+
+    Args:
+        models: names of locally trained models, whose logs are read; or logs by name, as `zoo.train` returns them.
 
     >>> log = [{"epoch": 1, "class_separation": 0.3}, {"epoch": 2, "class_separation": 0.4}]
     >>> separation_over_training({"resnet8-softmax": log}).r2.tolist()
@@ -27,7 +29,7 @@ def separation_over_training(models: str | Sequence[str] | Mapping[str, Iterable
     import pandas as pd
 
     if not isinstance(models, Mapping):
-        models = {name: _read(name) for name in ([models] if isinstance(models, str) else models)}
+        models = {name: _read_log(name) for name in ([models] if isinstance(models, str) else models)}
     rows = [
         (name, split, entry["epoch"], entry[field])
         for name, log in models.items()
@@ -38,11 +40,11 @@ def separation_over_training(models: str | Sequence[str] | Mapping[str, Iterable
     return pd.DataFrame(rows, columns=["model", "split", "epoch", "r2"])
 
 
-def _read(name: str) -> list[Any]:
+def _read_log(name: str) -> list[Any]:
     folder = trained.path(check_safe(resolve(name))).parent
     log = trained.log(folder)
     if not log:
         raise InputError(
-            f"{name}: there is no training log at {folder / trained.LOG}; it is kept of models trained here with `zoo train`"
+            f"no training log at {folder / trained.LOG}", where=name, hint="`zoo train` writes the log of a local model"
         )
     return log

@@ -1,0 +1,31 @@
+"""Checks of arguments that several measures share."""
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from zoo.core import arrays, limits
+from zoo.errors import InputError
+
+
+def class_labels(values: Any, rows: int | None = None, name: str = "labels") -> Tensor:
+    """Return class indices [N] as int64, after checking that each is below `ZOO_MAX_CLASSES`.
+
+    For measures that do not know the number of classes. Some of them allocate memory for every class.
+    """
+    y = arrays.labels(values, rows=rows, name=name)
+    if len(y):
+        limits.check_classes(int(y.max()), name)
+    return y
+
+
+def whole_number(value: Any, argument: str, minimum: int = 1) -> int:
+    """Return `value` as an int, or raise an error unless it is a whole number of at least `minimum`.
+
+    >>> whole_number(40, "bins")
+    40
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise InputError(argument=argument, expected=f"a whole number of at least {minimum}", found=value)
+    return int(value)
