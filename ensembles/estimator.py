@@ -1,4 +1,4 @@
-"""Greedy ensemble selection in scikit-learn's shape: fit a library of estimators, keep and weigh those that help."""
+"""Greedy ensemble selection as a scikit-learn classifier."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,30 +9,33 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ensembles._scores import ObjectiveName, ScoreFunction
-from ensembles._setup import stratified_split
+from ensembles.scores import ObjectiveName, ScoreFunction
 from ensembles.search import greedy
+from ensembles.selection_split import stratified_split
 from zoo.core.text import check_unique
 from zoo.errors import InputError
 
 
 class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[misc]
-    """The weighted mean of the classifiers that greedy search picks on examples they were not fitted on (Caruana 2004).
+    """Weighted mean of the classifiers that greedy search selects on held-out examples (Caruana et al. 2004).
 
     Parameters
     ----------
-    estimators : the library, a list of (name, classifier with `predict_proba`); `set_params(linear__C=2)` and a grid over
-        `linear__C` reach inside, and `set_params(linear=other)` puts another in its place.
-    steps, replace, objective, bags : of the search, as in `ensembles.greedy`.
-    holdout : share of the examples, stratified by class, that the search sees and the classifiers do not.
-    refit : whether the classifiers that were picked are then fitted again, on all the examples.
-    seed : of the division into the two, and of the bags.
+    estimators : list of (name, classifier with `predict_proba`). Their parameters are available as `NAME__PARAMETER`, for
+        example in a grid search, and `set_params(NAME=other)` replaces a classifier.
+    steps : how many classifiers the search adds to the best one.
+    replace : whether a classifier may be added again, which gives weights.
+    objective : accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number.
+    bags : how many searches on samples of the classifiers to average; 0: one search on all of them.
+    holdout : fraction of the examples, stratified by class, on which the search runs and the classifiers are not fitted.
+    refit : whether to fit the selected classifiers again, on all examples.
+    seed : of the holdout split and of the bags.
 
     Attributes
     ----------
-    path_ : the search, with its score at every step.
-    weights_ : shares by name; only estimators with a share are kept.
-    named_estimators_ : those, fitted.
+    path_ : the search, a `Path`.
+    weights_ : weights by name; only the selected classifiers have one.
+    named_estimators_ : the selected classifiers by name, fitted.
     classes_ : the classes, sorted.
 
     >>> from sklearn.linear_model import LogisticRegression
@@ -64,53 +67,63 @@ class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: igno
         self.seed = seed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Its own parameters, and with `deep` the estimators by name and theirs as `NAME__PARAMETER`."""
+        """Return the parameters by name; with `deep` also the classifiers and their parameters (`NAME__PARAMETER`)."""
         params: dict[str, Any] = self._get_params("estimators", deep=deep)
         return params
 
     def set_params(self, **params: Any) -> "GreedyEnsembleClassifier":
-        """Set any of what `get_params` names."""
+        """Set parameters that `get_params` names, and return self."""
         self._set_params("estimators", **params)
         return self
 
     def fit(self, X: Any, y: Any) -> "GreedyEnsembleClassifier":
-        """Fit the library on one part of the examples, search on the other, and refit what was picked on all."""
+        """Fit the classifiers on one part of the examples, search on the other, and refit the selected ones on all."""
+        _refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, ensure_min_samples=2)  # one to fit on, one to search on
         check_classification_targets(y)
         check_unique([name for name, _ in self.estimators], "estimators")
         self.classes_, labels = np.unique(y, return_inverse=True)
         if not 0 < self.holdout < 1:
-            raise InputError(f"holdout: expected a share between 0 and 1, found {self.holdout}")
+            raise InputError(argument="holdout", expected="a fraction between 0 and 1", found=self.holdout)
         fitted_on, searched_on = stratified_split(labels, self.holdout, self.seed)
-        library = {name: clone(one).fit(X[fitted_on], y[fitted_on]) for name, one in self.estimators}
-        probabilities = {name: self._probabilities(one, X[searched_on], name) for name, one in library.items()}
+        fitted = {name: clone(one).fit(X[fitted_on], y[fitted_on]) for name, one in self.estimators}
+        probabilities = {name: self._probabilities(one, X[searched_on], name) for name, one in fitted.items()}
         self.path_ = greedy(
             probabilities, labels[searched_on], steps=self.steps, replace=self.replace, objective=self.objective,
             bags=self.bags, seed=self.seed, test_fraction=0,
         )  # fmt: skip
         self.weights_ = dict(self.path_.weights)
-        self.named_estimators_ = {name: library[name] for name in self.weights_}
+        self.named_estimators_ = {name: fitted[name] for name in self.weights_}
         if self.refit:
             self.named_estimators_ = {name: clone(one).fit(X, y) for name, one in self.named_estimators_.items()}
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """[N, K] the weighted mean of the members' probabilities, columns in the order of `classes_`."""
+        """Return [N, K] the weighted mean of the members' probabilities, with columns in the order of `classes_`."""
         check_is_fitted(self)
+        _refuse_masked(X=X)
         X = validate_data(self, X, reset=False)
         parts = [self.weights_[name] * self._probabilities(one, X, name) for name, one in self.named_estimators_.items()]
         return np.sum(parts, axis=0)
 
     def predict(self, X: Any) -> np.ndarray:
-        """[N] the most probable class; of equally probable ones the first."""
+        """Return [N] the most probable class, the first of equally probable ones."""
         top = self.predict_proba(X).argmax(1)
         return self.classes_[top]
 
     def _probabilities(self, fitted: Any, X: np.ndarray, name: str) -> np.ndarray:
-        """[N, K] of one classifier; a class it has not seen gets none."""
+        """Return [N, K] of one classifier; 0 for classes it has not seen."""
         if not hasattr(fitted, "predict_proba"):
-            raise InputError(f"estimators: {name} has no predict_proba, so its predictions cannot be averaged")
+            raise InputError(where=name, argument="estimators", expected="classifiers with predict_proba", found=fitted)
         columns = np.searchsorted(self.classes_, fitted.classes_)
-        whole = np.zeros((len(X), len(self.classes_)))
-        whole[:, columns] = fitted.predict_proba(X)
-        return whole
+        probabilities = np.zeros((len(X), len(self.classes_)))
+        probabilities[:, columns] = fitted.predict_proba(X)
+        return probabilities
+
+
+def _refuse_masked(**values: Any) -> None:
+    """Raise an error for masked entries, whose mask scikit-learn would drop."""
+    for argument, value in values.items():
+        if np.ma.is_masked(value):
+            problem = f"{np.ma.count_masked(value)} entries are masked"
+            raise InputError(problem, argument=argument, hint="Fill them or leave their rows out")

@@ -1,15 +1,18 @@
-"""Searches for an ensemble: set up once, asked as often as one likes; or one question in one call."""
+"""`Search`: questions about ensembles of models that are read once; and functions that answer one question in one call.
 
-import math
-from collections.abc import Sequence
+The functions take the keyword arguments of `Search` and of its method of the same name.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ensembles import _cascade, _choices, _greedy
-from ensembles._cascade import Cascade
-from ensembles._choices import Choice, Cost
-from ensembles._library import Name
-from ensembles._path import Path
-from ensembles._setup import Options, Setup, at_least_one
+from ensembles import cascades, greedy_search, subsets
+from ensembles.cascades import Cascade
+from ensembles.costs import Budget, Cost, member_costs, parse_budget
+from ensembles.inputs import EnsembleInput, Labels, Name, check_counts
+from ensembles.path import Path
+from ensembles.search_setup import SearchSetup, SetupOptions
+from ensembles.subsets import Subset
 from zoo.core.stop_rules import RULES, Rule
 from zoo.errors import InputError
 
@@ -17,30 +20,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Search(Setup):
-    """Models read once on a selection split, and what to find out about ensembles of them.
+class Search(SearchSetup):
+    """Models that are read once on a selection split, and questions about ensembles of them.
 
-    given: probabilities [M, N, K] (NumPy or torch, float16 to float64; a list or mapping of [N, K] works too), or Runs,
-        whose calibrated probabilities are streamed from disk. labels: [N]; Runs bring their own.
-    kind: what is given, and how it is combined. `probabilities` are averaged. `predictions` [M, N] (or those of any Runs)
-        vote: class indices, or -1 for an answer that is none of the classes, which is no vote, counts as wrong, and is
-        counted. The most frequent class wins, of equal ones the lowest; where nobody votes the ensemble is wrong.
-    objective: accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number, more
-        is better. The first four are incremental; a function sees every candidate's whole ensemble at every step.
-    base: the model (or models) that every ensemble contains, and from which a greedy search starts.
-    candidates: which models may be picked; default: all. A name, an index or a pattern (`clip-*`), or a list of them. A
-        boolean mask [M]. A mapping of card fields to a value or a list of values (`{"framework": "contrastive"}`), all of
-        which must hold; its key `name` takes names and patterns, and `accuracy` a band (low, high) of the accuracy on the
-        selection split, as fractions, None for no limit: `{"accuracy": (None, 0.78)}` is up to 78%.
-    test_fraction: share of the examples, stratified and seeded, kept from the search for the report; 0 searches on all.
-        split: rows (search, test) of one's own instead.
-    seed: of the split, of random subsets and bags, and of bootstrap intervals.
-    device: where Runs are computed; default: where they lie. progress: whether to show a bar on a terminal.
+    Equal scores are decided by the lower NLL (with votes: that of the fraction of votes for the label), then by name.
 
-    Equal scores are decided by the lower NLL (of votes: by that of the label's share), and then by name.
+    Args:
+        runs: probabilities [M, N, K] (NumPy or torch, float16 to float64), a list or mapping of [N, K], or Runs, whose
+            calibrated probabilities are read from disk a chunk at a time.
+        labels: [N] class indices; default: those of the Runs.
+        kind: `probabilities` are averaged. `predictions` [M, N] (or those of any Runs) vote: the most frequent class wins,
+            of equally frequent ones the lowest. A prediction of -1 is no vote and counts as wrong.
+        objective: accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number, where
+            higher is better. A function is slow: it is called with every candidate's ensemble at every step.
+        base: the model (or models) that every ensemble contains, and from which a greedy search starts.
+        candidates: models that may be added; default: all. A name, number, pattern (`clip-*`) or filter
+            (`objective=cosine`), or a list of them; a mask [M]; or a mapping of card fields to a value or a list of values
+            (`{"framework": "contrastive"}`), all of which must hold. In a mapping, `name` takes names and patterns, and
+            `accuracy` a range (low, high) of the accuracy on the selection split, as fractions, None for no limit.
+        test_fraction: fraction of the examples in the test split, which the search never sees; 0: search on all examples.
+        split: custom rows (selection, test) instead, as row numbers or masks.
+        seed: seed of the split, of random subsets, of bags and of the bootstrap.
+        device: where to compute with Runs; default: where they are stored.
+        progress: whether to show a progress bar in a terminal.
 
     >>> import numpy as np
-    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], for class 0
+    >>> right = np.array([[0.9, 0.8, 0.4, 0.4], [0.8, 0.9, 0.4, 0.4], [0.3, 0.4, 0.9, 0.7]])  # [M, N], of class 0
     >>> search = Search(np.stack([right, 1 - right], 2), [0] * 4, test_fraction=0)
     >>> search.greedy(steps=1).members, search.best_subset(size=2).members, search.pair_scores().loc[0, 1]
     ([0, 2], (0, 2), np.float64(0.5))
@@ -48,7 +53,7 @@ class Search(Setup):
     [[0.0, 2.0, 0.5, 1.0], [1.0, 2.0, 0.5, 1.0], [2.0, 0.0, 0.5, 1.0]]
     >>> search.random_subsets(size=2, draws=30).groupby("members").selection.mean().to_dict()
     {(0, 1): 0.5, (0, 2): 1.0, (1, 2): 1.0}
-    >>> search.best_within(limit=5, cost=[3, 2, 3]).members
+    >>> search.best_within(budget=5, cost=[3, 2, 3]).members
     (1, 2)
     >>> search.pareto(cost=[3, 2, 3])[["cost", "members", "selection"]].values.tolist()
     [[2.0, (1,), 0.5], [5.0, (1, 2), 1.0]]
@@ -63,72 +68,85 @@ class Search(Setup):
         stop_early: bool = False,
         bags: int = 0,
         bag_fraction: float = 0.5,
-        budget: float | None = None,
+        budget: Budget | None = None,
         cost: Cost = "params",
         resamples: int = 1000,
     ) -> Path:
-        """The path of ensembles found by adding, `steps` times, the candidate that scores best together with what is there.
+        """Return the path of a greedy search: each step adds the candidate with which the ensemble scores best.
 
-        It is the path of a brute-force search, which at each step takes the best of all candidates' exact scores.
+        The path is exact: the same as if every candidate's ensemble were scored at every step.
 
-        steps: how many models are added to the start, which is the base, or without one the best single model.
-        replace: whether a model may be added again, which gives weights (Caruana et al. 2004); else each at most once,
-            and the path ends when the candidates do.
-        init: a sorted start: the first `init` members are the best single models, in order, whatever they do together.
-        stop_early: stop where no candidate improves the score, rather than after `steps`.
-        bags: repeat the search on so many random samples of `bag_fraction` of the candidates and average the weights.
-        budget: what the members may cost together, base included, as `cost` counts: see `best_within`.
-        resamples: bootstrap resamples for the interval of the test gain.
+        Args:
+            steps: how many models to add to the start. The start is the base, or the best single model.
+            replace: whether a model may be added again, which gives weights (Caruana et al. 2004). If not, the path ends
+                when no candidate is left.
+            init: how many of the best single models to start with.
+            stop_early: whether to stop when no candidate improves the score.
+            bags: how many searches on random samples of the candidates to average; 0: one search on all candidates.
+            bag_fraction: fraction of the candidates in each sample.
+            budget: maximum cost of all members, base included: a number or text such as "2M".
+            cost: how cost is counted, as in `best_within`.
+            resamples: bootstrap resamples for the confidence intervals of the gains.
         """
-        at_least_one(steps=steps, init=init, resamples=resamples)
+        check_counts(steps=steps, init=init, resamples=resamples)
+        check_counts(0, bags=bags)
         if bags and budget is not None:
-            raise InputError("bags: the average of several searches does not keep to a budget; leave one of them out")
-        costs = None if budget is None else _choices.member_costs(self.library, cost)
-        limit = math.inf if budget is None else budget
-        rules = _greedy.Rules(steps + (not self.base), replace, init, stop_early, costs, limit)
+            raise InputError("the average of several searches need not keep to a budget", argument="bags",
+                             hint="Leave out {bags} or {budget}")  # fmt: skip
+        costs = None if budget is None else member_costs(self.library, cost)
+        rules = greedy_search.Rules(steps + (not self.base), replace, init, stop_early, costs, parse_budget(budget))
         settings = {
             "steps": steps, "replace": replace, "init": init, "stop_early": stop_early, "bags": bags,
             "bag_fraction": bag_fraction if bags else None, "budget": budget,
         }  # fmt: skip
-        return _greedy.find_path(self, rules, bags, bag_fraction, resamples, settings)
+        return greedy_search.find_path(self, rules, bags, bag_fraction, resamples, settings)
 
     def best_partners(self, bases: Sequence[Name] | None = None, resamples: int = 1000) -> "pd.DataFrame":
-        """The best first model to add to each base (Gontijo-Lopes et al. 2021, Fig. 5 right), every pair tried.
+        """Return the best model to add to each base (Gontijo-Lopes et al. 2021, Fig. 5 right), after trying every pair.
 
-        `bases` default to all models. One row per base: its partner and the partner's category against it, the score of
-        the base alone and of the pair on the selection split and on the test split, the test gain and its 95% interval.
+        One row per base: partner, its category relative to the base, the scores of the base alone and of the pair on both
+        splits, and the gain on the test split with its 95% confidence interval.
+
+        Args:
+            bases: models; default: all.
+            resamples: bootstrap resamples for the confidence intervals.
         """
-        at_least_one(resamples=resamples)
-        return _choices.partners(self, bases, resamples)
+        check_counts(resamples=resamples)
+        return subsets.best_partners(self, bases, resamples)
 
     def pair_scores(self) -> "pd.DataFrame":
-        """[M, M] score of every two models together on the selection split; of one alone on the diagonal."""
-        return _choices.pairs(self)
+        """Return [M, M] the score of every pair of models on the selection split; of single models on the diagonal."""
+        return subsets.pair_scores(self)
 
-    def best_subset(self, size: int = 3) -> Choice:
-        """The best of all subsets of `size` candidates, joined to the base where there is one, or an error if too many."""
-        return _choices.best_of_size(self, size)
+    def best_subset(self, size: int = 3) -> Subset:
+        """Return the best of all subsets of `size` candidates, with the base added; an error if there are too many."""
+        return subsets.best_subset(self, size)
 
     def random_subsets(self, size: int = 3, draws: int = 100) -> "pd.DataFrame":
-        """What chance finds: one row per random subset of `size` candidates, joined to the base: members and scores."""
-        return _choices.draws_of_size(self, size, draws)
+        """Return members and scores of `draws` random subsets of `size` candidates, with the base added."""
+        return subsets.random_subsets(self, size, draws)
 
-    def best_within(self, limit: float, cost: Cost = "params", max_size: int = 10) -> Choice:
-        """The best ensemble of up to `max_size` models beside the base whose costs, base included, sum to at most `limit`.
+    def best_within(self, budget: Budget, cost: Cost = "params", max_size: int = 10) -> Subset:
+        """Return the best ensemble within a budget.
 
-        Few enough models: every subset is tried. Else the better of two greedy searches, by gain and by gain for its cost;
-        `method` says which. `cost`: `params` counts parameters, `flops` the operations for one image, `latency` is the
-        median of milliseconds for one image here and now; or a mapping by name, a sequence [M], or a function of the name.
+        With few candidates every subset is tried. With many, the result is the better of two greedy searches, by gain and
+        by gain per cost; its `method` says which.
+
+        Args:
+            budget: maximum cost of all members, base included: a number or text such as "2M", "1.5G" or "300k".
+            cost: `params`, `flops` for one image, `latency` (median milliseconds for one image, measured now on this
+                machine), or custom: a mapping by name, [M] numbers, or a function of the name.
+            max_size: maximum number of members besides the base.
         """
-        return _choices.best_under(self, limit, cost, max_size)
+        return subsets.best_within(self, budget, cost, max_size)
 
     def pareto(self, cost: Cost = "params", max_size: int = 10) -> "pd.DataFrame":
-        """The ensembles for which no other is both cheaper and better on the selection split, from the cheapest on.
+        """Return the Pareto front of cost and selection score: ensembles for which no other is both cheaper and better.
 
-        Columns: cost, members, size, selection, test. `frame.attrs["method"]` says whether every subset was tried, or what
-        greedy searches met under a range of limits. Arguments as in `best_within`.
+        One row per ensemble, by ascending cost: cost, members, size, selection, test. `frame.attrs["method"]` says whether
+        every subset was tried, or greedy searches under several budgets. Arguments as in `best_within`.
         """
-        return _choices.front(self, cost, max_size)
+        return subsets.pareto_front(self, cost, max_size)
 
     def cascade(
         self,
@@ -138,122 +156,132 @@ class Search(Setup):
         cost: Cost = "flops",
         rules: Sequence[Rule] = RULES,
         loss: float = 0.001,
-        budget: float | None = None,
+        budget: Budget | None = None,
         resamples: int = 1000,
     ) -> Cascade:
-        """An ensemble's accuracy at a fraction of its cost: members are asked in turn, until the mean of them is certain.
+        """Return a cascade, which evaluates members one after the other and stops as soon as their mean is certain.
 
-        Order, rule and thresholds are fitted on the selection split and cross-fitted there; the test split judges. It is
-        the cheapest on the front that loses no more than `loss`, or with a `budget` the best whose mean cost is within it.
+        Order, rule and thresholds are fitted on the selection split and cross-fitted there; the test split evaluates the
+        result. The result is the cheapest cascade on the Pareto front that loses at most `loss`, or with a `budget` the best
+        one within it.
 
-        members: those of the ensemble, in the order found; default: the best that greedy search finds in `steps`. Asked in
-            this order or from the cheapest on, whichever is on the front.
-        cost: of a member for one image, as in `best_within`. rules: what may decide that the asking ends: the mean's
-            `confidence`, its `margin`, or the members' `agreement`; all are tried.
-        loss: the share of the examples that may be lost against the ensemble of all members. budget: the mean cost of one
-            image, at most. resamples: for the interval of the difference.
+        Args:
+            steps: greedy steps that find the members.
+            members: members instead of those that greedy search finds. They are evaluated in this order or from the cheapest
+                to the most expensive, whichever is on the front.
+            cost: cost of a member for one image, as in `best_within`.
+            rules: certainties to try: `confidence` of the mean, its `margin`, or the members' `agreement`.
+            loss: fraction of the examples that may be lost compared with the ensemble of all members.
+            budget: maximum mean cost of one image: a number or text such as "1.5G".
+            resamples: bootstrap resamples for the confidence interval of the difference.
         """
-        return _cascade.find(self, steps, members, cost, rules, loss, budget, resamples)
+        return cascades.find_cascade(self, steps, members, cost, rules, loss, budget, resamples)
 
 
-def greedy(
-    given: Any,
-    labels: Any = None,
-    *,
-    steps: int = 10,
-    replace: bool = False,
-    init: int = 1,
-    stop_early: bool = False,
-    bags: int = 0,
-    bag_fraction: float = 0.5,
-    budget: float | None = None,
-    cost: Cost = "params",
-    resamples: int = 1000,
-    **options: Unpack[Options],
-) -> Path:
-    """`Search(given, labels, **options).greedy(...)`: add, again and again, the model that helps most.
+class GreedyOptions(SetupOptions, total=False):
+    steps: int
+    replace: bool
+    init: int
+    stop_early: bool
+    bags: int
+    bag_fraction: float
+    budget: Budget | None
+    cost: Cost
+    resamples: int
+
+
+class CascadeOptions(SetupOptions, total=False):
+    steps: int
+    members: Sequence[Name] | None
+    cost: Cost
+    rules: Sequence[Rule]
+    loss: float
+    budget: Budget | None
+    resamples: int
+
+
+class PartnerOptions(SetupOptions, total=False):
+    bases: Sequence[Name] | None
+    resamples: int
+
+
+class SubsetOptions(SetupOptions, total=False):
+    size: int
+
+
+class ParetoOptions(SetupOptions, total=False):
+    cost: Cost
+    max_size: int
+
+
+class BudgetOptions(ParetoOptions):
+    budget: Budget
+
+
+def greedy(runs: EnsembleInput, labels: Labels = None, **options: Unpack[GreedyOptions]) -> Path:
+    """Return the path of a greedy search, which adds the most helpful model again and again.
+
+    Options: those of `Search` (kind, objective, base, candidates, test_fraction, split, seed, ...) and of `Search.greedy`
+    (steps, replace, init, stop_early, bags, bag_fraction, budget, cost, resamples).
 
     >>> votes = [[0, 1, 2, 0], [0, 1, 0, 2], [1, 0, 2, 2]]
     >>> path = greedy(votes, [0, 1, 2, 2], kind="predictions", steps=2, test_fraction=0)
     >>> path.members, path.score
     ([0, 1, 2], [0.75, 0.5, 1.0])
     """
-    return Search(given, labels, **options).greedy(
-        steps, replace=replace, init=init, stop_early=stop_early, bags=bags, bag_fraction=bag_fraction, budget=budget,
-        cost=cost, resamples=resamples,
-    )  # fmt: skip
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).greedy(**question)
 
 
-def best_partners(
-    given: Any,
-    labels: Any = None,
-    bases: Sequence[Name] | None = None,
-    resamples: int = 1000,
-    **options: Unpack[Options],
-) -> "pd.DataFrame":
-    """`Search(given, labels, **options).best_partners(...)`: the best first model to add to each."""
-    return Search(given, labels, **options).best_partners(bases, resamples)
+def cascade(runs: EnsembleInput, labels: Labels = None, **options: Unpack[CascadeOptions]) -> Cascade:
+    """Return a cascade, which evaluates members one after the other until their mean is certain (Wang et al. 2021).
 
-
-def pair_scores(given: Any, labels: Any = None, **options: Unpack[Options]) -> "pd.DataFrame":
-    """`Search(given, labels, **options).pair_scores()`: the score of every two models together."""
-    return Search(given, labels, **options).pair_scores()
-
-
-def best_subset(given: Any, labels: Any = None, size: int = 3, **options: Unpack[Options]) -> Choice:
-    """`Search(given, labels, **options).best_subset(size)`: the best of all."""
-    return Search(given, labels, **options).best_subset(size)
-
-
-def random_subsets(
-    given: Any, labels: Any = None, size: int = 3, draws: int = 100, **options: Unpack[Options]
-) -> "pd.DataFrame":
-    """`Search(given, labels, **options).random_subsets(size, draws)`: what chance finds."""
-    return Search(given, labels, **options).random_subsets(size, draws)
-
-
-def best_within(
-    given: Any,
-    labels: Any = None,
-    *,
-    limit: float,
-    cost: Cost = "params",
-    max_size: int = 10,
-    **options: Unpack[Options],
-) -> Choice:
-    """`Search(given, labels, **options).best_within(limit, cost, max_size)`: the best that one can pay for."""
-    return Search(given, labels, **options).best_within(limit, cost, max_size)
-
-
-def pareto(
-    given: Any, labels: Any = None, *, cost: Cost = "params", max_size: int = 10, **options: Unpack[Options]
-) -> "pd.DataFrame":
-    """`Search(given, labels, **options).pareto(cost, max_size)`: the front of cost and score."""
-    return Search(given, labels, **options).pareto(cost, max_size)
-
-
-def cascade(
-    given: Any,
-    labels: Any = None,
-    *,
-    steps: int = 10,
-    members: Sequence[Name] | None = None,
-    cost: Cost = "flops",
-    rules: Sequence[Rule] = RULES,
-    loss: float = 0.001,
-    budget: float | None = None,
-    resamples: int = 1000,
-    **options: Unpack[Options],
-) -> Cascade:
-    """`Search(given, labels, **options).cascade(...)`: ask members in turn, until they are certain (Wang et al. 2021).
+    Options: those of `Search` (base, candidates, test_fraction, split, seed, ...) and of `Search.cascade` (steps, members,
+    cost, rules, loss, budget, resamples).
 
     >>> import numpy as np
-    >>> sure, unsure = [[0.9, 0.1]] * 8, [[0.45, 0.55]] * 2  # the first model is wrong only where it is unsure
-    >>> found = cascade([np.array(sure + unsure), np.array([[0.8, 0.2]] * 10)], [0] * 10, members=[0, 1], cost=[1, 9],
-    ...     rules=["confidence"], test_fraction=0)
-    >>> found.members, found.rule, found.asked, found.score, found.cost
+    >>> certain, uncertain = [[0.9, 0.1]] * 8, [[0.45, 0.55]] * 2  # the first model is wrong only where it is uncertain
+    >>> found = cascade([np.array(certain + uncertain), np.array([[0.8, 0.2]] * 10)], [0] * 10, members=[0, 1],
+    ...     cost=[1, 9], rules=["confidence"], test_fraction=0)
+    >>> found.members, found.rule, found.evaluated, found.score, found.cost
     ([0, 1], 'confidence', [1.0, 0.2], 1.0, 2.8)
     """
-    return Search(given, labels, **options).cascade(
-        steps, members=members, cost=cost, rules=rules, loss=loss, budget=budget, resamples=resamples
-    )
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).cascade(**question)
+
+
+def best_partners(runs: EnsembleInput, labels: Labels = None, **options: Unpack[PartnerOptions]) -> "pd.DataFrame":
+    """Return the best model to add to each base.
+
+    Options: those of `Search` and of `Search.best_partners` (bases, resamples).
+    """
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).best_partners(**question)
+
+
+def best_subset(runs: EnsembleInput, labels: Labels = None, **options: Unpack[SubsetOptions]) -> Subset:
+    """Return the best ensemble of `size` models. Options: those of `Search` and of `Search.best_subset` (size)."""
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).best_subset(**question)
+
+
+def best_within(runs: EnsembleInput, labels: Labels = None, **options: Unpack[BudgetOptions]) -> Subset:
+    """Return the best ensemble within a budget: `best_within(runs, budget="2M")`.
+
+    Options: those of `Search` and of `Search.best_within` (budget, cost, max_size).
+    """
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).best_within(**question)
+
+
+def pareto(runs: EnsembleInput, labels: Labels = None, **options: Unpack[ParetoOptions]) -> "pd.DataFrame":
+    """Return the Pareto front of cost and score. Options: those of `Search` and of `Search.pareto` (cost, max_size)."""
+    setup, question = _divide(options)
+    return Search(runs, labels, **setup).pareto(**question)
+
+
+def _divide(options: Mapping[str, Any]) -> tuple[SetupOptions, dict[str, Any]]:
+    """Divide options into those of `Search` and those of its method, which refuses unknown ones."""
+    setup = {name: value for name, value in options.items() if name in SetupOptions.__annotations__}
+    question = {name: value for name, value in options.items() if name not in setup}
+    return SetupOptions(**setup), question  # type: ignore[typeddict-item]

@@ -1,4 +1,4 @@
-"""What an ensemble gains, example by example, against a loop and against the pair measures."""
+"""Gains of ensembles against a loop and against the measures of pairs; ensembles over the seeds of objectives."""
 
 import numpy as np
 import pytest
@@ -7,16 +7,18 @@ from brute_force import instances
 from hypothesis import given, settings
 from made_runs import logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
+from raised import fields
 
 import ensembles
-from ensembles import ensemble_agreement, half_and_half
+from ensembles.gains import conversion_rate
+from ensembles.objective_groups import ensemble_agreement, mixed_ensembles
 from zoo.errors import InputError
 
 quick = settings(max_examples=80, deadline=None)
 
 
 def voted(preds):
-    """The most frequent class, of equally frequent ones the lowest."""
+    """Return the most frequent class, of equally frequent ones the lowest."""
     return scipy.stats.mode(preds, axis=0).mode
 
 
@@ -32,12 +34,12 @@ def test_improvement_against_a_loop(instance):
     both_right = [n for n in range(len(labels)) if all(row[n] for row in of_members)]
     both_wrong = [n for n in range(len(labels)) if not any(row[n] for row in of_members)]
 
-    def share(hits, among):
+    def fraction(hits, among):
         return sum(bool(hits[n]) for n in among) / len(among) if among else np.nan
 
-    assert_allclose(found.conversion_rate, share(right, split))
-    assert_allclose(found.all_right_lost, share([not r for r in right], both_right))
-    assert_allclose(found.all_wrong_gained, share(right, both_wrong))
+    assert_allclose(found.conversion_rate, fraction(right, split))
+    assert_allclose(found.all_right_lost, fraction([not r for r in right], both_right))
+    assert_allclose(found.all_wrong_gained, fraction(right, both_wrong))
     accuracies = [np.mean(row) for row in of_members]
     assert_allclose(found.gain_over_mean, np.mean(right) - np.mean(accuracies), atol=1e-12)
     assert_allclose(found.gain_over_best, np.mean(right) - max(accuracies), atol=1e-12)
@@ -60,7 +62,7 @@ def test_two_members_agree_with_the_comparison_of_a_pair():
     assert_allclose(found.ensemble_accuracy, pair.ensemble_accuracy)
     assert_allclose(found.inconsistency, pair.inconsistency)
     assert_allclose(found.conversion_rate, pair.conversion_rate)
-    assert_allclose(ensembles.conversion_rate(runs["m0"], runs["m1"]), pair.conversion_rate)
+    assert_allclose(conversion_rate(runs["m0"], runs["m1"]), pair.conversion_rate)
     assert_allclose(found.gain_over_mean, pair.gain_over_mean)
     assert_allclose(found.gain_over_best, pair.gain_over_best)
     assert_allclose(found.all_right_lost, pair.both_right_lost)
@@ -75,6 +77,37 @@ def test_the_interval_of_the_gain_is_scipys_paired_bootstrap():
     difference = (p.mean(0).argmax(1) == y).astype(float) - best
     expected = scipy.stats.bootstrap((difference,), np.mean, n_resamples=4000, method="percentile", rng=0)
     assert_allclose(found.interval, expected.confidence_interval, atol=0.005)
+
+
+def test_the_best_member_and_its_p_value_are_those_of_scipy():
+    z, y = logits_of(4, 300)
+    p = softmax(z)
+    found = ensembles.improvement(runs_of(z, y, temperatures=[1.0] * 4))
+    correct = [one.argmax(1) == y for one in p]
+    best = int(np.argmax([one.mean() for one in correct]))
+    assert (found.best_member, found.members) == (f"m{best}", ("m0", "m1", "m2", "m3"))
+    together = p.mean(0).argmax(1) == y
+    won, lost = int((together & ~correct[best]).sum()), int((correct[best] & ~together).sum())
+    assert_allclose(found.mcnemar, scipy.stats.binomtest(won, won + lost).pvalue)
+    text = str(found)
+    assert all(fact in text for fact in (f"m{best}", f"{found.ensemble_accuracy:.4f}", f"{found.gain_over_best:+.4f}"))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert found.to_dict()["best_member"] == f"m{best}"
+
+
+@pytest.mark.parametrize(
+    ("correct", "verdict"), [(300, "significantly better"), (105, "not significantly"), (20, "significantly worse")]
+)
+def test_the_text_says_whether_the_ensemble_is_better(correct, verdict):
+    """Two members that are wrong on different examples; the weights decide how many the ensemble gets right."""
+    first = np.tile([0.9, 0.1], (300, 1))
+    first[100:] = [0.45, 0.55]
+    second = np.tile([0.6, 0.4], (300, 1))
+    second[correct:] = [0.01, 0.99]
+    second[:100] = [0.4, 0.6] if correct > 100 else second[:100]
+    found = ensembles.improvement([first, second], np.zeros(300, int))
+    assert found.ensemble_accuracy == correct / 300
+    assert verdict in str(found)
 
 
 def test_a_model_with_itself_gains_nothing():
@@ -96,22 +129,24 @@ def test_a_model_with_itself_gains_nothing():
 def test_each_way_of_combining():
     z, y = logits_of(5, 200)
     p = softmax(z)
-    by_vote = ensembles.improvement(z.argmax(2), y, how="predictions")
+    by_vote = ensembles.improvement(z.argmax(2), y, combine="predictions")
     assert by_vote.ensemble_accuracy == (voted(z.argmax(2)) == y).mean()
-    by_logits = ensembles.improvement(z, y, how="logits")
+    by_logits = ensembles.improvement(z, y, combine="logits")
     assert by_logits.ensemble_accuracy == (z.astype(np.float64).mean(0).argmax(1) == y).mean()
     assert ensembles.improvement(p, y).ensemble_accuracy == (p.mean(0).argmax(1) == y).mean()
 
 
 def test_labels_must_fit():
     p = softmax(logits_of(2, 10)[0])
-    with pytest.raises(InputError, match="expected 10 entries"):
+    with pytest.raises(InputError, check=fields(argument="labels", expected="10")):
         ensembles.improvement(p, [0] * 9)
-    with pytest.raises(InputError, match="whole-number"):
-        ensembles.conversion_rate(p[0], p[1], np.zeros(10))
+    with pytest.raises(InputError, check=fields(argument="labels")):
+        ensembles.improvement(p)
+    with pytest.raises(InputError, check=fields(argument="labels", expected="whole")):
+        conversion_rate(p[0], p[1], np.zeros(10))
 
 
-class TestMixing:
+class TestObjectiveGroups:
     def groups(self, seeds=4, examples=150):
         rng = np.random.default_rng(3)
         y = rng.integers(0, 4, examples)
@@ -119,9 +154,9 @@ class TestMixing:
                  for name, keep in {"softmax": 0.6, "sigmoid": 0.5, "cosine": 0.7}.items()}  # fmt: skip
         return noisy, y
 
-    def test_half_and_half_against_a_loop(self):
+    def test_mixed_ensembles_against_a_loop(self):
         groups, y = self.groups()
-        found = half_and_half(groups, y)
+        found = mixed_ensembles(groups, y)
         for a, x in groups.items():
             assert_allclose(found.loc[a, a], (voted(x) == y).mean())
             for b, z in groups.items():
@@ -144,17 +179,17 @@ class TestMixing:
         z, y = logits_of(4, 60)
         names = ["r-softmax", "r-softmax-s1", "r-cosine", "r-cosine-s1"]
         cards = [card(name, objective=name.split("-")[1]) for name in names]
-        found = half_and_half(runs_of(z, y, names, cards))
+        found = mixed_ensembles(runs_of(z, y, names, cards))
         assert list(found.index) == ["softmax", "cosine"]
         assert_allclose(found.loc["softmax", "softmax"], (voted(z[:2].argmax(2)) == y).mean())
-        with pytest.raises(InputError, match="r-softmax: no card"):
-            half_and_half(runs_of(z, y, names))
+        with pytest.raises(InputError, check=fields(where="r-softmax", problem="no card")):
+            mixed_ensembles(runs_of(z, y, names))
 
     def test_too_few_seeds_or_unequal_examples(self):
         groups, y = self.groups()
-        with pytest.raises(InputError, match="cosine: half and half needs at least 2 seeds"):
-            half_and_half(groups | {"cosine": groups["cosine"][:1]}, y)
-        with pytest.raises(InputError, match="same N for all"):
+        with pytest.raises(InputError, check=fields(where="cosine", expected="at least 2 seeds", found=1)):
+            mixed_ensembles(groups | {"cosine": groups["cosine"][:1]}, y)
+        with pytest.raises(InputError, check=fields(where="cosine", found=[4, 9])):
             ensemble_agreement(groups | {"cosine": groups["cosine"][:, :9]})
-        with pytest.raises(InputError, match="expected predictions"):
-            half_and_half([1, 2], y)
+        with pytest.raises(InputError, check=fields(argument="groups", found="list")):
+            mixed_ensembles([1, 2], y)

@@ -1,4 +1,4 @@
-"""The fast search takes the path of the slow one, whatever the instance."""
+"""Greedy search takes exactly the path of a brute-force search."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ import torch
 from brute_force import brute_force, instances, softmax
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raised import fields
 
 import ensembles
-from ensembles import _ensemble, _library
-from ensembles._ensemble import has_signs
+from ensembles import growing_ensemble, model_library
+from ensembles.growing_ensemble import has_sign_bit
 from zoo.errors import InputError
 
 OBJECTIVES = ["accuracy", "balanced-accuracy", "nll", "brier"]
@@ -34,7 +35,7 @@ def test_same_path_as_brute_force(objective, instance, steps, replace, with_base
 
 @given(instance=instances(max_models=4), steps=st.integers(1, 4))
 @many
-def test_a_users_function_takes_the_plain_path_to_the_same_end(instance, steps):
+def test_a_custom_objective_gives_the_same_path(instance, steps):
     probs, labels = instance
 
     def accuracy(p, y):
@@ -48,9 +49,9 @@ def test_a_users_function_takes_the_plain_path_to_the_same_end(instance, steps):
 @pytest.mark.parametrize("temperature", [1.0, 5.0])
 @pytest.mark.parametrize("objective", ["accuracy", "balanced-accuracy"])
 def test_same_path_on_a_larger_workload_in_small_pieces(temperature, objective, monkeypatch):
-    """Partly shared errors, many steps; chunks and blocks so small that every loop goes round more than once."""
-    monkeypatch.setattr(_library, "CACHE_ELEMENTS", 700)
-    monkeypatch.setattr(_ensemble, "BLOCK_ELEMENTS", 500)
+    """Partly shared errors, many steps; chunks and blocks so small that every loop has several iterations."""
+    monkeypatch.setattr(model_library, "CACHE_ELEMENTS", 700)
+    monkeypatch.setattr(growing_ensemble, "BLOCK_ELEMENTS", 500)
     rng = np.random.default_rng(7)
     models, examples, classes = 15, 400, 30
     labels = rng.integers(0, classes, examples)
@@ -64,7 +65,7 @@ def test_same_path_on_a_larger_workload_in_small_pieces(temperature, objective, 
 
 
 def test_differences_below_single_precision_count():
-    """4e-8 - 1 is not -0.99999994, though in float32 it is; the bounds must not take it for that."""
+    """In float32, 4e-8 - 1 would be rounded; the bounds must not be."""
     probs = np.array([[[1.0, 5e-8]], [[4e-8, 1.0]]], np.float32)
     assert brute_force(probs, np.array([0]), 1, base=0, replace=False)[1] == [1, 0]
     assert search(probs, [0], steps=1, base=0).score == [1, 0]
@@ -131,16 +132,16 @@ def test_weights_are_the_best_prefix(instance, seed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_signs_are_seen_in_every_precision(dtype):
+def test_the_sign_bit_is_found_in_every_precision(dtype):
     p = torch.tensor([[0.0, 1.0], [6e-8, 1.0]], dtype=dtype)
-    assert not has_signs(p)
+    assert not has_sign_bit(p)
     for value in (-0.0, -6e-8):
         p[1, 0] = value
-        assert has_signs(p)
+        assert has_sign_bit(p)
 
 
 def test_minus_zero_is_a_probability_and_a_negative_number_is_not():
     p = np.array([[[-0.0, 1.0], [1.0, 0.0]]])
     assert ensembles.greedy(p, [1, 0], steps=1, test_fraction=0).score == [1.0]
-    with pytest.raises(InputError, match="row 0 is not a distribution"):
+    with pytest.raises(InputError, check=fields(where="row 0", problem="distribution")):
         ensembles.greedy(p - [[[0.1, -0.1]]], [1, 0], steps=1, test_fraction=0)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from made_runs import card, logits_of, runs_of
+from raised import fields
 
 import ensembles
 from zoo.core.columns import Column
@@ -19,14 +20,14 @@ from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
 Z, LABELS = logits_of(6, 200, skill=0.6)
-PREDS = np.where(np.random.default_rng(0).random((6, 200)) < 0.05, -1, Z.argmax(2))  # one answer in twenty is none
+PREDS = np.where(np.random.default_rng(0).random((6, 200)) < 0.05, -1, Z.argmax(2))  # one prediction in twenty is missing
 # Small splits have small gains.
 pytestmark = pytest.mark.filterwarnings("ignore:the gain in:zoo.errors.ZooWarning")
 quick = settings(max_examples=100, deadline=None)
 
 
 def winner(votes):
-    """The most frequent answer, of equally frequent ones the lowest; None where there is none but -1."""
+    """Return the most frequent class, of equally frequent ones the lowest; None without votes."""
     counts = Counter(int(vote) for vote in votes if vote >= 0)
     return min(counts, key=lambda k: (-counts[k], k)) if counts else None
 
@@ -39,7 +40,7 @@ def accuracy(members, preds, labels, balanced=False):
 
 
 def by_hand(preds, labels, steps, replace, balanced):
-    """The greedy path: best accuracy, then the label's share of votes by its mean logarithm, then the first."""
+    """Return the greedy path: ties go to the lower NLL of the fraction of votes for the label, then to the first model."""
     members, scores, left = [], [], list(range(len(preds)))
     for _ in range(steps + 1):
         if not left:
@@ -81,14 +82,14 @@ def test_the_average_of_bags_is_a_weighted_vote():
     assert path.best_score == pytest.approx(right / len(LABELS))
 
 
-def test_where_nobody_answers_the_ensemble_is_wrong_even_for_the_first_class():
+def test_an_example_without_votes_is_wrong_even_for_the_first_class():
     path = ensembles.greedy([[-1, 0], [-1, -1]], [0, 0], kind="predictions", steps=1, test_fraction=0)
     assert path.score == [0.5, 0.5]
-    assert path.settings["outside"] == {"0": 1, "1": 2}
-    assert "3 answers of 2 models are none of the classes and count as wrong" in str(path)
+    assert path.settings["without_prediction"] == {"0": 1, "1": 2}
+    assert "3 missing predictions" in str(path)
 
 
-def test_the_other_questions():
+def test_the_other_questions_by_votes():
     selection, test = ensembles.stratified_split(LABELS, 0.5, 0)
     search = ensembles.Search(PREDS, LABELS, kind="predictions")
     exact = {
@@ -105,24 +106,26 @@ def test_the_other_questions():
     for _, row in partners.iterrows():
         joined = [exact[tuple(sorted((row["base"], other)))] for other in range(6) if other != row["base"]]
         assert row["pair"] == pytest.approx(max(joined))
-    within = search.best_within(limit=3, cost=[1] * 6)
+    within = search.best_within(budget=3, cost=[1] * 6)
     assert within.score == pytest.approx(max(exact.values()))
     chance = search.random_subsets(size=3, draws=5)
     assert all(row["selection"] == pytest.approx(exact[tuple(sorted(row["members"]))]) for _, row in chance.iterrows())
 
 
-def test_runs_vote_whatever_they_hold_and_are_not_saved_as_a_mean(zoo_home):
+def test_runs_of_any_kind_vote_and_cannot_be_saved(zoo_home):
     names = list("abcdef")
     logits = runs_of(Z, LABELS, names, [card(name) for name in names])
     found = ensembles.greedy(logits, kind="predictions", steps=3)
     plain = ensembles.greedy(dict(zip(names, Z.argmax(2), strict=True)), LABELS, kind="predictions", steps=3)
     assert found.members == plain.members
     assert found.test_score == plain.test_score
-    with pytest.raises(InputError, match="x: a model averages probabilities, but these members were chosen by their votes"):
+    assert found.calibration is None
+    assert found.ece is None
+    with pytest.raises(InputError, check=fields(where="x", problem="votes")):
         found.to_model("x")
     ids, classes = np.arange(200).astype(str), tuple("abcde")
     stored = Runs(Outputs(n, "predictions", Column([p]), ids, classes, LABELS) for n, p in zip(names, PREDS, strict=True))
-    assert ensembles.greedy(stored, kind="predictions", steps=3).settings["outside"] == {
+    assert ensembles.greedy(stored, kind="predictions", steps=3).settings["without_prediction"] == {
         name: int((p == -1).sum()) for name, p in zip(names, PREDS, strict=True)
     }
 
@@ -138,19 +141,19 @@ def test_tensors_and_another_device():
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "words"),
+    ("runs", "options", "error"),
     [
-        (PREDS, {"objective": "nll"}, "votes have an accuracy or a balanced-accuracy, not nll"),
-        (PREDS, {"objective": lambda p, y: 0.0}, "votes have an accuracy"),
-        (PREDS, {"kind": "votes"}, "kind: expected probabilities or predictions, found 'votes'"),
-        (PREDS, {"kind": "probabilities"}, r"probabilities: expected shape \[M, N, K\]"),
-        (PREDS - 1, {}, "predictions of 0: entry .* is -2"),
-        (PREDS.astype(float), {}, "predictions of 0: expected whole-number class indices"),
-        (PREDS[0], {}, r"predictions: expected shape \[M, N\]"),
-        ([PREDS[0], PREDS[1, :9]], {}, r"predictions of 1: expected shape \[N\] like the first model's \[200\]"),
-        ([], {}, "predictions: expected at least one model"),
+        (PREDS, {"objective": "nll"}, {"argument": "objective", "found": "nll"}),
+        (PREDS, {"objective": lambda p, y: 0.0}, {"argument": "objective"}),
+        (PREDS, {"kind": "votes"}, {"argument": "kind", "found": "votes"}),
+        (PREDS, {"kind": "probabilities"}, {"argument": "runs", "expected": "[M, N, K]"}),
+        (PREDS - 1, {}, {"argument": "predictions of 0"}),
+        (PREDS.astype(float), {}, {"argument": "predictions of 0", "expected": "whole"}),
+        (PREDS[0], {}, {"argument": "runs", "expected": "[M, N]", "found": [200]}),
+        ([PREDS[0], PREDS[1, :9]], {}, {"where": "predictions of 1", "found": [9]}),
+        ([], {}, {"argument": "runs", "found": 0}),
     ],
 )
-def test_what_is_refused(given, options, words):
-    with pytest.raises(InputError, match=words):
-        ensembles.greedy(given, LABELS, **{"kind": "predictions"} | options)
+def test_bad_input(runs, options, error):
+    with pytest.raises(InputError, check=fields(**error)):
+        ensembles.greedy(runs, LABELS, **{"kind": "predictions"} | options)

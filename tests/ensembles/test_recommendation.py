@@ -1,4 +1,4 @@
-"""Predicted gains: the regression against refitting without each model, features against loops, and what comes of them."""
+"""Predicted gains: the regression against refitting without each model, features against loops, coverage of intervals."""
 
 import dataclasses
 
@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from made_runs import card, runs_of, softmax
 from numpy.testing import assert_allclose
+from raised import fields
 from scipy.stats import spearmanr
 
 import ensembles
-from ensembles import _recommendation as recommendation
+from ensembles import recommendation
 from zoo.core.columns import Column
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
 
 def zoo_of(models=30, examples=3000, classes=5, seed=0):
-    """Logits of models that differ in skill and in how much of the base's confusions they share; labels."""
+    """Return logits of models that differ in skill and in how many errors they share with the base, and labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, examples)
     common = rng.standard_normal((examples, classes))
@@ -37,7 +38,7 @@ ROWS = np.sort(np.random.default_rng(7).choice(3000, 256, replace=False))
 
 
 def leave_one_out(x, y, penalty):
-    """The squared error of predicting each from the others: refitted, with the whole's standardisation."""
+    """Return the squared error of predicting each from the others, refitted with the standardisation of all."""
     x = (x - x.mean(0)) / x.std(0)
     errors = []
     for out in range(len(y)):
@@ -65,7 +66,7 @@ def test_the_ridge_is_that_of_refitting_without_each_model():
 
 
 def test_features_of_a_sample_are_those_of_a_loop():
-    found = recommendation.sample(P[:3, ROWS].mean(0), P[3:9, ROWS], LABELS[ROWS], members=3)
+    found = recommendation.sample_features(P[:3, ROWS].mean(0), P[3:9, ROWS], LABELS[ROWS], members=3)
     for model in range(6):
         right, answers, soft, likelihood, base_right = [], [], [], [], []
         for row in ROWS:
@@ -80,13 +81,13 @@ def test_features_of_a_sample_are_those_of_a_loop():
         accuracy, disagreement = np.mean(answers, 0)
         assert_allclose(found.features[model, :2], [np.mean(soft), np.mean(likelihood)])
         assert_allclose(found.features[model, 2], accuracy - np.mean(base_right), atol=1e-12)
-        assert_allclose([found.gain[model], found.turned[model]], [np.mean(right), np.mean(np.abs(right))], atol=1e-12)
+        assert_allclose([found.gain[model], found.changed[model]], [np.mean(right), np.mean(np.abs(right))], atol=1e-12)
         mean_error = (2 - accuracy - np.mean(base_right)) / 2
         assert_allclose(found.ratio[model], disagreement / (mean_error + 0.5 / 256))
 
 
-def test_gains_are_ranked_from_few_examples_and_intervals_hold():
-    """Each model in turn is known on 256 examples: better than accuracy, disagreement and the gain on the examples."""
+def test_gains_are_ranked_from_few_examples_and_intervals_cover_them():
+    """Each model in turn is known on 256 examples. Predictions rank better than accuracy, disagreement and sample gain."""
     runs = Runs(Outputs.from_arrays(f"m{i}", probabilities=p.astype(np.float32), labels=LABELS) for i, p in enumerate(P))
     few = runs.select(ROWS)
     rows = [ensembles.recommend(runs, few[f"m{i}"], base="m0").table.iloc[0] for i in range(1, 30)]
@@ -121,7 +122,7 @@ def test_a_card_alone_gives_wider_intervals():
 
 
 def test_without_known_models_published_pairs_are_the_prior():
-    """Two gains of the paper's own pairs: from category and accuracy, in units of the base's error."""
+    """Two gains of the paper's pairs, from category and accuracy, in units of the base's error."""
     base = runs_of(Z[:1], LABELS, ["mine"], [card("mine", dataset="imagenet-1k")])
     error = 1 - base["mine"].accuracy
     known = {"reinit": 0.0466, "dataset": 0.25}  # ResNet-50 trained again; CLIP, ALIGN and BiT of about its accuracy
@@ -145,7 +146,7 @@ def test_few_known_models_shrink_the_gain_on_the_examples():
     assert row["low"] <= TRUE[9] <= row["high"]
 
 
-def test_order_of_rows_and_classes_plays_no_part():
+def test_order_of_rows_and_classes_does_not_matter():
     few = RUNS.select(ROWS)["m4"]
     turned = dataclasses.replace(
         few, values=type(few.values)([np.asarray(few.logits)[:, ::-1].copy()]), classes=few.classes[::-1]
@@ -163,28 +164,38 @@ def test_an_uncalibrated_candidate_is_calibrated_on_its_examples():
     assert_allclose(first["gain"], second["gain"], atol=1e-4)
 
 
-def test_what_is_refused():
+@pytest.mark.parametrize(
+    ("candidates", "options", "error"),
+    [
+        ([], {}, {"argument": "candidates", "expected": "at least one"}),
+        (["m3"], {}, {"argument": "candidates", "found": "m3", "hint": "zoo.card"}),
+        (["m0"], {}, {"argument": "candidates", "found": "m0"}),
+        (["m1", "m1"], {}, {"where": "candidates"}),
+        (["m1"], {"examples": 0}, {"argument": "examples", "found": 0}),
+        (["m1"], {"examples": 2.5}, {"argument": "examples", "expected": "whole number"}),
+        (["m1"], {"level": 1.5}, {"argument": "level", "found": 1.5}),
+        (["m1"], {"base": []}, {"argument": "base", "expected": "at least one"}),
+        (["m1"], {"base": "m99"}, {"argument": "base", "name": "m99"}),
+    ],
+)
+def test_bad_input(candidates, options, error):
     few = RUNS.select(ROWS)
-    for candidates, options, message in (
-        ([], {}, "candidates: expected at least one, found none"),
-        (["m3"], {}, "candidates: expected outputs or cards, found str"),
-        ([few["m0"]], {}, "candidates: m0 is in the base already"),
-        ([few["m1"], few["m1"]], {}, "candidates"),
-        ([few["m1"]], {"examples": 0}, "examples: expected at least 1"),
-        ([few["m1"]], {"level": 1.5}, "level: expected a share"),
-        ([few["m1"].select(slice(0, 8))], {}, "m1: 8 of its 8 examples are among the 3000 of m0, expected at least 16"),
-    ):
-        with pytest.raises(InputError, match=message):
-            ensembles.recommend(RUNS, candidates, **{"base": "m0"} | options)
-    with pytest.raises(InputError, match="runs: expected Runs"):
-        ensembles.recommend(P, few["m1"], base=0)
-    with pytest.raises(InputError, match="base: expected at least one"):
-        ensembles.recommend(RUNS, few["m1"], base=[])
+    outputs = candidates if candidates == ["m3"] else [few[name] for name in candidates]
+    with pytest.raises(InputError, check=fields(**error)):
+        ensembles.recommend(RUNS, outputs, **{"base": "m0"} | options)
 
 
-def test_it_prints_in_eighty_columns():
+def test_too_few_common_examples_and_arrays():
+    few = RUNS.select(ROWS)["m1"]
+    with pytest.raises(InputError, check=fields(where="m1", expected=["at least 16", "3000", "m0"], found=8)):
+        ensembles.recommend(RUNS, few.select(slice(0, 8)), base="m0")
+    with pytest.raises(InputError, check=fields(argument="runs", found="ndarray")):
+        ensembles.recommend(P, few, base=0)
+
+
+def test_the_text_fits_in_eighty_columns():
     found = ensembles.recommend(RUNS, Runs([RUNS.select(ROWS)[name] for name in ("m3", "m7")]), base=["m0", "m1"])
     lines = str(found).splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert lines[-2].startswith("over m0, m1: 0.")
+    assert f"m0, m1: accuracy {found.base_accuracy:.4f}" in lines[-2]
     assert found.best == lines[1].split()[0] == found.to_dict()["candidates"][0]["model"]

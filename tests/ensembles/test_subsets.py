@@ -1,4 +1,4 @@
-"""Pairs, subsets and chance against itertools."""
+"""Best partners, pairs, best and random subsets against itertools."""
 
 import itertools
 
@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import card, logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
+from raised import fields
 
 import ensembles
-from ensembles import _choices
+from ensembles import subsets
+from ensembles.scores import score
 from zoo.errors import InputError
 
 Z, LABELS = logits_of(7, 200, skill=0.8)
@@ -36,11 +38,11 @@ def test_best_partners():
         assert_allclose(row["test_pair"], accuracy([row["base"], row["partner"]], TEST))
         assert row["interval"][0] <= row["gain"] <= row["interval"][1]
     assert list(ensembles.best_partners(PROBS, LABELS, test_fraction=0)["base"]) == list(range(7))
-    with pytest.raises(InputError, match="none is left beside the base"):
+    with pytest.raises(InputError, check=fields(argument="candidates", problem="base 1")):
         ensembles.best_partners(PROBS, LABELS, bases=[1], candidates=[1])
 
 
-def test_a_partner_has_a_category():
+def test_partners_have_a_category():
     names = list("abcdefg")
     cards = [card(name, family="resnet" if name != "c" else "vit") for name in names]
     found = ensembles.best_partners(runs_of(Z, LABELS, names, cards), bases=["a"], candidates=["c"])
@@ -51,7 +53,7 @@ def test_a_partner_has_a_category():
 @quick
 def test_pair_scores(instance):
     probs, labels = instance
-    found = ensembles.pair_scores(probs, labels, test_fraction=0).to_numpy()
+    found = ensembles.Search(probs, labels, test_fraction=0).pair_scores().to_numpy()
     for a, b in itertools.product(range(len(probs)), repeat=2):
         assert_allclose(found[a, b], accuracy({a, b}, probs=probs, labels=labels))
 
@@ -69,12 +71,12 @@ def test_best_subset_is_the_best_of_all(instance, size, objective):
     found = ensembles.best_subset(probs, labels, size=size, objective=objective, test_fraction=0)
     sets = itertools.combinations(range(len(probs)), size)
     means = {members: probs[list(members)].astype(np.float64).mean(0) for members in sets}
-    scores = {members: ensembles.score(mean, labels, objective) for members, mean in means.items()}
+    scores = {members: score(mean, labels, objective) for members, mean in means.items()}
     best = max(scores.values()) if objective == "accuracy" else min(scores.values())
     if objective == "accuracy":  # a mean rounds where a sum does not
         scores = {members: accuracy(members, probs=probs, labels=labels) for members in scores}
         best = max(scores.values())
-        losses = {members: ensembles.score(means[members], labels, "nll") for members in scores if scores[members] == best}
+        losses = {members: score(means[members], labels, "nll") for members in scores if scores[members] == best}
         least = min(losses.values())
         tied = [members for members, loss in losses.items() if loss <= least + 1e-9]
         assert found.members in tied
@@ -92,17 +94,17 @@ def test_best_subset_with_a_base_and_on_the_test_split():
     assert found.method == "all 15 subsets of 2"
 
 
-def test_greedy_is_between_chance_and_the_best():
+def test_greedy_is_between_random_and_best_subsets():
     best = ensembles.best_subset(PROBS, LABELS, size=3)
     greedy = ensembles.greedy(PROBS, LABELS, steps=2, resamples=1).score[-1]
-    chance = ensembles.random_subsets(PROBS, LABELS, size=3, draws=40)
+    chance = ensembles.Search(PROBS, LABELS).random_subsets(size=3, draws=40)
     assert chance["selection"].mean() < greedy <= best.score + 1e-12
     assert chance["selection"].max() <= best.score + 1e-12
 
 
 def test_random_subsets_are_seeded_distinct_and_scored():
-    found = ensembles.random_subsets(PROBS, LABELS, size=3, draws=12, seed=4, base=0)
-    again = ensembles.random_subsets(PROBS, LABELS, size=3, draws=12, seed=4, base=0)
+    found = ensembles.Search(PROBS, LABELS, seed=4, base=0).random_subsets(size=3, draws=12)
+    again = ensembles.Search(PROBS, LABELS, seed=4, base=0).random_subsets(size=3, draws=12)
     assert found.equals(again)
     assert found["members"].nunique() > 3
     selection, test = ensembles.stratified_split(LABELS, 0.5, 4)
@@ -113,16 +115,16 @@ def test_random_subsets_are_seeded_distinct_and_scored():
         assert_allclose(row["test"], accuracy(row["members"], test))
 
 
-@pytest.mark.parametrize("function", [ensembles.best_subset, ensembles.random_subsets])
-@pytest.mark.parametrize("size", [0, 8])
-def test_sizes_that_do_not_exist(function, size):
-    with pytest.raises(InputError, match="size: expected 1 to 7"):
-        function(PROBS, LABELS, size=size)
+@pytest.mark.parametrize("method", ["best_subset", "random_subsets"])
+@pytest.mark.parametrize(("size", "expected"), [(0, "at least 1"), (8, "candidates, 7"), (2.5, "whole number")])
+def test_sizes_that_do_not_exist(method, size, expected):
+    with pytest.raises(InputError, check=fields(argument="size", expected=expected, found=size)):
+        getattr(ensembles.Search(PROBS, LABELS), method)(size=size)
 
 
 def test_too_many_subsets(monkeypatch):
-    monkeypatch.setattr(_choices, "MOST_SUBSETS", 20)
-    with pytest.raises(InputError, match="35 subsets of 3 among 7 are too many"):
+    monkeypatch.setattr(subsets, "MAX_SUBSETS", 20)
+    with pytest.raises(InputError, check=fields(argument="size", problem=["35 subsets", "20"], hint="greedy")):
         ensembles.best_subset(PROBS, LABELS, size=3)
-    with pytest.raises(InputError, match="draws: expected at least 1"):
-        ensembles.random_subsets(PROBS, LABELS, draws=0)
+    with pytest.raises(InputError, check=fields(argument="draws", found=0)):
+        ensembles.Search(PROBS, LABELS).random_subsets(draws=0)

@@ -1,4 +1,4 @@
-"""A found ensemble becomes a card, and the card a model that predicts what was searched."""
+"""Saved ensembles: the card describes the search, and the model predicts what was searched."""
 
 import dataclasses
 
@@ -7,9 +7,11 @@ import pytest
 import torch
 from made_runs import card, logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
+from raised import fields
 
 import ensembles
 import zoo
+from ensembles.ensemble_temperature import apply_temperature
 from zoo.cards import card as cards
 from zoo.cards.card import EnsembleMember
 from zoo.errors import InputError
@@ -27,7 +29,12 @@ def path_of(names=NAMES, cards=None, **options):
     return ensembles.greedy(runs, steps=6, **{"replace": True} | options)
 
 
-def test_the_card_says_what_was_found_and_reads_back(zoo_home):
+def loadable(name, **options):
+    """Return a card of a model that could be loaded, unlike those of imported outputs."""
+    return dataclasses.replace(card(name, **options), source="recipe")
+
+
+def test_the_card_describes_the_search_and_is_read_back(zoo_home):
     path = path_of()
     made = path.to_model("my-ensemble", title="Mine")
     assert made.path == zoo_home / "cards" / "my-ensemble.md"
@@ -36,6 +43,8 @@ def test_the_card_says_what_was_found_and_reads_back(zoo_home):
     temperatures = dict(zip(NAMES, [0.5, 2.0, 1.5], strict=True))
     assert all(member.temperature == temperatures[member.name] for member in made.members)
     assert made.details["test_score"] == path.best_test_score
+    assert made.details["temperature"] == path.temperature
+    assert made.details["calibration_error"] == {"before": path.calibration.ece_before, "after": path.calibration.ece_after}
     assert made.details["search"]["seed"] == 0
     assert made.details["search"]["selection_examples"] == 120
     assert made.details["found_on"] == "made:test"
@@ -44,22 +53,41 @@ def test_the_card_says_what_was_found_and_reads_back(zoo_home):
     assert "my-ensemble" in zoo.list("my-*")
 
 
-def test_the_model_predicts_the_weighted_mean_and_embeds_side_by_side():
-    path = path_of()
-    made = path.to_model("my-ensemble")
-    images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
-    model = zoo.load("my-ensemble", pretrained=False)
+def images(count=4):
+    return [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(count)]
+
+
+def weighted_mean(made):
+    """Return [N, K] the mean of the members' calibrated probabilities on the images."""
     members = [zoo.load(member.name, pretrained=False) for member in made.members]
-    assert_allclose(model.embed(images), torch.cat([m.embed(images) for m in members], 1), rtol=1e-4, atol=1e-5)
     probabilities = [
-        zoo.calibration.to_probabilities(m.predict(images), member.temperature, m.card.link)
-        for m, member in zip(members, made.members, strict=True)
+        zoo.calibration.to_probabilities(model.predict(images()), member.temperature, model.card.link)
+        for model, member in zip(members, made.members, strict=True)
     ]
-    expected = ensembles.average(torch.stack(probabilities), [member.weight for member in made.members])
-    assert_allclose(softmax(model.predict(images).numpy()), expected, atol=1e-5)
+    return ensembles.average(torch.stack(probabilities), [member.weight for member in made.members])
 
 
-def test_a_sigmoids_temperature_divides_in_the_model_what_it_divided_in_the_search():
+def test_the_model_predicts_the_weighted_mean_and_concatenates_embeddings():
+    path = dataclasses.replace(path_of(), best_on_test=None)  # without a temperature of its own
+    made = path.to_model("my-ensemble")
+    assert "temperature" not in made.details
+    model = zoo.load("my-ensemble", pretrained=False)
+    embeddings = [zoo.load(member.name, pretrained=False).embed(images()) for member in made.members]
+    assert_allclose(model.embed(images()), torch.cat(embeddings, 1), rtol=1e-4, atol=1e-5)
+    assert_allclose(softmax(model.predict(images()).numpy()), weighted_mean(made), atol=1e-5)
+
+
+@pytest.mark.xfail(strict=True, reason="the ensemble network does not apply the ensemble's temperature yet")
+def test_the_model_is_calibrated_by_the_ensembles_temperature():
+    made = path_of().to_model("my-ensemble")
+    sharp = dataclasses.replace(made, name="sharp", details=made.details | {"temperature": 0.4})
+    zoo.register(sharp)
+    model, mean = zoo.load("sharp", pretrained=False), weighted_mean(made)
+    assert_allclose(softmax(model.predict(images()).numpy()), apply_temperature(mean, 0.4), atol=1e-5)
+    assert model.weights_hash != zoo.load("my-ensemble", pretrained=False).weights_hash
+
+
+def test_the_temperature_of_a_sigmoid_member_acts_as_in_the_search():
     names = NAMES[:2]
     runs = runs_of(Z[:2], LABELS, names, [zoo.card(name) for name in names])
     sigmoid = dataclasses.replace(runs[names[1]], link="sigmoid")
@@ -67,11 +95,10 @@ def test_a_sigmoids_temperature_divides_in_the_model_what_it_divided_in_the_sear
     made = ensembles.greedy(calibrated, base=names[1], steps=1).to_model("as-distribution")
     member = next(one for one in made.members if "sigmoid" in one.name)
     assert (member.temperature_space, member.temperature) == ("distribution", calibrated[member.name].temperature)
-    images = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), dtype=np.uint8) for i in range(4)]
-    alone = dataclasses.replace(made, name="alone", members=[member])
+    alone = dataclasses.replace(made, name="alone", members=[member], details={})
     zoo.register(alone)
-    p = torch.sigmoid(zoo.load(member.name, pretrained=False).predict(images).double()) ** (1 / member.temperature)
-    found = softmax(zoo.load("alone", pretrained=False).predict(images).numpy())
+    p = torch.sigmoid(zoo.load(member.name, pretrained=False).predict(images()).double()) ** (1 / member.temperature)
+    found = softmax(zoo.load("alone", pretrained=False).predict(images()).numpy())
     assert_allclose(found, (p / p.sum(1, keepdim=True)).numpy(), atol=1e-5)
 
 
@@ -83,28 +110,37 @@ def test_an_ensemble_is_run_compared_and_searched_like_any_model():
     assert again.to_model("of-ensembles").members[0].name == "my-ensemble"
 
 
-def test_what_cannot_be_saved(zoo_home):
+def test_ensembles_that_cannot_be_saved(zoo_home):
     arrays = ensembles.greedy(softmax(Z), LABELS, steps=2)
-    with pytest.raises(InputError, match="members are arrays"):
+    with pytest.raises(InputError, check=fields(where="x", problem="arrays")):
         arrays.to_model("x")
-    with pytest.raises(InputError, match="has no card"):
+    with pytest.raises(InputError, check=fields(where="x: member", problem="no card")):
         path_of(["a", "b", "c"], [None, None, None]).to_model("x")
     path = path_of()
-    for name in ("../x", "a/b", "", "CON", "x" * 300):
-        with pytest.raises(InputError, match="ensemble name"):
+    for name in ("../x", "a/b", "", "CON", "x" * 300, "mine-cosine"):
+        with pytest.raises(InputError, check=fields(argument="name", found=name)):
             path.to_model(name)
-    with pytest.raises(InputError, match="a model called clip-vit-b32 exists already"):
+    with pytest.raises(InputError, check=fields(argument="name", problem="clip-vit-b32", found="CLIP-ViT-b32")):
         path.to_model("CLIP-ViT-b32")
-    with pytest.raises(InputError, match="always means a recipe"):
-        path.to_model("mine-cosine")
-    others = [card("a", dataset="digits"), card("b", dataset="digits"), card("c", dataset="in1k")]
+    others = [loadable("a", dataset="digits"), loadable("b", dataset="digits"), loadable("c", dataset="in1k")]
     mixed = path_of(["a", "b", "c"], others, base=["a", "b", "c"])
-    with pytest.raises(InputError, match="label sets, digits and in1k"):
+    with pytest.raises(InputError, check=fields(where="x", problem=["digits", "in1k"])):
         mixed.to_model("x")
     assert not (zoo_home / "cards").exists()
 
 
-def test_an_ensemble_never_contains_itself_through_others(zoo_home):
+@pytest.mark.parametrize("imported", ["a", "b"])
+@pytest.mark.parametrize("kind", ["greedy", "cascade"])
+def test_an_ensemble_with_imported_outputs_is_refused(imported, kind, zoo_home):
+    cards = [card(name) if name == imported else loadable(name) for name in "abc"]
+    search = ensembles.Search(runs_of(Z, LABELS, list("abc"), cards), base=["a", "b", "c"])
+    result = search.greedy(1) if kind == "greedy" else search.cascade(members=[imported], cost=[1, 1, 1])
+    with pytest.raises(InputError, check=fields(where=f"x: member {imported}", problem="imported")):
+        result.to_model("x")
+    assert not (zoo_home / "cards").exists()
+
+
+def test_an_ensemble_cannot_contain_itself_through_others(zoo_home):
     path_of().to_model("inner")
     z, names = Z[:2], ["inner", "resnet8-softmax"]
 
@@ -114,13 +150,13 @@ def test_an_ensemble_never_contains_itself_through_others(zoo_home):
 
     outer("outer", names)
     before = (zoo_home / "cards" / "inner.md").read_bytes()
-    with pytest.raises(InputError, match="inner: a model cannot be its own member \\(inner > outer > inner\\)"):
+    with pytest.raises(InputError, check=fields(where="inner", problem="inner > outer > inner")):
         outer("inner", ["outer", "resnet8-softmax"], overwrite=True)
     assert (zoo_home / "cards" / "inner.md").read_bytes() == before
 
 
-def test_ensembles_within_ensembles_are_bounded(zoo_home, monkeypatch):
-    """Each level doubles: 2, 4, 8, ... networks. Counting them takes no longer than naming them."""
+def test_nested_ensembles_are_bounded(zoo_home, monkeypatch):
+    """Each level doubles the networks: 2, 4, 8, ... Counting them is fast all the same."""
     members = [EnsembleMember(NAMES[0], 1.0), EnsembleMember(NAMES[1], 1.0)]
     template = path_of().to_model("template")
     for level in range(15):
@@ -130,17 +166,17 @@ def test_ensembles_within_ensembles_are_bounded(zoo_home, monkeypatch):
             (zoo_home / "cards" / f"{name}.md").write_text(cards.write(made))
         members = [EnsembleMember(f"level{level}{side}", 1.0) for side in "ab"]
     assert membership.check("top", ["level6a", "level6b"], registry.parts) == 256
-    with pytest.raises(InputError, match=r"top: 65536 networks, .* at most 256 .* set ZOO_MAX_NETWORKS"):
+    with pytest.raises(InputError, check=fields(where="top", problem=["65536", "256"], hint="ZOO_MAX_NETWORKS")):
         membership.check("top", ["level14a", "level14b"], registry.parts)
     monkeypatch.setenv("ZOO_MAX_NETWORKS", "7")
-    with pytest.raises(InputError, match="top: 8 networks"):
+    with pytest.raises(InputError, check=fields(where="top", problem=["8 networks", "7"])):
         membership.check("top", ["level1a", "level1b"], registry.parts)
     monkeypatch.setenv("ZOO_MAX_NETWORKS", "many")
-    with pytest.raises(InputError, match="ZOO_MAX_NETWORKS: expected a whole number above 0, found 'many'"):
+    with pytest.raises(InputError, match="ZOO_MAX_NETWORKS"):
         membership.check("top", ["level0a"], registry.parts)
 
 
-def test_a_card_that_leads_back_to_itself_or_goes_too_deep(zoo_home):
+def test_cards_that_contain_themselves_or_are_nested_too_deeply(zoo_home):
     template = path_of().to_model("template")
 
     def write(name, *members):
@@ -149,31 +185,31 @@ def test_a_card_that_leads_back_to_itself_or_goes_too_deep(zoo_home):
 
     write("loop-a", "loop-b")
     write("loop-b", "loop-a")
-    with pytest.raises(InputError, match="loop-a: a model cannot be its own member \\(loop-a > loop-b > loop-a\\)"):
+    with pytest.raises(InputError, check=fields(where="loop-a", problem="loop-a > loop-b > loop-a")):
         zoo.load("loop-a", pretrained=False)
     write("deep0", NAMES[0])
     for level in range(1, 40):
         write(f"deep{level}", f"deep{level - 1}")
-    with pytest.raises(InputError, match="deep39: ensembles within ensembles 17 deep, at most 16"):
+    with pytest.raises(InputError, check=fields(where="deep39", problem=["17", "16"])):
         zoo.load("deep39", pretrained=False)
 
 
 def test_saving_twice():
     path = path_of()
     path.to_model("twice")
-    with pytest.raises(InputError, match=r"twice: .* exists already; .* overwrite=True"):
+    with pytest.raises(InputError, check=fields(argument="name", found="twice", hint="overwrite=True")):
         path.to_model("twice")
-    named = path_of(["a", "b", "c"], [card(name, dataset="digits") for name in "abc"])
-    with pytest.raises(InputError, match="cannot be its own member"):
+    named = path_of(["a", "b", "c"], [loadable(name, dataset="digits") for name in "abc"])
+    with pytest.raises(InputError, check=fields(problem="itself")):
         named.to_model(next(iter(named.weights)))
     assert path.to_model("twice", title="Again", overwrite=True).title == "Again"
 
 
-def test_mixed_members_are_said_to_be_mixed():
+def test_fields_in_which_members_differ_are_mixed():
     mixed = [
-        card("a", license="mit"),
-        card("b", framework="contrastive", objective="contrastive", license="apache-2.0"),
-        card("c", license="mit"),
+        loadable("a", license="mit"),
+        loadable("b", framework="contrastive", objective="contrastive", license="apache-2.0"),
+        loadable("c", license="mit"),
     ]
     made = path_of(["a", "b", "c"], mixed, base=["a", "b", "c"]).to_model("mixed")
     assert (made.framework, made.objective, made.dataset, made.license) == ("unknown", "mixed", "in1k", "other")

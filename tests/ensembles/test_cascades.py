@@ -1,4 +1,4 @@
-"""Cascades: stages, thresholds and cost against plain loops; and the saved model, which must really skip networks."""
+"""Cascades: stages, thresholds and costs against plain loops; saved cascades evaluate only the members they need."""
 
 import dataclasses
 import itertools
@@ -8,11 +8,12 @@ import pytest
 import torch
 from made_runs import logits_of, runs_of, softmax
 from numpy.testing import assert_allclose
+from raised import fields
 
 import ensembles
 import zoo
-from ensembles import _stages
-from ensembles._library import library
+from ensembles.cascade_thresholds import candidate_thresholds, first_stop, fit_cuts, read_stages
+from ensembles.model_library import ModelLibrary
 from zoo.cards import card as cards
 from zoo.core.stop_rules import NEVER, RULES
 from zoo.errors import InputError
@@ -25,48 +26,48 @@ NAMES = ["resnet8-softmax.digits", "resnet8-sigmoid.digits", "all-cnn-c-cosine.d
 
 
 def certainty_of(probs, rule):
-    """One example's certainty after the members [j, K] were asked, and their answer."""
+    """Return one example's certainty after the members [j, K], and their prediction."""
     mean = probs.mean(0)
-    answer = int(mean.argmax())
-    confidence = mean[answer]
+    predicted = int(mean.argmax())
+    confidence = mean[predicted]
     if rule == "margin":
-        return confidence - np.sort(mean)[-2], answer
-    votes = sum(int(p.argmax()) == answer for p in probs)
-    return (confidence if rule == "confidence" else (votes - 1 + confidence) / len(probs)), answer
+        return confidence - np.sort(mean)[-2], predicted
+    votes = sum(int(p.argmax()) == predicted for p in probs)
+    return (confidence if rule == "confidence" else (votes - 1 + confidence) / len(probs)), predicted
 
 
-def play(order, rule, thresholds, rows):
-    """Accuracy, mean cost and mean number of members asked, example by example."""
-    right, cost, asked = [], [], []
+def evaluate(order, rule, thresholds, rows):
+    """Return accuracy, mean cost and mean number of members evaluated, computed example by example."""
+    correct, cost, evaluated = [], [], []
     for row in rows:
         for j in range(1, len(order) + 1):
-            certainty, answer = certainty_of(PROBS[order[:j], row], rule)
+            certainty, predicted = certainty_of(PROBS[order[:j], row], rule)
             if j == len(order) or certainty >= thresholds[j - 1]:
                 break
-        right.append(answer == LABELS[row])
+        correct.append(predicted == LABELS[row])
         cost.append(sum(COSTS[m] for m in order[:j]))
-        asked.append(j)
-    return np.mean(right), np.mean(cost), np.mean(asked)
+        evaluated.append(j)
+    return np.mean(correct), np.mean(cost), np.mean(evaluated)
 
 
 def test_stages_are_those_of_growing_means():
     order = [3, 0, 4]
-    found = _stages.stages(library(PROBS, LABELS), order)
-    assert found.ends.tolist() == [1, 2, 3]
+    found = read_stages(ModelLibrary.read(PROBS, LABELS), order)
+    assert found.sizes.tolist() == [1, 2, 3]
     for rule, (j, row) in itertools.product(RULES, itertools.product(range(3), range(0, 600, 37))):
-        certainty, answer = certainty_of(PROBS[order[: j + 1], row], rule)
+        certainty, predicted = certainty_of(PROBS[order[: j + 1], row], rule)
         assert_allclose(found.certainty[rule][j, row], certainty, atol=1e-6)
-        assert found.right[j, row] == (answer == LABELS[row])
+        assert found.correct[j, row] == (predicted == LABELS[row])
 
 
 def test_a_threshold_is_the_best_of_all():
-    """Two stages: the fitted cut has the least sum of errors and cost among every cut there is."""
+    """With two stages, the fitted cut has the smallest sum of errors and cost of all cuts."""
     rng = np.random.default_rng(0)
     bins, wrong = rng.integers(0, 30, (1, 400)), rng.random((2, 400)) < [[0.3], [0.15]]
     wrong[0] &= bins[0] < 20  # certain examples are right
     costs = np.array([0.2, 0.8])
     for rate in (0.01, 0.1, 0.3):
-        cut = _stages.fit_cuts(bins, wrong.astype(float), costs, rate)[0]
+        cut = fit_cuts(bins, wrong.astype(float), costs, rate)[0]
 
         def total(cut, rate=rate):
             stop = bins[0] >= cut
@@ -76,49 +77,50 @@ def test_a_threshold_is_the_best_of_all():
 
 
 def test_thresholds_of_three_stages_come_near_the_best_of_all():
-    found = _stages.stages(library(PROBS, LABELS), [0, 1, 4])
-    wrong, costs = (~found.right).astype(float), np.array([0.1, 0.2, 0.7])
-    grids = [_stages.edges(found.certainty["margin"][j])[::12] for j in range(2)]
+    found = read_stages(ModelLibrary.read(PROBS, LABELS), [0, 1, 4])
+    wrong, costs = (~found.correct).astype(float), np.array([0.1, 0.2, 0.7])
+    grids = [candidate_thresholds(found.certainty["margin"][j])[::12] for j in range(2)]
     bins = np.stack([np.searchsorted(grid, found.certainty["margin"][j], "right") for j, grid in enumerate(grids)])
 
     def total(cuts, rate):
-        stop = _stages.first_stop(bins >= np.array(cuts)[:, None])
+        stop = first_stop(bins >= np.array(cuts)[:, None])
         return wrong[stop, np.arange(600)].sum() + rate * costs.cumsum()[stop].sum()
 
     for rate in (0.02, 0.1):
         best = min(total(cuts, rate) for cuts in itertools.product(*(range(len(grid) + 2) for grid in grids)))
-        assert total(_stages.fit_cuts(bins, wrong, costs, rate), rate) <= best + 2  # errors, of about 200
+        assert total(fit_cuts(bins, wrong, costs, rate), rate) <= best + 2  # errors, of about 200
 
 
-def test_every_cascade_of_the_front_does_what_it_says():
+def test_scores_and_costs_of_the_front_are_those_of_running_each_cascade():
     found = ensembles.cascade(PROBS, LABELS, members=[0, 1, 2, 4], cost=COSTS)
     _, test = ensembles.stratified_split(LABELS, 0.5, 0)
     assert len(found.front) > 3
     for _, row in found.front.iterrows():
-        accuracy, cost, _ = play(list(row["members"]), row["rule"], row["thresholds"], test)
+        accuracy, cost, _ = evaluate(list(row["members"]), row["rule"], row["thresholds"], test)
         assert_allclose([row["test"], row["test_cost"]], [accuracy, cost], atol=1e-9)
     assert (np.diff(found.front["cost"]) > 0).all()
     assert (np.diff(found.front["selection"]) > 0).all()
-    accuracy, cost, asked = play(found.members, found.rule, found.thresholds, test)
-    assert_allclose([found.test_score, found.test_cost, sum(found.asked)], [accuracy, cost, asked])
-    whole = (PROBS[[0, 1, 2, 4]].sum(0).argmax(1) == LABELS)[test].mean()
-    assert_allclose([found.whole.test_score, found.whole.cost, found.gain], [whole, 15.0, accuracy - whole])
+    accuracy, cost, evaluated = evaluate(found.members, found.rule, found.thresholds, test)
+    assert_allclose([found.test_score, found.test_cost, sum(found.evaluated)], [accuracy, cost, evaluated])
+    full = (PROBS[[0, 1, 2, 4]].sum(0).argmax(1) == LABELS)[test].mean()
+    ensemble = found.full_ensemble
+    assert_allclose([ensemble.test_score, ensemble.cost, found.gain], [full, 15.0, accuracy - full])
     assert found.interval[0] <= found.gain <= found.interval[1]
-    assert found.score >= found.whole.score - 0.001
+    assert found.score >= ensemble.score - 0.001
 
 
-def test_greedy_members_are_kept_at_a_fraction_of_the_cost():
-    """Nine examples in ten are easy for all members, so nine in ten need ask the first alone."""
+def test_a_cascade_of_greedy_members_costs_a_fraction_of_the_ensemble():
+    """Nine examples in ten are easy for all members, so the first member suffices for them."""
     z, labels = logits_of(6, 4000, seed=3)
     easy = np.random.default_rng(0).random(4000) < 0.9
     z[:, easy, labels[easy]] += 12
     found = ensembles.cascade(softmax(z).astype(np.float32), labels, steps=5, cost=[1.0] * 6)
     path = ensembles.greedy(softmax(z).astype(np.float32), labels, steps=5)
-    assert found.whole.members == path.members[: path.best]
-    assert_allclose(found.whole.test_score, path.best_test_score)
-    assert found.share < 0.5
+    assert found.full_ensemble.members == path.members[: path.best]
+    assert_allclose(found.full_ensemble.test_score, path.best_test_score)
+    assert found.cost_fraction < 0.5
     assert found.gain > -0.005
-    assert_allclose(found.share, sum(found.asked) / len(found.whole.members))
+    assert_allclose(found.cost_fraction, sum(found.evaluated) / len(found.full_ensemble.members))
 
 
 def test_a_budget_bounds_the_mean_cost_and_more_buys_more():
@@ -127,36 +129,47 @@ def test_a_budget_bounds_the_mean_cost_and_more_buys_more():
     assert low.cost <= 2.0
     assert low.cost < high.cost <= 9.0
     assert low.score < high.score
-    with pytest.raises(InputError, match="budget: the cheapest cascade costs 1 in the mean"):
+    assert search.cascade(members=[0, 1, 2, 4], cost=COSTS, budget="0.002k").to_dict() == low.to_dict() | {
+        "settings": low.settings | {"budget": "0.002k"}
+    }
+    with pytest.raises(InputError, check=fields(argument="budget", expected="cascade, 1", found=0.5)):
         search.cascade(members=[0, 1], cost=COSTS, budget=0.5)
 
 
 def test_one_member_and_identical_members():
     alone = ensembles.cascade(PROBS, LABELS, members=[2], cost=COSTS)
-    assert (alone.members, alone.thresholds, alone.share, alone.gain) == ([2], [], 1.0, 0.0)
+    assert (alone.members, alone.thresholds, alone.cost_fraction, alone.gain) == ([2], [], 1.0, 0.0)
     same = ensembles.cascade([PROBS[0]] * 3, LABELS, members=[0, 1, 2], cost=[1, 1, 1])
     assert (same.members, same.cost, same.gain) == ([0], 1.0, 0.0)
 
 
-def test_what_is_refused():
-    for options, message in (
-        ({"loss": -0.1}, "loss: expected a share"),
-        ({"rules": ["luck"]}, "rules: expected some of confidence, margin, agreement, found luck"),
-        ({"members": []}, "members: expected at least one"),
-        ({"members": [9]}, "member 9 is not among these 5 models"),
-        ({"objective": "nll"}, "objective: a cascade exchanges accuracy for cost"),
-        ({"cost": "flops"}, "measured on models, but the library is arrays"),
-    ):
-        with pytest.raises(InputError, match=message):
-            ensembles.cascade(PROBS, LABELS, **{"cost": COSTS} | options)
-    with pytest.raises(InputError, match="votes have none"):
+@pytest.mark.parametrize(
+    ("argument", "value", "error"),
+    [
+        ("loss", -0.1, {"found": -0.1}),
+        ("rules", ["luck"], {"expected": "confidence, margin, agreement", "found": "luck"}),
+        ("rules", [], {"found": "none"}),
+        ("members", [], {"expected": "at least one"}),
+        ("members", [9], {"name": "9"}),
+        ("objective", "nll", {"found": "nll"}),
+        ("cost", "flops", {"problem": "arrays"}),
+        ("steps", 1.5, {"expected": "whole number"}),
+    ],
+)
+def test_bad_options(argument, value, error):
+    with pytest.raises(InputError, check=fields(argument=argument, **error)):
+        ensembles.cascade(PROBS, LABELS, **{"cost": COSTS} | {argument: value})
+
+
+def test_votes_and_arrays_that_cannot_be_used():
+    with pytest.raises(InputError, check=fields(argument="kind", expected="votes")):
         ensembles.cascade(PROBS.argmax(2), LABELS, kind="predictions", cost=COSTS)
-    with pytest.raises(InputError, match="members are arrays"):
+    with pytest.raises(InputError, check=fields(where="x", problem="arrays")):
         ensembles.cascade(PROBS, LABELS, cost=COSTS).to_model("x")
 
 
 class TestModel:
-    """A saved cascade on images, against its members asked one image at a time."""
+    """A saved cascade on images, against its members evaluated one image at a time."""
 
     def members(self):
         return [zoo.load(name, pretrained=False) for name in NAMES]
@@ -178,17 +191,17 @@ class TestModel:
         return shaped.to_model(name, overwrite=True)
 
     @pytest.mark.parametrize("rule", RULES)
-    def test_it_asks_a_network_only_about_what_is_open(self, rule, zoo_home):
-        p = self.probabilities
+    def test_a_member_is_evaluated_only_for_images_that_reach_it(self, rule, zoo_home):
+        p = self.probabilities()
         first = [certainty_of(p[:1, row], rule)[0] for row in range(24)]
         second = [certainty_of(p[:2, row], rule)[0] for row in range(24)]
         thresholds = [float(np.sort(first)[11:13].mean()), float(np.sort(second)[9:11].mean())]
         made = self.saved(rule, thresholds)
         assert cards.read(made.path) == made
         model = zoo.load("my-cascade", pretrained=False)
-        asked = [0, 0, 0]
-        for number, body in enumerate(model.body.members):
-            body.register_forward_hook(lambda _, inputs, out, n=number: asked.__setitem__(n, asked[n] + len(out)))
+        evaluated = [0, 0, 0]
+        for number, body in enumerate(model.body.ensemble.members):
+            body.register_forward_hook(lambda _, inputs, out, n=number: evaluated.__setitem__(n, evaluated[n] + len(out)))
         found = torch.softmax(model.predict(IMAGES, batch_size=10), 1).numpy()
         expected, used = [], [0, 0, 0]
         for row in range(24):
@@ -198,11 +211,11 @@ class TestModel:
                     break
             expected.append(p[:j, row].mean(0))
         assert_allclose(found, expected, atol=1e-5)
-        assert asked == used
+        assert evaluated == used
         assert 0 < used[2] < used[1] < 24
 
-    def test_everything_or_nothing_may_stop(self, zoo_home):
-        p = self.probabilities
+    def test_all_images_or_none_may_stop_early(self, zoo_home):
+        p = self.probabilities()
         self.saved("confidence", [NEVER, NEVER])
         found = torch.softmax(zoo.load("my-cascade", pretrained=False).predict(IMAGES), 1)
         assert_allclose(found, p.mean(0), atol=1e-5)
@@ -210,24 +223,21 @@ class TestModel:
         found = torch.softmax(zoo.load("my-cascade", pretrained=False).predict(IMAGES), 1)
         assert_allclose(found, p[0], atol=1e-5)
 
-    def test_it_is_run_like_any_model_and_its_thresholds_are_part_of_it(self, zoo_home):
+    def test_a_cascade_is_run_like_any_model_and_its_hash_includes_the_thresholds(self, zoo_home):
         self.saved("margin", [0.1, 0.2])
         runs = zoo.run(["my-cascade", NAMES[0]], data="digits:test[:40]", pretrained=False, progress=False)
         assert runs["my-cascade"].logits.shape == (40, 10)
         one = zoo.load("my-cascade", pretrained=False)
         self.saved("margin", [0.1, 0.3])
         assert zoo.load("my-cascade", pretrained=False).weights_hash != one.weights_hash
-        with pytest.raises(InputError, match="no embeddings"):
+        with pytest.raises(InputError, match="embeddings"):
             one.embed(IMAGES)
 
     def test_a_card_that_does_not_fit_is_refused(self, zoo_home):
         made = self.saved("margin", [0.1, 0.2])
         text = made.path.read_text()
         assert "thresholds: [0.1, 0.2]" in text
-        for wrong, message in (
-            ("thresholds: [0.1]", "a cascade of 3 members needs 2 thresholds, .* its card has 1"),
-            ("thresholds: [0.1, high]", r"zoo.details.cascade.thresholds\[1\]' must be a number"),
-        ):
+        for wrong, message in (("thresholds: [0.1]", "thresholds"), ("thresholds: [0.1, high]", r"thresholds\[1\]")):
             made.path.write_text(text.replace("thresholds: [0.1, 0.2]", wrong))
             with pytest.raises(InputError, match=message):
                 zoo.load("my-cascade", pretrained=False)

@@ -1,0 +1,431 @@
+"""Which model to add next: predicted gains of candidates of which little is known, with prediction intervals.
+
+Some models are known in full. Of a candidate only its card is known, or its outputs on n labelled examples. The gain
+measured on these examples is unbiased but noisy: of 256 examples a candidate changes about eight, so the standard error
+is a full point, several times the difference between candidates. The gain is therefore predicted by ridge regression over
+the known models, from features that vary less. They are computed for all models on the *same* n examples:
+
+    soft gain             mean_i s(q'_i / h) - s(q_i / h), with q the ensemble's lead of the label and s the logistic
+                          function: an example counts by how close it comes to changing, so every example is informative;
+    likelihood gain       mean_i log p'_i(y_i) - log p_i(y_i);
+    accuracy difference   the candidate's accuracy minus the base's;
+    disagreement ratio    the fraction of different predictions divided by the mean error of the two models; the rate of
+                          improvement is nearly linear in it (Theisen et al. 2023);
+    changed examples      the first principal components of s(q'/h) over models: models that change the same examples gain
+                          alike;
+    category              by the cards, how far the training is from the nearest member's (Gontijo-Lopes et al. 2021).
+
+Because all features are computed on the same examples, the regression learns what they mean on these examples. The penalty
+minimises the leave-one-out error, and that error is the width of the interval, so noisy features are shrunk as they deserve.
+A card alone gives category and accuracy, and so wide intervals. With fewer than ten known models, the regression is over the
+59 pairs that the cards quote from Gontijo-Lopes et al. (Tables 1 to 4), in units of the base's error. Its prediction, with
+doubled width, is the prior, which is combined with the gain on the n examples by precision.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import torch
+
+from diversity.bootstrap import check_level
+from diversity.categories import CATEGORIES, category
+from ensembles.inputs import Name, check_counts
+from ensembles.model_library import ModelLibrary
+from ensembles.search_setup import SearchSetup
+from ensembles.text_table import text_table
+from zoo.calibration.temperature import fit_temperature
+from zoo.cards.card import Card
+from zoo.core import arrays
+from zoo.core.text import check_unique
+from zoo.errors import InputError, ZooWarning
+from zoo.outputs.alignment import align
+from zoo.outputs.outputs import Outputs, Runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SOFTNESS = 0.1  # h, in probability: smaller leads count as undecided
+COMPONENTS = 3
+PENALTIES = np.geomspace(0.01, 300, 25)
+MIN_KNOWN_MODELS = 10
+MIN_EXAMPLES = 16
+PUBLISHED_WIDTH = 2.0  # how much wider the errors of the published pairs are assumed to be for other data and another base
+
+Candidate: TypeAlias = Outputs | Card
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted gains [C], their standard errors [C], and the degrees of freedom of these errors."""
+
+    gain: np.ndarray
+    error: np.ndarray
+    degrees_of_freedom: float
+
+
+def ridge(features: np.ndarray, gains: np.ndarray, new: np.ndarray) -> Prediction:
+    """Return the gains predicted for `new` features [C, F] from features [M, F] and gains [M] of known models.
+
+    Columns are standardised. With the features U diag(s) V, w = s^2 / (s^2 + penalty) and h_i the diagonal of U diag(w) U'
+    plus 1 / M, the error of leaving out model i is its residual divided by 1 - h_i. The error of a new model is the root
+    mean square of these errors, and grows with its distance from the known models.
+
+    >>> x = np.arange(8.0)[:, None]
+    >>> ridge(x, 2 * x[:, 0] + 1, np.array([[10.0]])).gain.round()
+    array([21.])
+    """
+    centre, scale = features.mean(0), features.std(0)
+    varies = scale > 1e-9
+    x, x_new = ((rows[:, varies] - centre[varies]) / scale[varies] for rows in (features, new))
+    u, s, v = np.linalg.svd(x, full_matrices=False)
+    mean, models = gains.mean(), len(gains)
+    projected = u.T @ (gains - mean)
+    shrinkage = s**2 / (s**2 + PENALTIES[:, None])  # [penalties, F]
+    leverage = u**2 @ shrinkage.T + 1 / models
+    left_out = ((gains - mean)[:, None] - u @ (shrinkage * projected).T) / np.maximum(1 - leverage, 1e-6)
+    squares = (left_out**2).mean(0)
+    best = int(squares.argmin())
+    penalised = s**2 + PENALTIES[best]
+    distance = ((x_new @ v.T) ** 2 / penalised).sum(1) + 1 / models
+    error = np.sqrt(squares[best] * (1 + distance) / (1 + leverage[:, best].mean()))
+    degrees_of_freedom = max(1.0, models - 1 - float(shrinkage[best].sum()))
+    return Prediction(mean + x_new @ v.T @ (s / penalised * projected), error, degrees_of_freedom)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFeatures:
+    """Measures of M models on n labelled examples, each model added to the base."""
+
+    accuracy: np.ndarray  # [M]
+    disagreement: np.ndarray  # [M] with the base
+    ratio: np.ndarray  # [M] disagreement divided by the mean error of the two
+    gain: np.ndarray  # [M] of the ensemble over the base, on these examples
+    changed: np.ndarray  # [M] fraction of examples that become correct or wrong
+    features: np.ndarray  # [M, F]
+
+
+def sample_features(base: np.ndarray, models: np.ndarray, labels: np.ndarray, members: int) -> SampleFeatures:
+    """Return the measures of `models` [M, n, K] added to a `base` [n, K] of so many `members`, all probabilities."""
+    rows = np.arange(len(labels))
+    joint = (members * base + models) / (members + 1)
+    base_predictions, base_correct = base.argmax(1), base.argmax(1) == labels
+    predictions, joint_correct = models.argmax(2), joint.argmax(2) == labels
+    accuracy, disagreement = (predictions == labels).mean(1), (predictions != base_predictions).mean(1)
+    # One additional example, wrong for one of the two, avoids 0 / 0.
+    ratio = disagreement / ((1 - accuracy + 1 - base_correct.mean()) / 2 + 0.5 / len(labels))
+    soft = _soft_correct(joint, labels)
+    floor = np.finfo(np.float32).tiny
+    likelihood = np.log(np.maximum(joint[:, rows, labels], floor)) - np.log(np.maximum(base[rows, labels], floor))
+    u, s, _ = np.linalg.svd(soft - soft.mean(0), full_matrices=False)
+    features = [
+        (soft - _soft_correct(base[None], labels)).mean(1), likelihood.mean(1), accuracy - base_correct.mean(), ratio,
+        *(u * s).T[:COMPONENTS],
+    ]  # fmt: skip
+    gain, changed = joint_correct.mean(1) - base_correct.mean(), (joint_correct != base_correct).mean(1)
+    return SampleFeatures(accuracy, disagreement, ratio, gain, changed, np.stack(features, 1))
+
+
+def _soft_correct(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return [M, n] the logistic function of the label's lead over the best other class, in units of `SOFTNESS`."""
+    rows = np.arange(len(labels))
+    label = probabilities[:, rows, labels]
+    others = probabilities.copy()
+    others[:, rows, labels] = -1
+    return 1 / (1 + np.exp(-(label - others.max(2)) / SOFTNESS))
+
+
+def category_features(name: str | None) -> list[float]:
+    """Return a category as four ordinal features: whether it is beyond each of the first four.
+
+    >>> category_features("reinit"), category_features("arch")
+    ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0])
+    """
+    level = CATEGORIES.index(name) if name in CATEGORIES else 0
+    return [float(level > step) for step in range(len(CATEGORIES) - 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """Candidates by descending predicted gain over the base's accuracy.
+
+    `table` has one row per candidate: model, gain and its interval (low, high), category relative to the nearest member,
+    accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, and
+    `by`: what the prediction was regressed on.
+    """
+
+    base: list[Name]
+    base_accuracy: float
+    table: "pd.DataFrame" = field(repr=False)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def best(self) -> str:
+        """The candidate with the largest predicted gain."""
+        return str(self.table["model"].iloc[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain types."""
+        rows = self.table.to_dict(orient="records")
+        return {"base": self.base, "base_accuracy": self.base_accuracy, "candidates": rows, "settings": self.settings}
+
+    def __str__(self) -> str:
+        rows = self.table.to_dict(orient="records")
+        columns = {
+            "model": [str(row["model"]) for row in rows],
+            "category": [row["category"] or "–" for row in rows],
+            "alone": ["–" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}" for row in rows],
+            "ratio": ["–" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}" for row in rows],
+            "gain": [f"{row['gain']:+.4f}" for row in rows],
+            f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
+            "from": [str(row["examples"] or "card") for row in rows],
+        }
+        lines = [f"base {', '.join(map(str, self.base))}: accuracy {self.base_accuracy:.4f}"]
+        lines += [f"predicted from {by}" for by in self.table["by"].unique()]
+        return "\n".join([*text_table(columns), *lines])
+
+
+def recommend(
+    runs: Runs,
+    candidates: Candidate | Iterable[Candidate] | Mapping[str, Outputs],
+    base: Name | Sequence[Name],
+    *,
+    examples: int = 256,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Recommendation:
+    """Predict what each candidate would add to the accuracy of the base, before it is run on all examples.
+
+    Args:
+        runs: outputs of the base's members and of all other known models, on the same labelled examples. The more models,
+            the narrower the intervals.
+        candidates: cards, or outputs on some of the same examples. Outputs without a temperature are calibrated on these.
+            A candidate that is also in `runs` does not count as known.
+        base: the model, or the equally weighted models, to which one is to be added.
+        examples: how many examples of a candidate's outputs are used at most.
+        level: of the prediction intervals.
+        seed: seed of the choice of examples.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, 400)
+    >>> z = 2 * np.eye(3)[labels] + rng.normal(size=(14, 400, 3)) * np.linspace(1, 3, 14)[:, None, None]
+    >>> runs = Runs([Outputs.from_arrays(f"m{i}", logits=z[i], labels=labels, temperature=1.0) for i in range(14)])
+    >>> found = recommend(runs, [runs["m1"], runs["m12"]], base="m5", examples=100)
+    >>> found.best, found.table["examples"].tolist()
+    ('m1', [100, 100])
+    """
+    import pandas as pd
+    from scipy.stats import t as student
+
+    check_counts(examples=examples)
+    check_level(level)
+    listed = _candidates(candidates)
+    if not isinstance(runs, Runs):
+        raise InputError(argument="runs", expected="Runs with the outputs of the known models", found=type(runs).__name__)
+    setup = SearchSetup(runs, base=base, test_fraction=0, seed=seed)
+    if not setup.base:
+        raise InputError(argument="base", expected="at least one of the models", found="none")
+    known = KnownGains.of(setup, [one.name for one in listed])
+    rows = [_row_from_card(known, one) for one in listed if isinstance(one, Card)]
+    for sample, group in _by_examples(known, [one for one in listed if isinstance(one, Outputs)], examples, seed):
+        rows += _rows_from_examples(known, group, sample)
+    for row in rows:
+        prediction = row.pop("prediction")
+        half_width = float(student.ppf((1 + level) / 2, prediction.degrees_of_freedom) * prediction.error[0])
+        gain = float(prediction.gain[0])
+        row |= {"gain": gain, "low": gain - half_width, "high": gain + half_width}
+    columns = ["model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by"]
+    frame = pd.DataFrame(rows, columns=columns).sort_values(["gain", "model"], ascending=[False, True], ignore_index=True)
+    settings = {"level": level, "seed": seed, "known": len(known.models), "known_examples": len(setup.library.labels)}
+    return Recommendation([setup.library.names[m] for m in setup.base], known.base_accuracy, frame, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownGains:
+    """A base, and other models whose gains over it are known."""
+
+    library: ModelLibrary
+    runs: Runs
+    base: list[int]
+    base_accuracy: float
+    models: list[int]  # [M] positions of the known models
+    gains: np.ndarray  # [M] over the base
+    accuracies: np.ndarray  # [M]
+
+    @classmethod
+    def of(cls, setup: SearchSetup, candidates: Sequence[str]) -> "KnownGains":
+        """Return the gains of all models of a setup except the base and the candidates."""
+        library, names = setup.library, setup.library.names
+        for model in setup.base:
+            if names[model] in candidates:
+                raise InputError(
+                    f"{names[model]} is already in the base",
+                    argument="candidates",
+                    found=names[model],
+                    hint="Remove it from one of them",
+                )
+        known = [m for m in range(len(library)) if m not in setup.base and names[m] not in candidates]
+        ensemble = setup.empty_ensemble()
+        accuracy = ensemble.score_of(setup.base)
+        ensemble.add(setup.base[-1])
+        scores = ensemble.scores(known, every=True) if known else {}
+        gains = np.array([scores[model] - accuracy for model in known])
+        accuracies = np.array([setup.accuracies[model] for model in known])
+        return cls(library, cast(Runs, library.runs), setup.base, accuracy, known, gains, accuracies)
+
+    def cards(self, models: Iterable[int]) -> list[Card | None]:
+        return [self.runs[str(self.library.names[model])].card for model in models]
+
+    def category(self, card: Card | None) -> str | None:
+        """Return the smallest category between a model and any member of the base; None if cards do not tell."""
+        found = [category(member, card) for member in self.cards(self.base) if member is not None and card is not None]
+        return min((one for one in found if one is not None), key=CATEGORIES.index, default=None)
+
+    @property
+    def card_features(self) -> tuple[np.ndarray, np.ndarray]:
+        """Categories [M, 4] and logarithms of the errors [M] of the known models."""
+        categories = np.array([category_features(self.category(card)) for card in self.cards(self.models)])
+        return categories, self.log_error(self.accuracies)
+
+    def read(self, models: Iterable[int], rows: np.ndarray) -> np.ndarray:
+        """Return [M, n, K] probabilities of models on some rows."""
+        at = torch.from_numpy(rows).to(self.library.device)
+        return np.stack([arrays.to_numpy(self.library.rows(model, at)).astype(np.float64) for model in models])
+
+    def log_error(self, accuracy: Any) -> Any:
+        """Return the logarithm of an error divided by the base's; errors below 0.1% count as 0.1%."""
+        return np.log(np.maximum(1 - np.asarray(accuracy, np.float64), 1e-3) / max(1 - self.base_accuracy, 1e-3))
+
+
+def _candidates(candidates: Candidate | Iterable[Candidate] | Mapping[str, Outputs]) -> list[Candidate]:
+    if isinstance(candidates, (Outputs, Card)):
+        return [candidates]
+    listed: list[Any] = list(candidates.values() if isinstance(candidates, Mapping) else candidates)
+    for one in listed:
+        if not isinstance(one, (Outputs, Card)):
+            raise InputError(
+                argument="candidates", expected="outputs or cards", found=one, hint="zoo.card(name) returns a card"
+            )
+    if not listed:
+        raise InputError(argument="candidates", expected="at least one model", found="none")
+    check_unique([one.name for one in listed], "candidates")
+    return listed
+
+
+def _row_from_card(known: KnownGains, card: Card) -> dict[str, Any]:
+    """Return a row of the table, predicted from category and accuracy."""
+    kind, accuracy = known.category(card), _card_accuracy(card)
+    predict = _predict_from_known if len(known.models) >= MIN_KNOWN_MODELS else _predict_from_published
+    prediction, by = predict(known, kind, accuracy)
+    row = {"model": card.name, "category": kind, "accuracy": accuracy, "disagreement": math.nan, "ratio": math.nan}
+    return row | {"examples": 0, "by": by, "prediction": prediction}
+
+
+def _card_accuracy(card: Card | None) -> float:
+    return math.nan if card is None or card.accuracy is None else card.accuracy / 100
+
+
+def _regress(
+    categories: np.ndarray, errors: np.ndarray, gains: np.ndarray, kind: str | None, error: float, *measured: np.ndarray
+) -> Prediction:
+    """Return the prediction for one candidate of this category `kind` and log `error`, each left out if unknown.
+
+    `categories` [M, 4], log `errors` [M] and `gains` [M] are those of the known models; `measured` [M + 1, F] are features
+    of the known models and, last, of the candidate.
+    """
+    available = [kind is not None] * categories.shape[1] + [not math.isnan(error)]
+    from_cards = np.vstack([np.column_stack([categories, errors]), [*category_features(kind), error]])[:, available]
+    features = np.column_stack([from_cards, *measured])
+    return ridge(features[:-1], gains, features[-1:])
+
+
+def _predict_from_known(
+    known: KnownGains, kind: str | None, accuracy: float, *measured: np.ndarray
+) -> tuple[Prediction, str]:
+    prediction = _regress(*known.card_features, known.gains, kind, known.log_error(accuracy), *measured)
+    return prediction, f"{len(known.models)} known models"
+
+
+def _predict_from_published(known: KnownGains, kind: str | None, accuracy: float) -> tuple[Prediction, str]:
+    """Return a prediction regressed on the pairs that cards quote, in units of the base's error.
+
+    With n equal members, the part of the error that averaging removes falls as 1 / n. So one more than n removes
+    2 / (n (n + 1)) of what the second removed.
+    """
+    from zoo.models import registry
+
+    quoted = [row for card in registry.known_models().values() for row in card.reference if row.category is not None]
+    pairs = [(row.accuracy, row.ensemble_accuracy, row.category) for row in quoted if row.ensemble_accuracy is not None]
+    alone, joint = np.array([pair[:2] for pair in pairs], np.float64).T
+    base = alone[[pair[2] for pair in pairs].index("reinit")]  # the paper's base, trained again
+    categories = np.array([category_features(pair[2]) for pair in pairs])
+    gains, errors = (joint - base) / (100 - base), np.log((100 - alone) / (100 - base))
+    prediction = _regress(categories, errors, gains, kind, known.log_error(accuracy))
+    unit = (1 - known.base_accuracy) * 2 / (len(known.base) * (len(known.base) + 1))
+    prior = replace(prediction, gain=prediction.gain * unit, error=prediction.error * unit * PUBLISHED_WIDTH)
+    return prior, f"{len(pairs)} published pairs, because only {len(known.models)} models are known"
+
+
+def _by_examples(
+    known: KnownGains, candidates: Sequence[Outputs], examples: int, seed: int
+) -> list[tuple[np.ndarray, list[Outputs]]]:
+    """Group candidates by the rows of the base's examples they are known on; their outputs are on these rows, in order."""
+    first = known.runs[str(known.library.names[known.base[0]])]
+    row_of = {name: row for row, name in enumerate(first.ids.tolist())}
+    groups: dict[bytes, tuple[np.ndarray, list[Outputs]]] = {}
+    for one in candidates:
+        candidate_row = {name: row for row, name in enumerate(one.ids.tolist()) if name in row_of}
+        rows = np.sort(np.array([row_of[name] for name in candidate_row], np.int64))
+        if len(rows) < MIN_EXAMPLES:
+            raise InputError(
+                where=one.name,
+                argument="candidates",
+                expected=f"outputs on at least {MIN_EXAMPLES} of the {len(first)} examples of {first.name}",
+                found=len(rows),
+                hint="Pass its card, or run it on some of the same examples",
+            )
+        if len(rows) > examples:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, examples, replace=False))
+        in_order = [candidate_row[name] for name in first.ids[rows].tolist()]
+        labelled = first.select(rows)
+        aligned = _calibrated(align([labelled, one.select(np.array(in_order))])[1], labelled.require_labels())
+        groups.setdefault(rows.tobytes(), (rows, []))[1].append(aligned)
+    return list(groups.values())
+
+
+def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
+    """Return outputs with a temperature, fitted on these examples if they have none: calibrated members are averaged."""
+    if outputs.kind != "logits" or outputs.temperature is not None:
+        return outputs
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)  # with few examples the temperature may be at its bound
+        fit = fit_temperature(outputs.values, labels, outputs.link, outputs.name)
+    return replace(outputs, temperature=fit.temperature)
+
+
+def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.ndarray) -> list[dict[str, Any]]:
+    """Return rows of the table for candidates that are known on the same examples."""
+    labels = arrays.to_numpy(known.library.labels)[rows]
+    candidates = np.stack([arrays.to_numpy(arrays.tensor(one.probabilities, one.name)) for one in group]).astype(np.float64)
+    models = np.concatenate([known.read(known.models, rows), candidates]) if known.models else candidates
+    sample = sample_features(known.read(known.base, rows).mean(0), models, labels, len(known.base))
+    table = []
+    for number, one in enumerate(group, len(known.models)):
+        kind, accuracy = known.category(one.card), float(sample.accuracy[number])
+        if len(known.models) >= MIN_KNOWN_MODELS:
+            measured = sample.features[[*range(len(known.models)), number]]
+            prediction, by = _predict_from_known(known, kind, _card_accuracy(one.card), measured)
+        else:
+            prior, by = _predict_from_published(known, kind, accuracy)
+            # The gain is a mean of -1, 0 and 1. Counting one more changed example keeps its variance above 0.
+            variance = (sample.changed[number] + 1 / len(rows)) / len(rows)
+            prior_weight = variance / (variance + prior.error**2)
+            gain = prior_weight * prior.gain + (1 - prior_weight) * sample.gain[number]
+            prediction = Prediction(gain, np.sqrt(prior_weight) * prior.error, prior.degrees_of_freedom)
+        row = {"model": one.name, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by}
+        row |= {"disagreement": float(sample.disagreement[number]), "ratio": float(sample.ratio[number])}
+        table.append(row | {"prediction": prediction})
+    return table
