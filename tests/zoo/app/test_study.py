@@ -1,17 +1,17 @@
-"""The study that `zoo demo` begins with: from outputs in the box alone, without images, weights or training."""
+"""The study that `zoo demo` begins with: from shipped outputs alone, without images, weights or training."""
 
 import numpy as np
 import pytest
 
-from zoo.app.demonstration import STUDY, study
+from zoo.app.demo import STUDY, study
 from zoo.cards import card_index
 from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs
 
 
-def test_the_study_needs_nothing_but_the_outputs_in_the_box(zoo_home, tmp_path, monkeypatch) -> None:
+def test_the_study_needs_only_shipped_outputs(zoo_home, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(card_index, "shipped_folder", lambda: tmp_path)
-    assert study() is None  # an empty box
+    assert study() is None  # no shipped outputs
     rng = np.random.default_rng(0)
     labels = np.arange(400) % 10
     strengths = {"weak": 1.0, "middle": 1.5, "strong": 2.0}

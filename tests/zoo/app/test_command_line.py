@@ -1,0 +1,302 @@
+"""All commands together: options with one meaning, one way to select models, safe text, errors that name options."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer.main
+from typer.core import TyperGroup, TyperOption
+
+import zoo
+from zoo.app import options
+from zoo.app.main import app
+from zoo.cards import card as cards
+from zoo.cards.card import EnsembleMember, Reference
+from zoo.errors import InputError
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
+
+
+def commands(group=None, words=()) -> dict[str, object]:
+    """Every command by its words: `ensemble search`."""
+    group = group or typer.main.get_command(app)
+    found = {}
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            found |= commands(command, (*words, name))
+        else:
+            found[" ".join((*words, name))] = command
+    return found
+
+
+COMMANDS = commands()
+OPTIONS = {name: [one for one in command.params if isinstance(one, TyperOption)] for name, command in COMMANDS.items()}
+PANELS = [
+    "Find models", "Run and import", "Compare", "Ensemble", "Probe features", "Report and figures", "Train", "Storage",
+]  # fmt: skip
+
+
+class TestOptions:
+    def test_every_command_has_json(self):
+        assert all(any("--json" in one.opts for one in found) for found in OPTIONS.values())
+
+    def test_removed_options_are_gone(self):
+        removed = {
+            "--out",
+            "--into",
+            "--save",
+            "--as",
+            "--split",
+            "--side",
+            "--least-r2",
+            "--chart",
+            "--field",
+            "--to",
+            "-d",
+            "-f",
+        }
+        assert {
+            name: removed & set(one.opts) for name, found in OPTIONS.items() for one in found if removed & set(one.opts)
+        } == {}
+
+    @pytest.mark.parametrize(
+        "flag", ["--json", "--fresh", "--common", "--from", "--temperatures-from", "--arch", "--uncalibrated"]
+    )
+    def test_a_shared_option_looks_the_same_everywhere(self, flag):
+        looks = {(tuple(one.opts), one.help, one.metavar) for found in OPTIONS.values() for one in found if flag in one.opts}
+        assert len(looks) == 1
+
+    def test_short_forms_mean_the_same_everywhere(self):
+        meanings = defaultdict(set)
+        for found in OPTIONS.values():
+            for one in found:
+                for short in (flag for flag in one.opts if not flag.startswith("--")):
+                    meanings[short].add(next(flag for flag in one.opts if flag.startswith("--")))
+        assert meanings == {"-o": {"--output"}, "-n": {"--first"}, "-O": {"--option"}, "-y": {"--yes"}}
+
+    def test_commands_that_read_outputs_have_fresh_and_those_that_compare_have_from_and_common(self):
+        having = {flag: {name for name, found in OPTIONS.items() if any(flag in one.opts for one in found)}
+                  for flag in ("--fresh", "--from", "--common")}  # fmt: skip
+        group = {name for name in COMMANDS if name.startswith("ensemble ")}
+        assert having["--from"] == having["--common"] == {"compare", "pairs", "report", "triage"} | group
+        readers = {"run", "export", "calibrate", "shift", "accuracy", "recommend", "probe", "separation", "figure", "head"}
+        assert having["--fresh"] == having["--from"] | readers
+
+    def test_groups_of_options_arrive_as_one_object(self):
+        received = []
+
+        def function(*, models: options.Models, inputs: options.Inputs, steps: options.Steps = 3) -> None:
+            received.append((models, inputs, steps))
+
+        made = typer.Typer()
+        made.command()(options.command(function))
+        from typer.testing import CliRunner
+
+        result = CliRunner().invoke(made, ["a", "b", "--data", "digits", "--common", "--from", "x.npz"])
+        assert result.exit_code == 0, result.output
+        ((models, inputs, steps),) = received
+        assert (models, inputs, steps) == (["a", "b"], options.Inputs(data="digits", common=True, files=[Path("x.npz")]), 3)
+
+
+class TestHelp:
+    def test_tasks_and_examples(self, cli):
+        text = cli("--help").out
+        positions = [text.index(f"─ {panel} ─") for panel in PANELS]
+        assert positions == sorted(positions)
+        assert "zoo compare resnet7-softmax.cifar10 r7x2.cifar10" in text
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_every_command_has_an_example_and_fits(self, cli, name):
+        text = cli(*name.split(), "--help").out
+        assert text.count(f"zoo {name} ") + text.count(f"zoo {name}\n") > 1  # usage, and an example
+
+    def test_every_example_is_a_command_with_these_options(self):
+        for name, command in COMMANDS.items():
+            for line in (command.help or "").splitlines():
+                if line.strip().startswith("[dim]zoo "):
+                    words = line.strip().removeprefix("[dim]zoo ").removesuffix("[/dim]").split()
+                    assert " ".join(words).startswith(name)
+                    flags = {word for word in words if word.startswith("-")}
+                    assert flags <= {flag for one in OPTIONS[name] for flag in (*one.opts, *one.secondary_opts)}
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("words", "option"),
+        [
+            (["run", "timm:test_vit", "--random", "--data", "digits", "--batch-size", "0"], "--batch-size"),
+            (["ensemble", "budget", "r7x2.cifar10", "resnet7-softmax.cifar10", "--max-cost", "x"], "--max-cost"),
+            (["card", "new", "timm:resnet18", "--name", "mine", "--mean", "x"], "--mean"),
+            (["train", "resnet8-*", "--name", "one"], "--name"),
+            (["rm", "*"], "--yes"),
+        ],
+    )
+    def test_name_the_option_in_groups_too(self, cli, words, option, store_outputs):
+        store_outputs("mine", 0)
+        printed = cli(*words, code=2)
+        assert option in printed.err.splitlines()[-1]
+        assert printed.err.splitlines()[-1].startswith("zoo: ")
+
+    @pytest.mark.parametrize(
+        ("words", "text"),
+        [
+            (("list", "--nonsense"), "--nonsense"),
+            (("show",), "MODEL"),
+            (("lst",), "list"),
+            (("ensemble", "search", "a", "--steps", "many"), "--steps"),
+            (("ensemble", "serach"), "search"),
+        ],
+    )
+    def test_wrong_words_are_explained(self, words, text):
+        result = subprocess.run([sys.executable, "-m", "zoo", *words], capture_output=True, text=True)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert text in result.stderr
+        assert max(map(len, result.stderr.splitlines())) <= 80
+        assert "\x1b" not in result.stderr  # no colours if piped
+
+    def test_options_for_files_need_files(self, invoke):
+        with pytest.raises(InputError) as raised:
+            invoke("run", "clip-vit-b32", "--arch", "resnet18")
+        assert raised.value.argument == "models"
+        with pytest.raises(InputError) as raised:
+            invoke("run", "file:x.pth", "--classes", "imagenet-1kk")
+        assert (raised.value.argument, raised.value.suggestions) == ("classes", ("imagenet-1k",))
+
+
+class TestSelection:
+    """Every command selects models by the same rule."""
+
+    COSINE = ["resnet20-cosine.digits", "resnet8-cosine.digits"]
+    SELECTORS = [
+        ["*-cosine"],
+        ["resnet20-cosine", "resnet8-cosine"],
+        ["objective=cosine"],
+        ["@two"],
+        ["@all", "objective=cosine"],
+    ]
+
+    @pytest.fixture
+    def stored(self, store_outputs, zoo_home, tmp_path):
+        names = [*self.COSINE, "resnet8-softmax.digits"]
+        for seed, name in enumerate(names):
+            store_outputs(name, seed, data="my-set", card=zoo.card(name))
+        (zoo_home / "sets").mkdir()
+        (zoo_home / "sets/two.set").write_text("resnet20-cosine\nresnet8-cosine.digits\n")
+        (zoo_home / "sets/all.set").write_text("*.digits  # all of them\n")
+        return tmp_path
+
+    @pytest.mark.parametrize("selectors", SELECTORS, ids=" ".join)
+    @pytest.mark.parametrize(
+        ("words", "models"),
+        [
+            (("list",), lambda found: [row["name"] for row in found]),
+            (("run",), lambda found: [row["model"] for row in found]),
+            (("outputs",), lambda found: [row["model"] for row in found]),
+            (("compare", "--resamples", "10"), lambda found: found["names"]),
+            (("calibrate",), lambda found: [row["model"] for row in found]),
+            (("pairs",), lambda found: [row["model"] for row in found]),
+            (("triage",), lambda found: [name for group in found["groups"].values() for name in group]),
+            (("ensemble", "search"), lambda found: found["members"]),
+            (("ensemble", "combine"), lambda found: found["members"]),
+            (("ensemble", "partners"), lambda found: [row["base"] for row in found["partners"]]),
+            (("export", "-o", "x.safetensors"), lambda found: [model["name"] for model in found["models"]]),
+            (("report",), lambda found: [row["model"] for row in found["models"]]),
+            (("rm", "--yes"), lambda found: [row["model"] for row in found]),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    )
+    @pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
+    def test_every_command_selects_the_same_models(self, cli, stored, monkeypatch, words, models, selectors):
+        monkeypatch.chdir(stored)
+        found = cli(*words, *selectors, "--data", "my-set", "--json").json
+        assert sorted(models(found)) == self.COSINE
+
+    def test_shipped_sets(self, cli):
+        expected = zoo.list(["@cifar10", "objective=cosine"])
+        assert len(expected) > 1
+        for words in (("list",), ("run",)):
+            found = cli(*words, "@cifar10", "objective=cosine", "--json").json
+            assert sorted(row.get("name") or row["model"] for row in found) == expected
+
+    def test_datasets_are_inferred(self, cli, stored):
+        assert {row["dataset"] for row in cli("run", "r7x2.cifar10", "--json").json} == {"cifar10:test"}
+
+
+NASTY = "\x1b[31m[bold red]x[/]\nzoo: \u202eok"  # an escape sequence, Rich markup, a line break, reversed text
+
+
+class TestUntrustedText:
+    """Whatever cards and files contain, the terminal gets no control character and all text is shown."""
+
+    @pytest.fixture
+    def home(self, zoo_home):
+        rng = np.random.default_rng(0)
+        labels = np.arange(120) % 3
+        card = zoo.card("resnet8-cosine.digits")
+        training = dataclasses.replace(
+            card.training, dataset=NASTY, objective=NASTY, hyperparameters={"a": NASTY, **card.training.hyperparameters}
+        )
+        card = dataclasses.replace(
+            card, title=NASTY, body=f"# {NASTY}\n\n{NASTY}\n\n```\n{NASTY}\n```\n", license=NASTY, architecture=NASTY, family=NASTY,
+            training=training, reference=[Reference(paper=NASTY, place=NASTY, row=NASTY, accuracy=50.0)],
+        )  # fmt: skip
+        for number in range(3):
+            logits = rng.normal(size=(120, 3)) + 2 * np.eye(3)[labels]
+            store.save(
+                Outputs.from_arrays(
+                    f"m{number}{NASTY}", logits=logits, labels=labels, classes=[f"{k}{NASTY}" for k in range(3)],
+                    ids=[f"{row}{NASTY}" for row in range(120)], dataset="my-set", card=card, embeddings=rng.normal(size=(120, 4)),
+                )
+            )  # fmt: skip
+        (zoo_home / "cards").mkdir()
+        for name, members in (("mine", []), ("together", [EnsembleMember(f"m0{NASTY}", 0.5, 1.0, "logits")])):
+            own = dataclasses.replace(card, name=name, members=members, source="ensemble" if members else card.source)
+            (zoo_home / "cards" / f"{name}.md").write_text(cards.write(own))
+        return zoo_home
+
+    MODELS = [f"m{number}{NASTY}" for number in range(3)]
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("list",), ("list", "mine"), ("show", "mine"), ("show", "mine", "--card"), ("show", "together"), ("show", MODELS[0]),
+            ("show", NASTY), ("datasets",), ("datasets", "my-set"), ("datasets", "my-set", "--ids"), ("datasets", NASTY),
+            ("outputs",), ("outputs", MODELS[0]), ("verify",), ("run", *MODELS, "--data", "my-set"), ("run", NASTY),
+            ("compare", *MODELS[:2]), ("calibrate", *MODELS), ("pairs", *MODELS, "--tree"), ("pairs", *MODELS, "--long"),
+            ("pairs", *MODELS, "--measure", NASTY), ("triage", *MODELS), ("ensemble", "search", *MODELS),
+            ("ensemble", "combine", *MODELS), ("ensemble", "partners", *MODELS), ("ensemble", "combine", "--from", NASTY),
+            ("shift", *MODELS, "--source", "my-set", "--target", "my-set"), ("similarity", *MODELS[:2], "--data", "my-set"),
+            ("separation", *MODELS, "--data", "my-set"), ("probe", *MODELS, "--data", "my-set"),
+            ("probe", *MODELS, "--data", "my-set", "--kind", "stack"), ("export", *MODELS, "-o", f"{NASTY}.csv"),
+            ("export", MODELS[0], "-o", "out.csv"), ("import", NASTY), ("rm", MODELS[0], "--yes"), ("report", *MODELS, "-o", "r.md"),
+            ("predict", "mine", NASTY), ("train", NASTY), ("head", "mine", "--data", NASTY), ("figure", NASTY),
+            ("card", "new", NASTY, "--name", NASTY), ("recommend", "--base", MODELS[0], "--candidates", NASTY),
+        ],
+        ids=lambda words: " ".join(words[:2]).replace(NASTY, "?"),
+    )  # fmt: skip
+    @pytest.mark.filterwarnings("ignore")
+    def test_nothing_reaches_the_terminal_raw(self, invoke, home, tmp_path, monkeypatch, capsys, words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["zoo", *words])
+        from zoo.app.main import main
+
+        with pytest.raises(SystemExit):
+            main()
+        captured = capsys.readouterr()
+        text = captured.out + captured.err
+        assert "unexpected" not in captured.err
+        assert not {"\x1b", "\u202e", "\r"} & set(text)
+        assert "\nzoo: ok" not in captured.out
+
+    @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+    def test_json(self, home, encoding):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        for words in (("outputs",), ("show", "mine"), ("pairs", *self.MODELS), ("list",)):
+            result = subprocess.run([sys.executable, "-m", "zoo", *words, "--json"], capture_output=True, env=environment)
+            assert result.returncode == 0, result.stderr
+            assert b"\x1b" not in result.stdout

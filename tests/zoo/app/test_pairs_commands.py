@@ -1,0 +1,95 @@
+"""`zoo pairs`, on imported predictions."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from raised import fields
+from scipy.cluster.hierarchy import linkage
+from sklearn.metrics import cohen_kappa_score
+
+from zoo.errors import InputError, UnknownName, ZooError
+
+N = 200
+LABELS = np.random.default_rng(5).integers(0, 4, N)
+SKILL = {"weak": 0.5, "fair": 0.65, "good": 0.8, "best": 0.9, "odd": 0.85}
+
+
+@pytest.fixture
+def predictions(cli, tmp_path):
+    """Predictions of five models, imported from a .csv file with a column per model."""
+    made = {}
+    for seed, (name, skill) in enumerate(SKILL.items()):
+        rng = np.random.default_rng(seed)
+        made[name] = np.where(rng.random(N) < skill, LABELS, rng.integers(0, 4, N))
+    pd.DataFrame({"y_true": LABELS, **made}).to_csv(tmp_path / "all.csv", index=False)
+    cli("import", tmp_path / "all.csv", "--kind", "predictions", "--data", "my-set")
+    return made
+
+
+def test_matrix_and_rows(cli, predictions, tmp_path):
+    printed = cli("pairs", *SKILL, "--data", "my-set", "-o", tmp_path / "kappa.csv", "-o", tmp_path / "kappa.json")
+    matrix = pd.read_csv(tmp_path / "kappa.csv", index_col="model")
+    correct = {name: predicted == LABELS for name, predicted in predictions.items()}
+    for first, second in itertools.product(SKILL, SKILL):
+        expected = 1 if first == second else cohen_kappa_score(correct[first], correct[second])
+        assert matrix.loc[first, second] == pytest.approx(expected)
+    assert all(name in printed.out for name in SKILL)
+    assert len(json.loads((tmp_path / "kappa.json").read_text())) == 5
+    rows = cli("pairs", *SKILL, "--long", "--json").json  # the dataset is inferred
+    assert len(rows) == 10
+    assert rows[0]["kappa"] == pytest.approx(matrix.loc[rows[0]["first"], rows[0]["second"]])
+
+
+def test_tree(cli, predictions, tmp_path):
+    words = ("pairs", *SKILL, "--measure", "agreement", "--tree")
+    tree = cli(*words, "-o", tmp_path / "tree.vl.json").out.rpartition("\n\n")[2]
+    leaves = [line.split()[0] for line in tree.splitlines()[:-1]]
+    assert set(leaves) == set(SKILL)
+    assert json.loads((tmp_path / "tree.vl.json").read_text())["vconcat"][1]["encoding"]["x"]["sort"] == leaves
+    found = cli(*words, "--json").json
+    distances = [np.mean(predictions[a] != predictions[b]) for a, b in itertools.combinations(SKILL, 2)]
+    assert found["leaves"] == leaves
+    assert [row[2] for row in found["linkage"]] == pytest.approx(linkage(distances, "average")[:, 2].tolist())
+
+
+def test_a_matrix_that_is_too_wide_is_summarised(cli, predictions, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "43")
+    printed = cli("pairs", *SKILL, "--measure", "agreement")
+    assert "--long" in printed.err
+    (row,) = [line.split() for line in printed.out.splitlines() if line.split()[:1] == ["weak"]]
+    others = {name: np.mean(predictions[name] == predictions["weak"]) for name in SKILL if name != "weak"}
+    assert (row[1], row[3]) == (max(others, key=others.get), min(others, key=others.get))
+    assert float(row[4]) == pytest.approx(min(others.values()), rel=1e-3)
+
+
+def test_files_that_are_not_stored(cli, predictions, tmp_path):
+    cli("rm", "*", "--yes")
+    rows = cli("pairs", "--from", tmp_path / "all.csv", "--kind", "predictions", "--long", "--json").json
+    assert len(rows) == 10
+    some = cli("pairs", "[wb]*", "--from", tmp_path / "all.csv", "--kind", "predictions", "--long", "--json").json
+    assert [(row["first"], row["second"]) for row in some] == [("weak", "best")]
+
+
+def test_mistakes(predictions, invoke, tmp_path):
+    with pytest.raises(InputError, match="charm"):
+        invoke("pairs", *SKILL, "--measure", "charm")
+    with pytest.raises(InputError, match="dominance"):
+        invoke("pairs", *SKILL, "--measure", "dominance", "--tree")
+    with pytest.raises(InputError, check=fields(argument="models", found="weak")):
+        invoke("pairs", "weak")
+    with pytest.raises(InputError, check=fields(argument="output", problem="no such folder")):
+        invoke("pairs", *SKILL, "-o", tmp_path / "absent/kappa.csv")
+    with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
+        invoke("pairs", *SKILL, "-o", tmp_path / "kappa.xlsx")
+    with pytest.raises((UnknownName, ZooError), match="absent"):
+        invoke("pairs", "--from", tmp_path / "absent")
+
+
+def test_a_file_that_cannot_be_written_does_not_lose_the_result(cli, predictions, tmp_path):
+    (tmp_path / "kappa.csv").mkdir()
+    printed = cli("pairs", "weak", "good", "-o", tmp_path / "kappa.csv", code=1)
+    assert "good" in printed.out
+    assert "kappa.csv" in printed.err

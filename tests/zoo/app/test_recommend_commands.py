@@ -1,0 +1,39 @@
+"""`zoo recommend`, on stored outputs."""
+
+import pytest
+from raised import fields
+
+import ensembles
+import zoo
+from zoo.calibration import calibrate
+from zoo.errors import InputError
+
+CANDIDATES = ["resnet20-softmax.cifar10", "resnet20-cosine.cifar10"]
+OPTIONS = ("--data", "cifar10:test", "--temperatures-from", "0.5")
+
+
+@pytest.fixture
+def recommend(cli):
+    options = [word for name in CANDIDATES for word in ("--candidates", name)]
+    return lambda base, *more: cli("recommend", "--base", base, *options, *OPTIONS, *more)
+
+
+def test_cards_are_judged_by_all_models_with_stored_outputs(recommend, store_outputs):
+    outputs = [store_outputs(f"mine-{letter}", seed, skill=0.8 + 0.1 * seed) for seed, letter in enumerate("abcdefghijkl")]
+    found = recommend("mine-b", "--examples", "0", "--json").json
+    expected = ensembles.recommend(calibrate(outputs, 0.5), [zoo.card(name) for name in CANDIDATES], base="mine-b")
+    assert found["settings"]["known"] == 11
+    assert [row["model"] for row in found["candidates"]] == expected.table["model"].tolist()
+    assert [row["gain"] for row in found["candidates"]] == pytest.approx(expected.table["gain"].tolist())
+    assert found["population"].startswith("200 of 400 examples")
+
+
+def test_models_with_outputs_are_not_candidates(recommend, store_outputs, invoke):
+    store_outputs("mine-a", 0)
+    store_outputs("resnet20-softmax.cifar10", 1)
+    printed = recommend("mine-a")
+    assert "1 candidates have outputs" in printed.remarks
+    assert "resnet20-cosine.cifar10" in printed.out
+    assert "resnet20-softmax" not in printed.out
+    with pytest.raises(InputError, check=fields(argument="candidates", found="resnet20-softmax.cifar10")):
+        invoke("recommend", "--base", "mine-a", "--candidates", "resnet20-softmax.cifar10", *OPTIONS)

@@ -1,0 +1,34 @@
+"""`zoo triage`, on stored outputs."""
+
+import pandas as pd
+import pytest
+from raised import fields
+
+import diversity
+from zoo.errors import InputError
+from zoo.outputs.outputs import Runs
+
+
+@pytest.fixture
+def runs(store_outputs):
+    return Runs(store_outputs(f"mine-{seed}", seed, data="known", skill=2 + 0.5 * seed) for seed in range(4))
+
+
+def test_equals_the_function(cli, runs, tmp_path):
+    found = cli("triage", "mine-*", "-n", "7", "--json", "-o", tmp_path / "all.csv").json
+    expected = diversity.triage(runs)
+    assert [row["id"] for row in found["rows"]] == expected.frame["id"][:7].tolist()
+    assert found["kinds"] == expected.counts()
+    assert len(pd.read_csv(tmp_path / "all.csv")) == 400 == found["examples"]
+    first = expected.frame.iloc[0]
+    printed = cli("triage", "mine-*", "-n", "3")
+    assert printed.out.splitlines()[1].split()[:2] == [first["id"], first["kind"]]
+    assert f"{100 * first['wrong']:.1f}%" in printed.out
+    ambiguous = cli("triage", "mine-*", "--only", "ambiguous", "-n", "3", "--json").json["rows"]
+    assert [row["id"] for row in ambiguous] == expected.of_kind("ambiguous")["id"][:3].tolist()
+
+
+def test_mistakes(cli, runs, tmp_path, invoke):
+    assert "--first" in cli("triage", "mine-*", "-n", "0", code=2).err
+    with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
+        invoke("triage", "mine-*", "-o", tmp_path / "t.txt")

@@ -1,0 +1,355 @@
+"""`zoo ensemble`: search for an ensemble, judge one, keep to a budget, stop early in a cascade."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from zoo.app import options
+from zoo.app.options import Base, Candidates, OptionalModels, Steps, command, population
+from zoo.app.result_files import CHARTS, NUMBERS, TABLE
+from zoo.app.terminal import Format, count, fill, interval, note, percent, points, print_table, print_text
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ensembles import Search
+    from zoo.cards.card import Card
+    from zoo.outputs.outputs import Runs
+
+_DETAILS = "Details of the search"
+Cost = Annotated[
+    Literal["params", "flops", "latency"],
+    typer.Option(help="params: parameters; flops: operations per image; latency: milliseconds per image, measured here."),
+]
+Objective = Annotated[
+    Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="The score that the search improves.")
+]
+Votes = Annotated[bool, typer.Option("--votes", help="Let predicted classes vote instead of averaging probabilities.")]
+_UNITS = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    group = typer.Typer(cls=options.CommandGroup, no_args_is_help=True, help="Search, judge and save ensembles.")
+    for function in (search, combine, partners, budget, cascade):
+        group.command(function.__name__)(command(function))
+    app.add_typer(group, name="ensemble", rich_help_panel=options.ENSEMBLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Members(options.Inputs, options.Calibration, options.Results):
+    """From models to calibrated outputs, and from a result to what is printed and written."""
+
+    def read(self, models: Sequence[str] | None, base: str | None = None, votes: bool = False) -> "Runs":
+        """Return the calibrated outputs of the models and the base; raw ones if predictions vote."""
+        runs = self.runs(list(dict.fromkeys([*(models or ()), *([base] if base else [])])))
+        if votes:
+            return runs
+        for outputs in runs.values():
+            if outputs.kind == "predictions":
+                raise InputError("only predictions are stored", where=outputs.name, hint="Use {votes}, which needs no more")
+        return self.apply(runs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """How examples are divided into those that a search sees and those that it is tested on."""
+
+    test_fraction: Annotated[
+        float, typer.Option(rich_help_panel=_DETAILS, help="Fraction of the examples that the search does not see; 0: none.")
+    ] = 0.5
+    seed: Annotated[int, typer.Option(rich_help_panel=_DETAILS, help="Seed of random splits and samples.")] = 0
+
+    def search(self, runs: "Runs", base: str | None = None, votes: bool = False, **settings: Any) -> "Search":
+        """Return a search among the models of `runs`."""
+        from ensembles import Search
+
+        return Search(
+            runs,
+            kind="predictions" if votes else "probabilities",
+            base=None if base is None else runs[base].name,
+            test_fraction=self.test_fraction,
+            seed=self.seed,
+            **settings,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewModel:
+    """The ensemble as a model with a name."""
+
+    name: options.NewName = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an ensemble that has this name.")] = False
+
+    def deliver(
+        self,
+        result: Any,
+        value: dict[str, Any],
+        show: Callable[[], None],
+        members: Members,
+        table: "pd.DataFrame",
+        chart: Callable[[], Any] | None = None,
+    ) -> None:
+        """Save a result as a model if a name is given, then print and write it; it is printed even if saving fails."""
+        card: Card | None = None
+        try:
+            card = None if self.name is None else result().to_model(self.name, overwrite=self.overwrite)
+        finally:
+            members.deliver(value | ({"saved": str(card.path)} if card else {}), show, table=table, chart=chart)
+        if card is not None:
+            note(f"wrote {card.path}; all commands and `zoo.load({card.name!r})` accept {card.name}")
+
+
+def search(
+    *,
+    models: OptionalModels = None,
+    base: Base = None,
+    steps: Steps = 10,
+    replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
+    candidates: Candidates = None,
+    objective: Objective = "accuracy",
+    votes: Votes = False,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(metavar="LOW..HIGH", rich_help_panel=_DETAILS, help="Add only models of this accuracy, in percent."),
+    ] = None,
+    stop_early: Annotated[
+        bool, typer.Option("--stop-early", rich_help_panel=_DETAILS, help="Stop when no model improves the score.")
+    ] = False,
+    init: Annotated[int, typer.Option(rich_help_panel=_DETAILS, help="Start with this many of the best single models.")] = 1,
+    bags: Annotated[
+        int, typer.Option(rich_help_panel=_DETAILS, help="Average the weights of this many searches on random candidates.")
+    ] = 0,
+    split: Split,
+    new_model: NewModel,
+    members: Members,
+) -> None:
+    """Search greedily: start from the base (default: the best model), add the model that helps most, step by step.
+
+    The table shows scores on the selection split, which the search sees, and on the test split, which it does not see.
+
+    [dim]zoo ensemble search @cifar10 --base r7x2.cifar10 --steps 5[/dim]
+
+    [dim]zoo ensemble search 'resnet8-*' --name my-ensemble[/dim]
+    """
+    members.check(TABLE, NUMBERS, *CHARTS)
+    fields: dict[str, Any] = {"name": members.named(candidates)} if candidates else {}
+    if accuracy is not None:
+        fields["accuracy"] = _accuracy_range(accuracy)
+    runs = members.read(models, base, votes)
+    setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
+    path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
+    value = {**path.to_dict(), "population": population(runs)}
+    new_model.deliver(lambda: path, value, lambda: print_text(path), members, path.to_frame(), path.chart)
+
+
+def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: NewModel, members: Members) -> None:
+    """Combine all MODELS with equal weights: is the ensemble better than its best member?
+
+    [dim]zoo ensemble combine resnet7-softmax.cifar10 r7x2.cifar10[/dim]
+
+    [dim]zoo ensemble combine resnet8-softmax resnet8-cosine --name my-pair[/dim]
+    """
+    import pandas as pd
+
+    from ensembles import improvement
+
+    members.check(TABLE, NUMBERS)
+    runs = members.read(models, votes=votes).aligned()
+    found = improvement(runs, how="predictions" if votes else "probabilities")
+    accuracies = sorted(zip(found.accuracies, runs, strict=True), reverse=True)
+    rows = [{"model": name, "accuracy": accuracy} for accuracy, name in accuracies]
+    low, high = found.interval
+
+    def show() -> None:
+        print_table(rows, formats={"accuracy": percent})
+        text = (
+            f"The ensemble of {count(len(rows), 'model')}: {percent(found.ensemble_accuracy)} accuracy, "
+            f"{100 * abs(found.gain_over_best):.1f} points {'below' if found.gain_over_best < 0 else 'above'} its best "
+            f"member {rows[0]['model']} ({interval(found.interval)})"
+        )
+        print("\n" + fill(f"{text}: no significant difference." if low <= 0 <= high else f"{text}."))
+
+    value = {**vars(found), "members": runs.names, "best_member": rows[0]["model"], "population": population(runs)}
+    new_model.deliver(lambda: _equal_weights(runs, runs.names), value, show, members, pd.DataFrame(rows))
+
+
+def partners(
+    *,
+    models: OptionalModels = None,
+    base: Base = None,
+    candidates: Candidates = None,
+    objective: Objective = "accuracy",
+    votes: Votes = False,
+    split: Split,
+    members: Members,
+) -> None:
+    """Find the best partner of the base, or of every model: the one that makes the best ensemble of two.
+
+    Partners are chosen on the selection split; scores and gains are those on the test split.
+
+    [dim]zoo ensemble partners @cifar10 --base r7x2.cifar10[/dim]
+    """
+    members.check(TABLE, NUMBERS)
+    runs = members.read(models, base, votes)
+    fields = {"name": members.named(candidates)} if candidates else None
+    setup = split.search(runs, votes=votes, candidates=fields, objective=objective, progress=not members.json)
+    frame = setup.best_partners(None if base is None else [runs[base].name])
+
+    def show() -> None:
+        rows = _records(frame)
+        titles = {"base": "base", "partner": "partner", "category": "category", "alone": "alone", "pair": "pair"}
+        if "gain" in rows[0]:
+            titles |= {"test_alone": "alone", "test_pair": "pair", "gain": "gain", "interval": "95% CI"}
+            titles = {key: title for key, title in titles.items() if key not in ("alone", "pair")}
+        _print_scores([{title: row[key] for key, title in titles.items()} for row in rows], objective)
+
+    value = {"partners": frame, "objective": objective, "population": population(runs)}
+    members.deliver(value, show, table=frame)
+
+
+def budget(
+    *,
+    models: OptionalModels = None,
+    cost: Cost = "params",
+    limit: Annotated[
+        str | None, typer.Option("--max-cost", metavar="COST", help="Find the best ensemble up to this cost: 2M, 1.5G, 300.")
+    ] = None,
+    max_size: Annotated[int, typer.Option(help="Largest number of members.")] = 10,
+    base: Base = None,
+    objective: Objective = "accuracy",
+    votes: Votes = False,
+    split: Split,
+    new_model: NewModel,
+    members: Members,
+) -> None:
+    """Find the best ensembles for their cost: the Pareto front, and with --max-cost the best one up to that cost.
+
+    [dim]zoo ensemble budget 'resnet8-*' --cost params[/dim]
+
+    [dim]zoo ensemble budget @cifar10 --cost flops --max-cost 200M --name my-ensemble[/dim]
+    """
+    members.check(TABLE, NUMBERS, *CHARTS)
+    most = None if limit is None else parse_cost(limit, "limit")
+    if new_model.name is not None and most is None:
+        raise InputError("needs a cost, which decides for one of the ensembles", argument="name", hint="Pass {limit}")
+    runs = members.read(models, base, votes)
+    setup = split.search(runs, base, votes, objective=objective, progress=not members.json)
+    front = setup.pareto(cost, max_size)
+    best = None if most is None else setup.best_within(most, cost, max_size)
+
+    def show() -> None:
+        columns = ["cost", "size", "selection", "test", "members"]
+        rows = [{**row, "cost": short_number(row["cost"]), "members": ", ".join(row["members"])} for row in _records(front)]
+        _print_scores([{key: row[key] for key in columns} for row in rows], objective)
+        if best is not None:
+            on, score = ("selection", best.score) if best.test_score is None else ("test", best.test_score)
+            text = (
+                f"The best ensemble up to {limit} {cost}: {', '.join(map(str, best.members))}. It costs "
+                f"{short_number(best.cost or 0)}; its {objective} is {_format(objective)(score)} on the {on} split."
+            )
+            print("\n" + fill(text))
+
+    def chart() -> Any:
+        from ensembles.charts import front_chart
+
+        return front_chart(front)
+
+    value = {"cost": cost, "front": front, "best": best and vars(best), "population": population(runs)}
+    chosen = [] if best is None else list(map(str, best.members))
+    new_model.deliver(lambda: _equal_weights(runs, chosen), value, show, members, front, chart)
+
+
+def cascade(
+    *,
+    models: OptionalModels = None,
+    all_members: Annotated[
+        bool, typer.Option("--all", help="Use all MODELS as members instead of searching for them.")
+    ] = False,
+    steps: Steps = 10,
+    cost: Cost = "flops",
+    budget: Annotated[
+        str | None, typer.Option("--max-cost", metavar="COST", help="Highest mean cost per image: 2M, 1.5G, 300.")
+    ] = None,
+    loss: Annotated[
+        float, typer.Option("--max-loss", help="Accuracy that may be lost against the whole ensemble, as a fraction.")
+    ] = 0.001,
+    base: Base = None,
+    split: Split,
+    new_model: NewModel,
+    members: Members,
+) -> None:
+    """Turn an ensemble into a cascade: evaluate members one by one, and stop as soon as they are confident.
+
+    [dim]zoo ensemble cascade 'resnet8-*' --name my-cascade[/dim]
+
+    [dim]zoo ensemble cascade resnet8-softmax resnet20-softmax --all --max-loss 0.002[/dim]
+    """
+    members.check(TABLE, NUMBERS, *CHARTS)
+    most = None if budget is None else parse_cost(budget, "budget")
+    runs = members.read(models, base)
+    setup = split.search(runs, base, progress=not members.json)
+    found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=most)
+    value = {**found.to_dict(), "population": population(runs)}
+    new_model.deliver(lambda: found, value, lambda: print_text(found), members, found.to_frame(), found.chart)
+
+
+def _equal_weights(runs: "Runs", names: list[str]) -> Any:
+    """Return the ensemble of these models with equal weights, which can be saved."""
+    from ensembles import Search
+
+    return Search(runs.subset(names), base=names, test_fraction=0).greedy(1)
+
+
+def _print_scores(rows: list[dict[str, Any]], objective: str) -> None:
+    form = _format(objective)
+    formats: dict[str, Format] = dict.fromkeys(("alone", "pair", "selection", "test"), form)
+    formats["gain"] = points if form is percent else "{:+.4f}".format
+    formats["95% CI"] = lambda ends: interval(ends, None) if form is percent else "{:+.4f} to {:+.4f}".format(*ends)
+    print_table(rows, formats={key: form for key, form in formats.items() if key in rows[0]})
+
+
+def _format(objective: str) -> Format:
+    """Return how a score is written: accuracies in percent, losses as numbers."""
+    return percent if objective.endswith("accuracy") else "{:.4f}".format
+
+
+def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    return frame.to_dict("records")  # type: ignore[return-value]
+
+
+def _accuracy_range(text: str) -> tuple[float | None, float | None]:
+    """Return the fractions that a range in percent stands for."""
+    from zoo.cards.selection import parse_filter
+
+    try:
+        low, high = parse_filter(f"accuracy={text}")[1]
+    except (InputError, TypeError, ValueError):
+        raise InputError(argument="accuracy", expected="LOW..HIGH in percent, such as 70..78", found=text) from None
+    return low and low / 100, high and high / 100
+
+
+def parse_cost(text: str, argument: str) -> float:
+    """Return the number that a cost such as 2M stands for; an error names the argument.
+
+    >>> parse_cost("2M", "limit"), parse_cost("1.5G", "limit"), parse_cost("300", "limit")
+    (2000000.0, 1500000000.0, 300.0)
+    """
+    unit = next((unit for unit in _UNITS if text.lower().endswith(unit.lower())), "")
+    try:
+        return float(text.removesuffix(text[len(text) - len(unit) :])) * _UNITS.get(unit, 1)
+    except ValueError:
+        raise InputError(argument=argument, expected="a number such as 2M, 1.5G or 300", found=text) from None
+
+
+def short_number(value: float) -> str:
+    """Return a number with the unit that `parse_cost` reads.
+
+    >>> short_number(2_345_678), short_number(12)
+    ('2.35M', '12')
+    """
+    unit = next((unit for unit, size in _UNITS.items() if abs(value) >= size), "")
+    return f"{value / _UNITS.get(unit, 1):.3g}{unit}"

@@ -1,0 +1,372 @@
+"""The options that several commands share: one definition, one meaning and one help text for each.
+
+A command takes a group of options as one parameter whose type is one of the dataclasses below; `command` turns each of its
+fields into an option:
+
+    def pairs(models: Models, inputs: Inputs, results: Results) -> None:
+        runs = inputs.runs(models)
+
+Parameters have the names that the called function's parameters have, so that an error about `steps` is shown as one about
+`--steps`.
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
+
+from zoo.app import result_files
+from zoo.app.completion import complete_datasets, complete_models
+from zoo.app.terminal import note, print_json
+from zoo.errors import InputError, UnknownName, ZooError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from zoo.calibration import CalibratedRuns
+    from zoo.outputs.outputs import Runs
+
+FIND, RUN, COMPARE, ENSEMBLE, FEATURES, REPORT, TRAIN, STORAGE = (
+    "Find models", "Run and import", "Compare", "Ensemble", "Probe features", "Report and figures", "Train", "Storage",
+)  # fmt: skip
+
+
+def spec_option(flag: str, text: str) -> Any:
+    """Return an option whose value is a dataset."""
+    return typer.Option(flag, metavar="SPEC", help=text, autocompletion=complete_datasets)
+
+
+def models_option(flag: str, text: str, metavar: str = "MODELS") -> Any:
+    """Return an option whose value is a model, or a selector of models."""
+    return typer.Option(flag, metavar=metavar, help=text, autocompletion=complete_models)
+
+
+def model_argument(text: str, metavar: str = "MODEL") -> Any:
+    """Return an argument that is a model, or a selector of models."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False, autocompletion=complete_models)
+
+
+SELECTORS = "Names, patterns ('resnet7-*'), filters (objective=cosine) or sets (@cifar10)."
+Models = Annotated[list[str], model_argument(SELECTORS, "MODELS")]
+OptionalModels = Annotated[list[str] | None, model_argument(SELECTORS, "MODELS")]
+Data = Annotated[
+    str | None,
+    spec_option("--data", "Dataset: cifar10, digits:test, folder:PATH, ... Default: the test split of the models' dataset."),
+]
+OnlyData = Annotated[str | None, spec_option("--data", "Only outputs on this dataset. Default: on any.")]
+Base = Annotated[str | None, models_option("--base", "The model to start from.", "MODEL")]
+Candidates = Annotated[list[str] | None, models_option("--candidates", "Only these models may be added. May be repeated.")]
+Kind = Literal["logits", "probabilities", "predictions", "embeddings"]
+
+_OUTPUTS, _CALIBRATION, FILES = "Outputs", "Calibration", "Models that are files (file:PATH, onnx:PATH)"
+Fresh = Annotated[bool, typer.Option("--fresh", rich_help_panel=_OUTPUTS, help="Run the models even if outputs exist.")]
+Common = Annotated[
+    bool, typer.Option("--common", rich_help_panel=_OUTPUTS, help="Keep only the examples that all models have.")
+]
+From = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="PATH",
+        rich_help_panel=_OUTPUTS,
+        help="Read outputs from this file or folder without storing them. May be repeated.",
+    ),
+]
+FromKind = Annotated[Kind | None, typer.Option("--kind", rich_help_panel=_OUTPUTS, help="What the files of --from hold.")]
+Arch = Annotated[
+    str | None, typer.Option("--arch", rich_help_panel=FILES, help="Architecture, by its name in timm or torchvision.")
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=FILES, help="Text file with one class per line, or a label set: imagenet-1k."),
+]
+TemperaturesFrom = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC|FRACTION|stored",
+        rich_help_panel=_CALIBRATION,
+        help="Fit temperatures on a dataset, or on a fraction of the examples, which is then not reported; or use 'stored' "
+        "ones. Default: the dataset's calibration split if it has one, else 0.5.",
+    ),
+]
+Uncalibrated = Annotated[
+    bool, typer.Option("--uncalibrated", rich_help_panel=_CALIBRATION, help="Use temperature 1 for all models.")
+]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write a file: .csv or .json (numbers), .html, .svg, .png or .pdf (chart). May be repeated.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Pretrained = Annotated[bool, typer.Option("--pretrained/--random", help="Trained weights, or random ones.")]
+BatchSize = Annotated[int, typer.Option(help="Images per forward pass.")]
+ResizeMode = Annotated[
+    str | None,
+    typer.Option(
+        help="evaluation: as the model's card says; transfer: shortest side to the input size. Default: the dataset's."
+    ),
+]
+ImageSize = Annotated[int | None, typer.Option("--image-size", min=8, help="Side of the input in pixels.")]
+Steps = Annotated[int, typer.Option(help="How many models to add.")]
+Seed = Annotated[int, typer.Option(help="Seed of random splits and samples.")]
+Level = Annotated[float, typer.Option(help="Level of the confidence intervals.")]
+NewName = Annotated[str | None, typer.Option("--name", help="Name of the model that is created.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """Facts about models that are bare files, which the files do not contain."""
+
+    arch: Arch = None
+    classes: Classes = None
+
+    def named(self, models: Sequence[str]) -> list[str]:
+        """Return the models, with bare files replaced by the names they are registered under in this process.
+
+        A file is registered only if facts about it are given. Its name is that of the file without its ending; the folder's
+        name goes in front if that name is taken or several files have it.
+        """
+        hints = self.hints()
+        if not hints:
+            return list(models)
+        from zoo.models import registry
+
+        paths = {model: Path(model.partition(":")[2]).expanduser().absolute() for model in models if _is_file(model)}
+        if not paths:
+            raise InputError(
+                "no model is a file, so {} has no effect".format(" and ".join(f"--{key}" for key in self._stated())),
+                argument="models",
+                expected="file:PATH or onnx:PATH",
+            )
+        stems, known = Counter(path.stem for path in paths.values()), registry.known_models()
+        names = {
+            model: path.stem if stems[path.stem] == 1 and path.stem not in known else f"{path.parent.name}-{path.stem}"
+            for model, path in paths.items()
+        }
+        return [registry.register(model, names[model], **hints).name if model in names else model for model in models]
+
+    def hints(self, **more: Any) -> dict[str, Any]:
+        """Return the facts that are given, and further ones, as `zoo.register` takes them."""
+        facts = {"architecture": self.arch, "classes": self.classes and read_classes(self.classes), **more}
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def _stated(self) -> list[str]:
+        return [key for key, value in (("arch", self.arch), ("classes", self.classes)) if value is not None]
+
+
+def read_classes(text: str) -> str | list[str]:
+    """Return the class names in a text file, one per line, or the name of a label set as it is."""
+    from zoo.cards import labels
+    from zoo.cards.names import similar
+
+    path = Path(text).expanduser()
+    if not path.is_file():
+        if text in labels.known() or text == "in1k":
+            return text
+        raise UnknownName(
+            argument="classes",
+            expected=f"a file with one class per line, or one of {', '.join(labels.known())}",
+            name=text,
+            suggestions=similar(text, labels.known()),
+        )
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8 text", where=path, argument="classes") from error
+    return [line for line in lines if line]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInputs(ModelFiles):
+    """From models to their outputs: existing ones, else the models are run."""
+
+    data: Data = None
+    fresh: Fresh = False
+
+    def runs(self, models: Sequence[str], **options: Any) -> "Runs":
+        """Return the outputs of models; `options` are those of `zoo.run`."""
+        from zoo.runs.runner import run
+
+        return run(self.named(models), data=self.data, fresh=self.fresh, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(ModelInputs):
+    """From models, files or both to outputs."""
+
+    files: From = None
+    kind: FromKind = None
+    common: Common = False
+
+    def runs(self, models: Sequence[str] | None, **options: Any) -> "Runs":
+        """Return the outputs of models; those that the files hold are read from there. Without models: all of the files."""
+        runs = super().runs(models or (), **options) if self.files is None else self._with_files(models or (), **options)
+        return runs.common() if self.common else runs
+
+    def _with_files(self, models: Sequence[str], **options: Any) -> "Runs":
+        from zoo.app.imported_files import read_outputs
+        from zoo.cards.selection import is_filter
+        from zoo.outputs.outputs import Runs
+
+        held = read_outputs(self.files or (), data=self.data, kind=self.kind)
+        filters = [model for model in models if is_filter(model)]
+        if len(filters) == len(models):
+            return held.subset(filters) if filters else held
+        chosen, others = dict[str, Any](), list[str]()
+        for model in models:
+            try:
+                if model not in filters:
+                    chosen |= held.subset([model, *filters])
+            except UnknownName:
+                others.append(model)
+        if others:
+            chosen |= super().runs([*others, *filters], **options)
+        return Runs(chosen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Whether outputs are calibrated, and where the temperatures come from."""
+
+    temperatures_from: TemperaturesFrom = None
+    uncalibrated: Uncalibrated = False
+
+    def apply(self, runs: "Runs") -> "Runs":
+        """Return the runs at their temperatures; a note says which examples are left to report on."""
+        return runs if self.uncalibrated else calibrate(runs, self.temperatures_from)
+
+
+def calibrate(runs: "Runs", temperatures_from: str | None, temperature_space: str = "logits") -> "CalibratedRuns":
+    """Return calibrated runs, and print which examples are reported."""
+    from zoo import calibration
+
+    calibrated = calibration.calibrate(
+        runs,
+        split_or_fraction(temperatures_from),
+        temperature_space=temperature_space,  # type: ignore[arg-type]  # checked there
+    )
+    note(calibrated.population)
+    return calibrated
+
+
+def split_or_fraction(text: str | None) -> str | float | None:
+    """Return the value of --temperatures-from: a number if it is one, else a dataset's spec.
+
+    >>> split_or_fraction("0.5"), split_or_fraction("digits:calibration")
+    (0.5, 'digits:calibration')
+    """
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def population(runs: "Runs") -> str:
+    """Return in words which examples a result is about."""
+    return getattr(runs, "population", "") or f"all {len(next(iter(runs.values()))):,} examples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """How a command hands over its result: as text or JSON on standard output, and as files."""
+
+    output: Output = None
+    json: Json = False
+
+    def check(self, *endings: str) -> None:
+        """Raise an error, before the work begins, if a file cannot be written or has another ending than these."""
+        for path in self.output or ():
+            result_files.check_output(path, endings)
+
+    def deliver(
+        self,
+        value: Any,
+        show: Callable[[], None],
+        *,
+        table: "pd.DataFrame | None" = None,
+        chart: Callable[[], Any] | None = None,
+    ) -> None:
+        """Print the result, then write the files. A file that cannot be written does not lose the printed result.
+
+        Args:
+            value: what JSON holds.
+            show: prints the result as text.
+            table: rows of a .csv file.
+            chart: returns the Altair chart.
+        """
+        if self.json:
+            print_json(value)
+        else:
+            show()
+        for path in self.output or ():
+            result_files.write_result(path, value, table, chart)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands. An error about an argument is shown as one about the option of the command that was run."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ZooError as error:
+            if not error.options:  # else the error comes from a command of a nested group
+                error.options = options_of(self.get_command(ctx, ctx.invoked_subcommand or ""))
+            raise
+
+
+def options_of(command: Any) -> dict[str, str]:
+    """Return what a command calls each argument: `--steps` for `steps`, `--random` for `pretrained=False`."""
+    options = {}
+    for parameter in getattr(command, "params", ()):
+        if isinstance(parameter, TyperOption) and parameter.name:
+            options[parameter.name] = parameter.opts[0]
+            if parameter.secondary_opts:
+                options[f"{parameter.name}=False"] = parameter.secondary_opts[0]
+        elif isinstance(parameter, TyperArgument) and parameter.name:
+            options[parameter.name] = (parameter.metavar or parameter.name).strip("[].").upper()
+    return options
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command in which each parameter that is a group of options is replaced by these options."""
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind) and isinstance(kind, type)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in groups:
+            kind = hints[parameter.name]
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
+            continue
+        group = groups[parameter.name]
+        kinds = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
+            )
+            for field in dataclasses.fields(group)
+        ]
+
+    @functools.wraps(function)
+    def expanded(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+        function(**values)
+
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return expanded
+
+
+def _is_file(model: str) -> bool:
+    return model.startswith(("file:", "onnx:"))

@@ -1,0 +1,157 @@
+"""`zoo report` and `zoo demo`: a page about several models."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
+
+import typer
+
+from zoo.app.options import REPORT, Base, Candidates, Inputs, Json, OptionalModels, Seed, Steps, command, spec_option
+from zoo.app.terminal import json_bytes, print_json, print_text, size, wrote
+from zoo.errors import InputError, ZooError
+
+if TYPE_CHECKING:
+    from zoo.app.report.document import Document
+    from zoo.app.report.material import Material
+    from zoo.outputs.outputs import Runs
+
+Format = Literal["html", "md", "json"]
+Page = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Page to write: .html, .md or .json.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("report", rich_help_panel=REPORT)(command(report))
+    app.command("demo", rich_help_panel=REPORT)(command(demo))
+
+
+def report(
+    *,
+    models: OptionalModels = None,
+    transfer: Annotated[str | None, spec_option("--transfer", "Dataset to probe embeddings on.")] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        spec_option("--unlabelled", "Dataset without labels to estimate accuracy on. May be repeated."),
+    ] = None,
+    candidates: Candidates = None,
+    base: Base = None,
+    steps: Steps = 10,
+    seed: Seed = 0,
+    output: Page = Path("report.html"),
+    format: Annotated[Format | None, typer.Option("--format", help="Default: by the file's ending.")] = None,
+    static: Annotated[bool, typer.Option("--static", help="A small page without the explorer.")] = False,
+    inputs: Inputs,
+    json: Json = False,
+) -> None:
+    """Write a report on several models: mistakes, ensembles, calibration, doubtful labels, embeddings, what to serve.
+
+    Without MODELS: all models with stored outputs on the dataset. --candidates are judged by their cards.
+
+    [dim]zoo report 'resnet8-*' --data digits:test -o report.html[/dim]
+
+    [dim]zoo report 'resnet8-*' --unlabelled digits:test~noise2 --candidates 'resnet20-*'[/dim]
+
+    [dim]zoo report --from my_predictions/[/dim]
+    """
+    from zoo.app.report.compose import compose
+
+    chosen = None if json else _format(output, format)
+    material = _material(models, inputs, transfer, unlabelled or [], candidates)
+    document = compose(material, base, steps, seed)
+    if chosen is None:
+        print_json(document.numbers)
+    else:
+        _write(document, output, chosen, static)
+
+
+def _material(
+    models: list[str] | None, inputs: Inputs, transfer: str | None, unlabelled: list[str], candidates: list[str] | None
+) -> "Material":
+    from zoo.app.candidates import candidate_cards
+    from zoo.app.report.material import Material, feature_material, images_of
+    from zoo.runs.runner import run
+
+    runs = inputs.runs(models) if models or inputs.files else _stored(inputs)
+    spec = next(iter(runs.values())).dataset
+    if transfer is not None and (spec is None or not models):
+        raise InputError("needs models by name, on a known dataset", argument="transfer")
+    if unlabelled and not models:
+        raise InputError("needs models by name", argument="unlabelled")
+    cards = candidate_cards(candidates, runs, runs.names[0]) if candidates else []
+    features = None if transfer is None or spec is None else feature_material(runs.names, spec, transfer)
+    return Material(
+        runs,
+        images=images_of(spec),
+        features=features,
+        unlabelled=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in unlabelled),
+        candidates=tuple(cards),
+        imported=", ".join(map(str, inputs.files)) if inputs.files else None,
+    )
+
+
+def _stored(inputs: Inputs) -> "Runs":
+    from zoo.outputs.store import open_runs
+
+    runs = open_runs("*", inputs.data)
+    return runs.common() if inputs.common else runs
+
+
+def demo(
+    *,
+    models: OptionalModels = None,
+    data: Annotated[str, spec_option("--data", "Dataset to train and compare on.")] = "digits-holes",
+    output: Page = Path("report.html"),
+    json: Json = False,
+) -> None:
+    """Report on the shipped models (study.html); then train small models, compare and combine them, and report on those.
+
+    Takes minutes. Without MODELS: 21 small recipes.
+
+    [dim]zoo demo[/dim]
+
+    [dim]zoo demo 'resnet20-*' 'all-cnn-c-*' --data cifar10[/dim]
+    """
+    from zoo.app.demo import demonstrate, study
+
+    chosen = _format(output)
+    shipped = None if models else study()
+    if shipped is not None:
+        _write(shipped, output.with_name(f"study{output.suffix}"), chosen)
+    document = demonstrate(data, models)
+    try:
+        _write(document, output, chosen)
+    finally:
+        if json:
+            print_json(document.numbers)
+
+
+def _format(output: Path, format: Format | None = None) -> Format:
+    """Return the format of a page, by its file's ending if none is given; checked before the work begins."""
+    chosen = format or output.suffix.lstrip(".").lower()
+    if chosen not in get_args(Format):
+        raise InputError(
+            argument="output", expected="a file that ends in .html, .md or .json", found=str(output), hint="Or pass {format}"
+        )
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"no such folder: {output.absolute().parent}", argument="output")
+    return cast(Format, chosen)
+
+
+def _write(document: "Document", output: Path, format: Format, static: bool = False) -> None:
+    """Write a report; print it if the file cannot be written, because it took all the work."""
+    from zoo.app.report.explorer import to_explorer
+    from zoo.app.report.html import to_html
+    from zoo.app.report.markdown import to_markdown
+    from zoo.core import files
+
+    if format == "json":
+        data = json_bytes(document.numbers)
+    else:
+        page = to_html if static else to_explorer
+        text = page(document) if format == "html" else to_markdown(document)
+        data = text.encode("utf-8", "backslashreplace")  # for names that are not UTF-8
+    try:
+        files.write(output, data)
+    except (OSError, ZooError):
+        print_text(to_markdown(document))
+        raise
+    wrote(output, size(len(data)))

@@ -1,0 +1,134 @@
+"""`zoo shift` and `zoo accuracy`: models on data that differ from what they know."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zoo.app.options import COMPARE, Fresh, Level, ModelFiles, Models, Results, command, spec_option
+from zoo.app.result_files import NUMBERS, TABLE
+from zoo.app.terminal import interval, note, percent, points, print_table
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.outputs.outputs import Runs
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("shift", rich_help_panel=COMPARE)(command(shift))
+    app.command("accuracy", rich_help_panel=COMPARE)(command(accuracy))
+
+
+def shift(
+    *,
+    models: Models,
+    source: Annotated[str, spec_option("--source", "Dataset like the models' training data.")],
+    target: Annotated[str, spec_option("--target", "Shifted dataset.")],
+    fresh: Fresh = False,
+    model_files: ModelFiles,
+    results: Results,
+) -> None:
+    """Compare accuracy on two datasets: the drop, the line that models lie on, and the models that lie off it.
+
+    [dim]zoo shift 'resnet8-*' --source digits:test --target digits-holes:test[/dim]
+    """
+    from probes.accuracy_line import LEVEL, accuracy_line
+
+    results.check(TABLE, NUMBERS)
+    names = model_files.named(models)
+    before, after = _run(names, source, fresh), _run(names, target, fresh)
+    both = [name for name in before if name in after]
+    if not both:
+        raise InputError(f"no model has outputs on both {source} and {target}")
+    line = accuracy_line(
+        both,
+        [before[name].accuracy for name in both],
+        [after[name].accuracy for name in both],
+        (_examples(before, both, source), _examples(after, both, target)),
+    )
+    about = {key: value for key, value in vars(line).items() if key != "frame"}
+
+    def show() -> None:
+        titles = {
+            "model": "model",
+            "first": "source",
+            "second": "target",
+            "drop": "drop",
+            "expected": "expected",
+            "off": "off",
+        }
+        formats = dict.fromkeys(("source", "target", "expected"), percent) | {"drop": lambda value: points(-value)}
+        print_table(line.frame[list(titles)].rename(columns=titles), formats=formats)
+        if line.slope != line.slope:
+            note("no line: at least three models with different accuracies are needed")
+            return
+        off = list(line.frame["model"][line.frame["off"]])
+        low, high = line.slope_interval
+        note(
+            f"Line on the probit scale: slope {line.slope:.3g} ({LEVEL:.0%} CI {low:.3g} to {high:.3g}), correlation "
+            f"{line.correlation:.3g}. Off the line: {', '.join(off) or 'none'}"
+        )
+
+    results.deliver({"source": source, "target": target, **about, "models": line.frame}, show, table=line.frame)
+
+
+def accuracy(
+    *,
+    models: Models,
+    labelled: Annotated[str, spec_option("--labelled", "Labelled dataset like the models' training data.")],
+    unlabelled: Annotated[str, spec_option("--unlabelled", "Dataset in question; labels that it has are not used.")],
+    min_r2: Annotated[
+        float, typer.Option("--min-r2", help="How well agreements must fit a line, else no estimate is given.")
+    ] = 0.98,
+    level: Level = 0.95,
+    fresh: Fresh = False,
+    model_files: ModelFiles,
+    results: Results,
+) -> None:
+    """Estimate accuracy on data without labels, from how often the models agree there.
+
+    If the agreements of pairs on both datasets do not fit a line, no estimate is given. For comparison: average confidence,
+    and average thresholded confidence (ATC).
+
+    [dim]zoo accuracy 'resnet8-*' --labelled digits:test --unlabelled digits:test~noise3[/dim]
+    """
+    from diversity import accuracy_without_labels
+
+    results.check(TABLE, NUMBERS)
+    names = model_files.named(models)
+    estimate = accuracy_without_labels(
+        _run(names, unlabelled, fresh), _run(names, labelled, fresh), level=level, least_r2=min_r2
+    )
+
+    def show() -> None:
+        frame = estimate.frame.sort_values("accuracy", ascending=False, kind="stable")
+        rows: list[dict[str, Any]] = [
+            {
+                "model": row["model"],
+                "estimate": row["accuracy"],
+                f"{level:.0%} CI": interval((row["low"], row["high"]), level=None),
+                "labelled": row["source_accuracy"],
+                "confidence": row["average_confidence"],
+                "ATC": row["atc"],
+            }
+            for row in frame.to_dict("records")
+        ]
+        print_table(rows, formats=dict.fromkeys(("estimate", "labelled", "confidence", "ATC"), percent))
+        note(str(estimate))
+
+    value = {"labelled": labelled, "unlabelled": unlabelled, **estimate.to_dict()}
+    results.deliver(value, show, table=estimate.frame)
+
+
+def _run(models: list[str], data: str, fresh: bool) -> "Runs":
+    from zoo.runs.runner import run
+
+    return run(models, data=data, fresh=fresh)
+
+
+def _examples(runs: "Runs", models: list[str], spec: str) -> int:
+    """Return the number of examples, which must be the same for all models."""
+    numbers = sorted({len(runs[name]) for name in models})
+    if len(numbers) > 1:
+        raise InputError(f"models have outputs on different numbers of examples ({numbers[0]} to {numbers[-1]})", where=spec)
+    return numbers[0]

@@ -1,0 +1,291 @@
+"""What commands print: tables, numbers, text, notes and JSON. Every text is escaped here before a terminal sees it."""
+
+import dataclasses
+import itertools
+import json
+import math
+import shutil
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.cards.names import shared_ending
+from zoo.core.text import as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = "–"
+_GAP = 2  # spaces between the columns of a table
+_MIN_WRAPPED = 8  # a column whose texts are wrapped is not made narrower than this
+_MAX_PROSE_WIDTH = 100
+_NAME_COLUMNS = ("model", "name", "first", "second", "base", "partner", "with", "highest with", "lowest with")
+
+Format = Callable[[Any], str]
+
+
+def width() -> int:
+    """Return the number of columns of the terminal, 80 if there is none."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def print_text(text: object) -> None:
+    """Print text that may contain names, classes or ids from files."""
+    print(_escape_lines(text))
+
+
+def note(text: object) -> None:
+    """Print a remark on standard error, word-wrapped, so that standard output holds only the result."""
+    lines = [fill(line) for line in _escape_lines(text).split("\n")]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def wrote(path: Path, about: str = "") -> None:
+    """Say on one line which file was written."""
+    print(f"wrote {as_text(path)}{about and f' ({as_text(about)})'}", file=sys.stderr, flush=True)
+
+
+def fill(text: str, indent: str = "") -> str:
+    """Return text word-wrapped to the terminal. `indent` starts the first line, spaces of its width the others."""
+    return textwrap.fill(
+        as_text(" ".join(text.split())),
+        min(width(), _MAX_PROSE_WIDTH),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print the package's own warnings as notes, each once, while the context is open."""
+    from zoo.errors import ZooWarning
+
+    printed: set[str] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_note(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, ZooWarning):
+                show(message, category, *rest, **more)
+            elif str(message) not in printed:
+                printed.add(str(message))
+                note(f"zoo: {message}")
+
+        warnings.simplefilter("always", ZooWarning)
+        warnings.showwarning = show_note
+        yield
+
+
+def print_json(value: Any) -> None:
+    """Print strict JSON: NaN and infinities become null, arrays lists, paths texts.
+
+    Characters that the terminal cannot encode, and bytes that are not UTF-8, are written as JSON escapes.
+    """
+    value = plain(value)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2, allow_nan=False)
+    print(text)
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return the contents of a .json file, written as `print_json` prints."""
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"  # of a lone surrogate this is its JSON escape
+
+
+def plain(value: Any) -> Any:
+    """Return a value made of JSON's types: tables become lists of rows, dataclasses objects, arrays lists."""
+    if hasattr(value, "to_dict") and not isinstance(value, type):
+        return plain(value.to_dict(orient="records") if hasattr(value, "columns") else value.to_dict())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it: floats with four significant digits, a dash for a missing value.
+
+    >>> cell(0.123456), cell(12), cell(None), cell(True)
+    ('0.1235', '12', '–', 'yes')
+    """
+    if _is_missing(value):
+        return MISSING
+    if type(value).__name__ in ("bool", "bool_"):  # Python's or NumPy's
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else as_text(value)
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction in percent.
+
+    >>> percent(0.9123), percent(None)
+    ('91.2%', '–')
+    """
+    return MISSING if _is_missing(value) else f"{100 * value:.1f}%"  # type: ignore[operator]
+
+
+def points(value: float | None) -> str:
+    """Return a difference of two fractions in percentage points.
+
+    >>> points(0.023), points(-0.004)
+    ('+2.3', '-0.4')
+    """
+    return MISSING if _is_missing(value) else f"{100 * value:+.1f}"  # type: ignore[operator]
+
+
+def interval(ends: Sequence[float | None] | None, level: float | None = 0.95) -> str:
+    """Return a confidence interval of a fraction, in percent or percentage points; without `level` its ends only.
+
+    >>> interval((0.9, 0.922)), interval((0.014, 0.032), level=None)
+    ('95% CI 90.0 to 92.2', '1.4 to 3.2')
+    """
+    if ends is None or any(map(_is_missing, ends)):
+        return MISSING
+    low, high = (f"{100 * float(end):.1f}" for end in ends if end is not None)
+    return f"{low} to {high}" if level is None else f"{level * 100:g}% CI {low} to {high}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes with its unit.
+
+    >>> size(532), size(2_500_000)
+    ('532 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun in the right form.
+
+    >>> count(1, "model"), count(1200, "example")
+    ('1 model', '1,200 examples')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def print_table(
+    rows: "Iterable[Mapping[str, Any]] | pd.DataFrame",
+    columns: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+    formats: Mapping[str, Format] | None = None,
+    cut: Sequence[str] = (),
+    rest: str = "--json prints everything",
+) -> None:
+    """Print rows as a table that fits the terminal.
+
+    A table that is too wide gets narrower in this order: the ending that all model names share is said once in the title,
+    text columns are wrapped, and the last columns are left out, which a note says.
+
+    Args:
+        rows: the rows, by column, or a frame.
+        columns: the columns to show, in order; default: those of the first row.
+        title: line above the table.
+        formats: how to write the values of a column; default `cell`.
+        cut: columns whose texts are cut off if the table is too wide; then no column is wrapped.
+        rest: what the note about left-out columns recommends.
+    """
+    rows = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
+    keys = list(columns or (rows[0] if rows else ()))
+    formats = formats or {}
+    texts = {key: [as_text(formats.get(key, cell)(row.get(key))) for row in rows] for key in keys}
+    is_text = {key: not (key in formats or any(_is_number(row.get(key)) for row in rows)) for key in keys}
+    headers = {key: as_text(key) for key in keys}
+    if _total(texts, headers) > width():
+        _remove_shared_ending(texts, headers)
+    gap = _GAP if not cut or _total(texts, headers) <= width() else 1
+    widths = _fit(texts, headers, [key for key in keys if is_text[key]], cut, gap)
+    if title is not None:
+        print(fill(title) + "\n")
+    for row in zip(*([headers[key], *texts[key]] for key in widths), strict=True):
+        cells = [_wrap(text, room, key in cut) for text, (key, room) in zip(row, widths.items(), strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            aligned = [
+                f"{part:<{room}}" if is_text[key] else f"{part:>{room}}"
+                for part, (key, room) in zip(parts, widths.items(), strict=True)
+            ]
+            print((" " * gap).join(aligned).rstrip())
+    hidden = [headers[key] for key in keys if key not in widths]
+    if hidden:
+        note(f"not shown: {', '.join(hidden)}; {rest}")
+
+
+def _fit(
+    texts: dict[str, list[str]], headers: dict[str, str], text_columns: list[str], cut: Sequence[str], gap: int
+) -> dict[str, int]:
+    """Return the width of each column that is shown: text columns are narrowed, then the last columns are left out."""
+    keys = list(texts)
+    while True:
+        widths = {key: _natural_width(texts[key], headers[key]) for key in keys}
+        excess = sum(widths.values()) + gap * (len(keys) - 1) - width()
+        # Names, in the first column, are wrapped last.
+        for group in [list(cut)] if cut else [[key for key in text_columns if key != keys[0]], keys[:1]]:
+            narrowest = {key: len(headers[key]) if cut else _MIN_WRAPPED for key in group if key in text_columns}
+            while excess > 0 and (wide := [key for key in narrowest if key in widths and widths[key] > narrowest[key]]):
+                widths[max(wide, key=widths.__getitem__)] -= 1
+                excess -= 1
+        if excess <= 0 or len(keys) <= 2:
+            return widths
+        keys.pop()
+
+
+def _remove_shared_ending(texts: dict[str, list[str]], headers: dict[str, str]) -> None:
+    """Remove the ending that all model names share, and add it to the header of the first column that has names."""
+    named = [key for key in texts if key in _NAME_COLUMNS]
+    names = [name for key in named for name in texts[key] if name != MISSING]
+    ending = shared_ending(names) if len(set(names)) > 1 else ""
+    if not ending:
+        return
+    for key in named:
+        texts[key] = [name.removesuffix(ending) for name in texts[key]]
+    headers[named[0]] = f"{headers[named[0]]} ({ending})"
+
+
+def _natural_width(texts: Sequence[str], header: str) -> int:
+    return max(map(len, [header, *texts]))
+
+
+def _total(texts: Mapping[str, Sequence[str]], headers: Mapping[str, str]) -> int:
+    return sum(_natural_width(cells, headers[key]) for key, cells in texts.items()) + _GAP * (len(texts) - 1)
+
+
+def _wrap(text: str, room: int, cut: bool) -> list[str]:
+    if len(text) <= room:
+        return [text]
+    return [f"{text[: room - 1]}…"] if cut else textwrap.wrap(text, room)
+
+
+def _escape_lines(text: object) -> str:
+    return "\n".join(map(as_text, str(text).split("\n")))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
