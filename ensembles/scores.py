@@ -15,8 +15,7 @@ import torch
 from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles.inputs import Labels
 from ensembles.model_library import ModelLibrary
-from zoo.calibration.metrics import bin_counts, binned_error
-from zoo.calibration.metrics import surprise as nll
+from zoo.calibration.metrics import bin_counts, binned_error, nll
 from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.errors import InputError

@@ -17,6 +17,9 @@ assertions of a test:
             result = diversity.pairwise(upload(predictions), upload(labels)).kappa
         assert_allclose(download(result), expected)
 
+The mode counts what an accelerator would spend time on: `synchronisations` (numbers or arrays read by the host),
+`uploaded_bytes`, and `launches` of operators.
+
 `DEVICES` are those a test can run on for real: `cpu`, and `cuda` or `mps` where there is one.
 """
 
@@ -35,6 +38,15 @@ from zoo.core import arrays
 # torch answers for no other absent device without its backend; nothing here uses real meta tensors, which hold no numbers.
 DEVICE = torch.device("meta")
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+
+
+# Operators that wait for the device: one number, or a shape that depends on values.
+_READS = {
+    torch.ops.aten._local_scalar_dense.default,
+    torch.ops.aten.nonzero.default,
+    torch.ops.aten.equal.default,
+    torch.ops.aten.is_nonzero.default,
+}
 
 
 class WrongDevice(AssertionError):
@@ -69,8 +81,12 @@ class Remote(torch.Tensor):
 class Accelerator(TorchDispatchMode):
     """Watches every operator, so that uploads and factories find the device, and lets `zoo.core.arrays.to_numpy` through."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.synchronisations = self.uploaded_bytes = self.launches = 0
+
     def __enter__(self) -> Accelerator:
-        self.gateway = mock.patch.object(arrays, "to_numpy", lambda tensor: download(tensor).numpy())
+        self.gateway = mock.patch.object(arrays, "to_numpy", self._to_numpy)
         self.gateway.start()
         return super().__enter__()
 
@@ -78,8 +94,20 @@ class Accelerator(TorchDispatchMode):
         super().__exit__(*details)
         self.gateway.stop()
 
+    def _to_numpy(self, tensor: torch.Tensor) -> np.ndarray:
+        self.synchronisations += isinstance(tensor, Remote)
+        return download(tensor).numpy()
+
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _run(operator, args, kwargs or {})
+        kwargs = kwargs or {}
+        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        remote = any(isinstance(value, Remote) for value in tensors)
+        self.launches += remote
+        if remote and operator in _READS:
+            self.synchronisations += 1
+        if not remote and kwargs.get("device") is not None and torch.device(kwargs["device"]) == DEVICE:
+            self.uploaded_bytes += sum(value.nbytes for value in tensors)
+        return _run(operator, args, kwargs)
 
 
 def upload(values: Any) -> Remote:

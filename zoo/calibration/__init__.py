@@ -1,6 +1,19 @@
-"""Temperature calibration: probabilities one can trust, and how far they can be trusted."""
+"""Temperature calibration, metrics of probabilities, and what calibrated probabilities are good for.
 
-from typing import TYPE_CHECKING, Any
+How do I calibrate models?
+    calibrate, CalibratedRuns                                       models by name, with the one rule of `policy`
+    fit_temperature, fit_temperatures, TemperatureFit               arrays of logits
+    TemperatureCalibrator                                           scikit-learn
+    to_probabilities                                                from logits to probabilities at a temperature
+How good are probabilities?
+    expected_calibration_error, reliability, negative_log_likelihood, brier_score
+    `smooth.smooth_calibration_error`                               without bins
+When should a model abstain?            `selective`: risk-coverage curves, thresholds
+Which classes are possible?             `conformal`: prediction sets
+Is an example out of distribution?      `ood`: scores and detection
+"""
+
+from typing import TYPE_CHECKING
 
 from zoo.calibration.calibrated_runs import CalibratedRuns as CalibratedRuns
 from zoo.calibration.calibrated_runs import calibrate as calibrate
@@ -11,8 +24,8 @@ from zoo.calibration.metrics import reliability as reliability
 from zoo.calibration.temperature import TemperatureFit as TemperatureFit
 from zoo.calibration.temperature import fit_temperature as fit_temperature
 from zoo.calibration.temperature import fit_temperatures as fit_temperatures
+from zoo.core.lazy import lazy_exports
 from zoo.core.links import to_probabilities as to_probabilities
-from zoo.core.splits import stratified_rows as stratified_rows
 from zoo.core.types import TemperatureSpace as TemperatureSpace
 
 if TYPE_CHECKING:
@@ -29,15 +42,8 @@ __all__ = [
     "fit_temperatures",
     "negative_log_likelihood",
     "reliability",
-    "stratified_rows",
     "to_probabilities",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The estimator on first use, so that temperature_space probabilities does not wait for scikit-learn."""
-    if name == "TemperatureCalibrator":
-        from zoo.calibration.estimator import TemperatureCalibrator
-
-        return TemperatureCalibrator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded on first use, so that calibration does not wait for scikit-learn.
+__getattr__, __dir__ = lazy_exports(__name__, {"TemperatureCalibrator": "zoo.calibration.estimator"})

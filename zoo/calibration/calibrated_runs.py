@@ -1,4 +1,4 @@
-"""Calibrating runs: every model's temperature from examples that results are not reported on."""
+"""`calibrate`: give every model a temperature that was fitted on other examples than the ones it is applied to."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -8,31 +8,39 @@ import numpy as np
 import torch
 
 from zoo.calibration import policy
-from zoo.calibration.metrics import brier_score, expected_calibration_error, negative_log_likelihood, surprise
-from zoo.calibration.temperature import TemperatureFit, fit_temperature
-from zoo.core import arrays, files
+from zoo.calibration.metrics import brier_score, expected_calibration_error, negative_log_likelihood, nll
+from zoo.calibration.temperature import TemperatureFit, fit_temperatures, refit_temperature
+from zoo.core import arrays, devices, files
+from zoo.core.arrays import Array
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
-from zoo.core.splits import stratified_rows
-from zoo.core.types import TemperatureSpace
+from zoo.core.splits import fold_numbers, stratified_split
+from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas as pd
 
-_SAME_MODEL = ("weights", "transform", "precision")  # what stored outputs say of the model that made them
+_SAME_MODEL = ("weights", "transform", "precision")  # fields of stored outputs that describe the model
+_EMPTY_IDS = np.array([], str)
 
 
 class CalibratedRuns(Runs):
-    """Runs that carry a temperature each, with the fits, the ids of the examples they were fitted on, and a sentence on
-    which rows are reported and which were fitted on."""
+    """Runs with a temperature for each model.
+
+    Args:
+        outputs: of each model, with its temperature.
+        fits: the fit of each model's temperature.
+        calibration_ids: ids of the examples that the temperatures were fitted on.
+        population: a phrase that says which examples are reported and which ones fitted the temperatures.
+    """
 
     def __init__(
         self,
         outputs: Iterable[Outputs],
         fits: Mapping[str, TemperatureFit],
-        calibration_ids: np.ndarray,
+        calibration_ids: np.ndarray = _EMPTY_IDS,
         population: str = "",
     ) -> None:
         super().__init__(outputs)
@@ -40,15 +48,15 @@ class CalibratedRuns(Runs):
         self.calibration_ids = calibration_ids
         self.population = population
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """One row per model: its temperature, and the metrics before and after on the rows reported, none of which it was
-        fitted on; `fitted_on` says what it was. `fits` has the metrics on those.
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per model: its temperature, and the metrics before and after on the reported examples.
 
-        Where the reported rows have no labels, the metrics are missing.
+        No example is scored at a temperature that it helped to fit. `fitted_on` names the examples of the fit, and `fits`
+        has the metrics on those. Without labels the metrics are missing.
         """
-        import pandas
+        import pandas as pd
 
-        return pandas.DataFrame([_reported(outputs) for outputs in self.values()])
+        return pd.DataFrame([_report_row(outputs) for outputs in self.values()])
 
 
 def calibrate(
@@ -56,50 +64,58 @@ def calibrate(
     temperatures_from: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
     temperature_space: TemperatureSpace = "logits",
+    device: torch.device | str | None = None,
 ) -> CalibratedRuns:
-    """The runs with a temperature each, fitted on examples that are not among those returned.
+    """Return the runs with a temperature for each model, fitted on other examples than the ones it is applied to.
 
-    `temperatures_from` says where the calibration examples come from; `zoo.calibration.policy` has the rule:
+    Examples that are both reported and in a calibration set are an error, and so are calibration runs that were made with
+    other weights, another transform or another precision.
 
-    - a share, such as 0.5: that part of these runs' own rows, drawn with `seed` and stratified by class; the runs that come
-      back hold the **other** rows only, and nothing is stored, since stored outputs hold the calibration rows too;
-    - a dataset, such as `"digits:calibration"`: the same models are run on it (or read from the store);
-    - other runs of the same models on other examples;
-    - `"stored"`: nothing is fitted, the temperatures recorded beside stored outputs are taken;
-    - nothing: the calibration split of the dataset where there is one, else half of the rows.
+    Args:
+        runs: outputs of one or more models on the same examples.
+        temperatures_from: where the temperatures come from (`zoo.calibration.policy` has the rule):
 
-    Of other examples all rows come back, and the temperature is recorded beside outputs that are on disk. Examples that are
-    in both are an error, and so are calibration runs made with other weights, another transform or another precision.
-
-    `temperature_space` is what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the `distribution`
-    they make (`zoo.cards.TemperatureSpace`); such a model's outputs come back as that logarithm, with a softmax.
+            - None: the calibration split of the dataset if there is one, else `"cross-fit"`;
+            - `"cross-fit"`: the examples are divided into five folds, and each fold gets the temperature of the other four,
+              so that all examples are reported;
+            - a fraction such as 0.5: fit on that fraction of the examples, and return the **other** examples only;
+            - a dataset such as `"digits:calibration"`: the same models are run on it, or their stored outputs are read;
+            - other runs of the same models on other examples;
+            - `"stored"`: the temperatures recorded with stored outputs; nothing is fitted.
+        seed: of the folds or the fraction, which are stratified by class and depend on the ids of the examples only.
+        temperature_space: what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the
+            `distribution` that they make. In the latter case the outputs come back as that logarithm, with a softmax.
+        device: where to fit; default: the accelerator of this machine if it has one.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)
     >>> z = rng.normal(size=(600, 3)) + 2 * np.eye(3)[y]
     >>> calibrated = calibrate(Outputs.from_arrays("a", logits=5 * z, labels=y))
     >>> len(calibrated["a"]), calibrated["a"].temperature == calibrated.fits["a"].temperature
-    (300, True)
+    (600, True)
     >>> calibrated.population
-    '300 of 600 examples; the other 300 fitted the temperatures'
+    'all 600 examples; temperatures cross-fitted in 5 folds'
     """
-    runs = _runs(runs)
-    distributed("softmax", temperature_space)  # an error for a temperature_space that is not known
+    runs = _as_runs(runs)
+    distributed("softmax", temperature_space)  # raises an error for an unknown temperature space
+    fit = _Fit(temperature_space, devices.choose(device))
     reason = ""
     if temperatures_from is None:
-        temperatures_from, reason = policy.default_split(runs)
-    if temperatures_from == policy.STORED:
+        temperatures_from, reason = policy.default_source(runs)
+    if isinstance(temperatures_from, str) and temperatures_from == policy.STORED:
         return _from_records(runs)
+    if isinstance(temperatures_from, str) and temperatures_from == policy.CROSS_FIT:
+        return _cross_fitted(runs.aligned(), seed, reason, fit)
     if isinstance(temperatures_from, (int, float)):
-        return _on_share(runs.aligned(), temperatures_from, seed, reason, temperature_space)
+        return _from_fraction(runs.aligned(), temperatures_from, seed, reason, fit)
     if isinstance(temperatures_from, str):
         others = policy.same_models_on(runs, temperatures_from).aligned()
     else:
-        others = _runs(temperatures_from).aligned()
+        others = _as_runs(temperatures_from).aligned()
     for name in runs:
         check_apart(runs[name], others[name])
-    fits = {name: _fit(others[name], temperature_space) for name in runs}
-    calibrated = [_with(o, fits[o.name], _origin(others[o.name])) for o in runs.values()]
+    fits = fit(Runs(others[name] for name in runs))
+    calibrated = [_at(o, fits[o.name].to_dict() | _source(others[o.name])) for o in runs.values()]
     for outputs in calibrated:
         if outputs.path is not None:
             from zoo.outputs.store import save_fit
@@ -111,58 +127,168 @@ def calibrate(
     return CalibratedRuns(calibrated, fits, first.ids, population)
 
 
-def _on_share(runs: Runs, share: float, seed: int, reason: str, temperature_space: TemperatureSpace) -> CalibratedRuns:
-    chosen = stratified_rows(runs.labels, share, seed)
-    fits = {name: _fit(outputs.select(chosen), temperature_space) for name, outputs in runs.items()}
+def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Runs:
+    """Return cross-fitted runs refitted so that no label outside `selection` affects any temperature.
+
+    Rows of the selection get temperatures cross-fitted among themselves, all other rows the temperature of the whole
+    selection. A search that chooses on the selection and tests on the other rows is then free of leaks. Runs whose
+    temperatures do not come from cross-fitting are returned as they are.
+
+    Args:
+        runs: aligned runs.
+        selection: [N] mask of the rows that choose.
+        seed: of the folds.
+    """
+    cross_fitted = Runs(_undo(outputs) for outputs in runs.values() if outputs.row_scale is not None)
+    if not len(cross_fitted):
+        return runs
+    first = next(iter(cross_fitted.values()))
+    space = first.details.get("calibration", {}).get("temperature_space", "logits")
+    rows = np.flatnonzero(selection)
+    fits, by_row = _fold_temperatures(cross_fitted.select(rows), seed, _Fit(space, devices.choose("cpu")))
+    refitted = {}
+    for name, outputs in cross_fitted.items():
+        scale = np.ones(len(outputs))
+        scale[rows] = fits[name].temperature / by_row[name]
+        record = fits[name].to_dict() | {"split": f"cross-fitting on {len(rows):,} selection rows"}
+        refitted[name] = _scaled(_at(outputs, record), scale)
+    return Runs(refitted.get(name, outputs) for name, outputs in runs.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    """How temperatures are fitted: calling it fits those of all runs."""
+
+    temperature_space: TemperatureSpace
+    device: torch.device
+
+    def __call__(self, runs: Runs) -> dict[str, TemperatureFit]:
+        logits: dict[str, Array | Column] = {}
+        links: dict[str, Link] = {}
+        for name, outputs in runs.items():
+            outputs.require_labels()
+            links[name] = outputs.link if outputs.kind != "probabilities" else "softmax"
+            logits[name] = _logits(outputs)
+        return fit_temperatures(logits, runs.labels, links, self.temperature_space, self.device)
+
+
+def _logits(outputs: Outputs) -> Column:
+    if outputs.kind != "probabilities":
+        return outputs.values if outputs.kind == "logits" else Column([outputs.logits])
+    # The logarithm of probabilities is a logit. 0 means less than the dtype can hold, not a masked class.
+    p = arrays.tensor(outputs.values.array(), outputs.name)
+    return Column([-nll(p if p.dtype == torch.float64 else p.float())])
+
+
+def _cross_fitted(runs: Runs, seed: int, reason: str, fit: _Fit) -> CalibratedRuns:
+    fits, by_row = _fold_temperatures(runs, seed, fit)
     first = next(iter(runs.values()))
-    held = first.select(chosen)
-    origin = _origin(held) | {"share": share, "seed": seed}
-    kept = [_with(o.select(~chosen), fits[o.name], origin) for o in runs.values()]
-    population = f"{len(kept[0]):,} of {len(first):,} examples; the other {len(held):,} fitted the temperatures"
-    return CalibratedRuns(kept, fits, held.ids, f"{population}: {reason}" if reason else population)
+    folds = min(policy.FOLDS, len(first))
+    source = {"split": f"{folds} folds of {len(first):,} examples, cross-fitted", "seed": seed}
+    calibrated = [
+        _scaled(_at(o, fits[o.name].to_dict() | source), fits[o.name].temperature / by_row[o.name]) for o in runs.values()
+    ]
+    population = f"all {len(first):,} examples; temperatures cross-fitted in {folds} folds"
+    return CalibratedRuns(calibrated, fits, first.ids, f"{population}, because {reason}" if reason else population)
+
+
+def _fold_temperatures(runs: Runs, seed: int, fit: _Fit) -> tuple[dict[str, TemperatureFit], dict[str, np.ndarray]]:
+    """Return the fits on all rows, and for each model [N] the temperature fitted on the other folds than the row's own."""
+    fits = fit(runs)
+    labels, ids = runs.labels, next(iter(runs.values())).ids
+    if len(labels) < 2:
+        raise InputError(argument="runs", expected="at least two examples to cross-fit temperatures", found=len(labels))
+    fold = fold_numbers(labels, min(policy.FOLDS, len(labels)), seed, ids)
+    by_row = {name: np.ones(len(labels)) for name in runs}
+    for name, outputs in runs.items():
+        logits = Column([_logits(outputs).array()])
+        for number in range(int(fold.max()) + 1):
+            others = np.flatnonzero(fold != number)
+            temperature = refit_temperature(logits[others], labels[others], fits[name], fit.device)
+            by_row[name][fold == number] = temperature
+    return fits, by_row
+
+
+def _scaled(outputs: Outputs, scale: np.ndarray) -> Outputs:
+    """Return outputs whose rows are scaled, so that one temperature stands for a temperature per row.
+
+    (scale z) / T is z / T_row for scale = T / T_row, and likewise (p^scale)^(1/T) is p^(1/T_row) up to a factor per row.
+    """
+    z = arrays.tensor(outputs.values.array(), outputs.name)
+    z = z if z.dtype == torch.float64 else z.float()
+    factor = torch.from_numpy(scale).to(z.device, z.dtype)[:, None]
+    if outputs.kind == "probabilities":
+        powers = z**factor
+        scaled = powers / powers.sum(1, keepdim=True)
+    else:
+        scaled = z * factor
+    values = Column([arrays.like_input(scaled, outputs.values.blocks[0])])
+    return dataclasses.replace(outputs, values=values, row_scale=scale, path=None)
+
+
+def _undo(outputs: Outputs) -> Outputs:
+    assert outputs.row_scale is not None
+    return dataclasses.replace(_scaled(outputs, 1 / outputs.row_scale), row_scale=None, temperature=None)
+
+
+def _from_fraction(runs: Runs, fraction: float, seed: int, reason: str, fit: _Fit) -> CalibratedRuns:
+    first = next(iter(runs.values()))
+    chosen = stratified_split(runs.labels, fraction, seed, first.ids)
+    held_out = runs.select(chosen)
+    fits = fit(held_out)
+    calibration = next(iter(held_out.values()))
+    source = _source(calibration) | {"share": fraction, "seed": seed}
+    reported = [_at(o.select(~chosen), fits[o.name].to_dict() | source) for o in runs.values()]
+    population = f"{len(reported[0]):,} of {len(first):,} examples; the other {len(calibration):,} fitted the temperatures"
+    return CalibratedRuns(reported, fits, calibration.ids, f"{population}, because {reason}" if reason else population)
 
 
 def _from_records(runs: Runs) -> CalibratedRuns:
-    """The runs with the temperatures that were recorded beside them, one of them for each."""
+    """Return the runs with the temperatures recorded with them."""
     from zoo.outputs.store import read_fits
 
-    found = []
+    calibrated = []
     for name, outputs in runs.items():
         records = {} if outputs.path is None else read_fits(outputs.path)
         if len(records) != 1:
-            splits = f"several ({', '.join(records)})" if records else "none"
-            raise InputError(f"{name}: expected one stored temperature, found {splits}; calibrate on a split by its name")
+            found = ", ".join(records) or "none"
+            hint = "Pass a dataset as {temperatures_from=...} instead"
+            raise InputError(
+                where=name, argument="temperatures_from", expected="one stored temperature", found=found, hint=hint
+            )
         (record,) = records.values()
-        found.append(_at(outputs, record))
-    first = found[0]
+        calibrated.append(_at(outputs, record))
+    first = calibrated[0]
     population = f"all {len(first):,} examples; temperatures stored earlier, fitted on {first.calibration}"
-    return CalibratedRuns(found, {}, np.array([], str), population)
+    return CalibratedRuns(calibrated, {}, population=population)
 
 
-def check_apart(reported: Outputs, held_out: Outputs) -> None:
-    """An error where an example is in both, or where the two were not made by one and the same model.
+def check_apart(reported: Outputs, calibration: Outputs) -> None:
+    """Raise an error if an example is in both, or if different models made them.
 
-    On one dataset the ids tell. Across datasets ids are often mere row numbers, so that an id in both counts only when the
-    model also said the same there, number by number.
+    On one dataset, ids identify examples. Ids of different datasets are often just row numbers, so that an id in both counts
+    only if the model's outputs for it are equal, number by number.
     """
-    from zoo.outputs.store.layout import IMPORTED  # here, since the store opens what this module calibrates
+    from zoo.outputs.store.layout import IMPORTED
 
     for field in _SAME_MODEL:
-        first, second = reported.details.get(field), held_out.details.get(field)
-        known = all(value is not None and not str(value).startswith(IMPORTED) for value in (first, second))
-        if known and first != second:
-            raise InputError(
-                f"{reported.name}: the outputs and their calibration split differ in {field} ({first!r} and {second!r})"
-            )
-    shared, rows, other_rows = np.intersect1d(reported.ids, held_out.ids, return_indices=True)
+        values = reported.details.get(field), calibration.details.get(field)
+        recorded = all(value is not None and not str(value).startswith(IMPORTED) for value in values)
+        if recorded and values[0] != values[1]:
+            found = f"{values[0]!r} and {values[1]!r}"
+            raise InputError(f"the outputs and their calibration runs differ in {field}", where=reported.name, found=found)
+    shared, rows, other_rows = np.intersect1d(reported.ids, calibration.ids, return_indices=True)
     if not len(shared):
         return
-    known = reported.dataset is not None and reported.dataset == held_out.dataset
-    same = np.ones(len(shared), bool) if known else _equal_rows(reported, held_out, rows, other_rows)
+    same_dataset = reported.dataset is not None and reported.dataset == calibration.dataset
+    same = np.ones(len(shared), bool) if same_dataset else _equal_rows(reported, calibration, rows, other_rows)
     if same.any():
         raise InputError(
-            f"{reported.name}: {int(same.sum())} examples are both in the calibration split and among those reported, "
-            f"first id {str(shared[same][0])!r}; calibrate on other examples"
+            f"{int(same.sum())} examples are in both the calibration runs and the reported ones, "
+            f"first id {str(shared[same][0])!r}",
+            where=reported.name,
+            argument="temperatures_from",
+            hint="Calibrate on other examples",
         )
 
 
@@ -179,36 +305,22 @@ def _equal_rows(a: Outputs, b: Outputs, rows: np.ndarray, other_rows: np.ndarray
     return np.concatenate(same)
 
 
-def _runs(value: Any) -> Runs:
+def _as_runs(value: Outputs | Iterable[Outputs] | Mapping[str, Outputs]) -> Runs:
     runs = value if isinstance(value, Runs) else Runs([value] if isinstance(value, Outputs) else value)
     if not len(runs):
-        raise InputError("expected at least one model's outputs, found none")
+        raise InputError(argument="runs", expected="outputs of at least one model", found=0)
     return runs
 
 
-def _fit(outputs: Outputs, temperature_space: TemperatureSpace) -> TemperatureFit:
-    name, labels = f"{outputs.name} {outputs.kind}", outputs.require_labels()
-    if outputs.kind != "probabilities":
-        column = outputs.values if outputs.kind == "logits" else Column([outputs.logits])
-        return fit_temperature(column, labels, outputs.link, name, temperature_space)
-    # The logarithm of probabilities is a logit. A 0 stands for less than the type can hold, not for a masked class.
-    p = arrays.tensor(outputs.values.array(), name)
-    return fit_temperature(-surprise(p if p.dtype == torch.float64 else p.float()), labels, "softmax", name)
-
-
-def _origin(held_out: Outputs) -> dict[str, Any]:
-    """What a temperature was fitted on: the split, its rows, and a digest of their ids and labels."""
-    labels = held_out.require_labels()
-    digest = files.digest([*held_out.ids.tolist(), np.ascontiguousarray(labels).tobytes()])
-    return {"split": held_out.dataset or "other examples", "rows": len(held_out), "digest": digest}
-
-
-def _with(outputs: Outputs, fit: TemperatureFit, origin: dict[str, Any]) -> Outputs:
-    return _at(outputs, fit.to_dict() | origin)
+def _source(calibration: Outputs) -> dict[str, Any]:
+    """Return what a temperature was fitted on: the split, its number of rows, and a digest of their ids and labels."""
+    labels = calibration.require_labels()
+    digest = files.digest([*calibration.ids.tolist(), np.ascontiguousarray(labels).tobytes()])
+    return {"split": calibration.dataset or "other examples", "rows": len(calibration), "digest": digest}
 
 
 def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
-    """The outputs at a temperature that was fitted, by what it divides."""
+    """Return the outputs at the temperature of a record."""
     details = outputs.details | {"calibration": record}
     if outputs.kind == "logits" and distributed(outputs.link, record.get("temperature_space", "logits")):
         values = Column([arrays.like_input(log_sigmoid(arrays.tensor(z, outputs.name)), z) for z in outputs.values.blocks])
@@ -216,8 +328,7 @@ def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
     return dataclasses.replace(outputs, temperature=record["temperature"], details=details)
 
 
-def _reported(outputs: Outputs) -> dict[str, Any]:
-    """A model's temperature and what it does on the rows that are reported."""
+def _report_row(outputs: Outputs) -> dict[str, Any]:
     record = outputs.details["calibration"]
     row = {
         "model": outputs.name,
@@ -229,7 +340,8 @@ def _reported(outputs: Outputs) -> dict[str, Any]:
         "rows": len(outputs),
     }
     labels = None if outputs.labels is None else outputs.require_labels()
-    for when, shown in (("before", dataclasses.replace(outputs, temperature=None)), ("after", outputs)):
+    before = outputs if outputs.row_scale is None else _undo(outputs)
+    for when, shown in (("before", dataclasses.replace(before, temperature=None)), ("after", outputs)):
         p = None if labels is None else shown.probabilities
         for name, metric in _METRICS.items():
             row[f"{name}_{when}"] = None if p is None else metric(p, labels)

@@ -1,4 +1,4 @@
-"""Temperature calibration in scikit-learn's shape."""
+"""Temperature calibration as a scikit-learn estimator."""
 
 from typing import Any
 
@@ -15,23 +15,22 @@ from zoo.errors import InputError
 
 
 class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Divides logits by the temperature that minimises the NLL; one column of `X` for each class.
+    """Divide logits by the temperature that minimises the NLL.
 
-    In scikit-learn it clones, searches and stands at the end of a pipeline whose last transformation gives logits. It does
-    not take any `X`: those of `check_estimator`'s checks fail whose `X` has another number of columns than `y` has classes.
+    `X` has one column of logits for each class. The estimator can be cloned, tuned, and placed at the end of a pipeline
+    whose last transformation gives logits. The checks of `check_estimator` whose `X` has another number of columns than `y`
+    has classes do not apply to it.
 
-    Parameters
-    ----------
-    link : "softmax" or "sigmoid", how logits become probabilities.
-    temperature_space : "logits" or "distribution", what the temperature divides where the link is a sigmoid.
-    classes : the classes the columns stand for, in their order. By default those seen in `y`, sorted, which must then be as
-        many as the columns; name them where a class may be absent from `y`.
+    Args:
+        link: `softmax` or `sigmoid`, how logits become probabilities.
+        classes: [K] class of each column. By default the sorted classes of `y`, which must then be as many as the columns;
+            pass them if a class may be absent from `y`.
+        temperature_space: what the temperature divides if the link is a sigmoid: `logits` or `distribution`.
 
-    Attributes
-    ----------
-    temperature_ : the fitted temperature.
-    fit_ : the `TemperatureFit`, with metrics before and after.
-    classes_ : the class of each column.
+    Attributes:
+        temperature_: the fitted temperature.
+        fit_: the `TemperatureFit`, with metrics before and after.
+        classes_: [K] class of each column.
 
     >>> import numpy as np
     >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
@@ -46,7 +45,7 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.temperature_space = temperature_space
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TemperatureCalibrator":
-        """Fit the temperature to logits `X` [N, K] and the true classes `y` [N], each counted as its weight [N] says."""
+        """Fit the temperature to logits `X` [N, K] and true classes `y` [N], with optional weights [N] of the examples."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32, np.float16], ensure_all_finite=True)
         check_classification_targets(y)
         weights = None
@@ -55,25 +54,26 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
         if len(self.classes_) != X.shape[1]:
-            where = "seen in y; name them all in `classes`" if self.classes is None else "in `classes`"
-            raise InputError(f"X has {X.shape[1]} columns of logits for {len(self.classes_)} classes {where}")
+            hint = "Pass all classes as {classes=...}" if self.classes is None else None
+            found = f"{len(self.classes_)} class" + "es" * (len(self.classes_) != 1)
+            raise InputError(argument="classes", expected=f"one for each of {X.shape[1]} columns", found=found, hint=hint)
         column = {label: k for k, label in enumerate(self.classes_.tolist())}
         unknown = next((label for label in y.tolist() if label not in column), None)
         if unknown is not None:
-            raise InputError(f"y has the class {unknown!r}, which is not in `classes`")
-        known = np.array([column[label] for label in y.tolist()])
-        self.fit_ = fit_temperature(X, known, self.link, "X", self.temperature_space, weights)
+            raise InputError(argument="y", expected="classes that are in `classes`", found=unknown)
+        indices = np.array([column[label] for label in y.tolist()])
+        self.fit_ = fit_temperature(X, indices, self.link, "X", self.temperature_space, weights)
         self.temperature_ = self.fit_.temperature
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """[N, K] calibrated probabilities."""
+        """Return calibrated probabilities [N, K]."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
         return np.asarray(to_probabilities(X, self.temperature_, self.link, temperature_space=self.temperature_space))
 
     def predict(self, X: Any) -> np.ndarray:
-        """[N] the class of the greatest logit, the same at every temperature."""
+        """Return the classes [N] with the highest logits, which do not depend on the temperature."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
         return self.classes_[arrays.tensor(X, "X").argmax(1).numpy()]

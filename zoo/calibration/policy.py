@@ -1,15 +1,22 @@
-"""Where temperatures come from: the one rule of the API, the commands, the report and the demonstration.
+"""Where temperatures come from: one rule for Python, the command line, the report and the demo.
 
-1. Outputs have no temperature, whether they were just computed, imported or read from disk, and whoever calibrated them
-   before: the same call gives the same numbers whatever was done earlier. Their probabilities are those at T = 1.
-2. `calibrate(runs, split)` with a split fits there and nowhere else. A share of the runs' own rows is fitted on and not
-   reported; a dataset is run by the very same models: same weights, transform, precision and home; other runs are taken as
-   they are; `"stored"` takes the temperatures that an earlier `calibrate` has left beside stored outputs.
-3. Without a split: the calibration split of the runs' dataset, where it has one and every model has outputs there or can be
-   run; else half of the rows.
-4. A temperature fitted on other examples is recorded beside stored outputs, with the split, its number of rows, the digest
-   of their ids and labels, the link and whether a bound stopped the fit. The record is never applied unasked.
-5. The result says what was done: `CalibratedRuns.population`, and `Outputs.calibration` for each model.
+1. Outputs have no temperature until `calibrate` gives them one, even if they were calibrated earlier: the same call gives
+   the same numbers whatever was done before. Without a temperature, probabilities are those at T = 1.
+2. `calibrate(runs, temperatures_from=...)` fits on what is named there and on nothing else: a fraction of the examples,
+   which are then not reported; a dataset that the same models are run on (same weights, transform, precision and home);
+   other runs; `"stored"`, the temperatures that an earlier call recorded with stored outputs; or `"cross-fit"`.
+3. By default it uses the calibration split of the dataset, if there is one and every model has outputs there or can be run.
+   Otherwise it cross-fits: the examples are divided into five folds, and the temperature of each fold is fitted on the other
+   four. All examples are reported, and none is scored at a temperature that it helped to fit. Outputs of more than
+   `MAX_CROSS_FITTED` numbers per model stay on disk and are divided into two halves instead.
+4. A search for an ensemble chooses on one part of the examples and tests on the other. It refits cross-fitted temperatures
+   on the first part alone (`refit_for_selection`), so that no test label affects a choice or a probability.
+5. A temperature that was fitted on other examples is recorded with stored outputs, together with the split, its number of
+   rows, a digest of their ids and labels, the link, and whether a bound stopped the fit. The record is used on request only.
+6. The result says what was done: `CalibratedRuns.population`, and `Outputs.calibration` for each model.
+
+Splits and folds depend on the ids of the examples, on which examples share a class, and on the seed; never on the order of
+models, rows or classes.
 """
 
 import sys
@@ -21,23 +28,29 @@ from zoo.errors import InputError, MissingWeights, UnknownName
 if TYPE_CHECKING:
     from zoo.outputs.outputs import Outputs, Runs
 
-SHARE = 0.5
+FOLDS = 5
+HALF = 0.5
+MAX_CROSS_FITTED = 2**24
 STORED = "stored"
+CROSS_FIT = "cross-fit"
 
 
-def default_split(runs: "Runs") -> "tuple[float | Runs, str]":
-    """What the rule chooses where no split was named, and why, where that calls for a word."""
-    beside = _beside(next(iter(runs.values())).dataset)
-    if beside is None:
-        return SHARE, ""
-    try:
-        return same_models_on(runs, beside), ""
-    except (UnknownName, MissingWeights):  # imported outputs, or of a model that cannot be run here
-        return SHARE, f"there are no outputs of all models on {beside}"
+def default_source(runs: "Runs") -> "tuple[float | str | Runs, str]":
+    """Return where the rule takes temperatures from by default, and the reason if it needs one."""
+    first = next(iter(runs.values()))
+    split = _calibration_split(first.dataset)
+    reason = ""
+    if split is not None:
+        try:
+            return same_models_on(runs, split), ""
+        except (UnknownName, MissingWeights):  # imported outputs, or a model that cannot be run here
+            reason = f"not all models have outputs on {split}"
+    size = max((len(outputs) * len(outputs.classes) for outputs in runs.values()), default=0)
+    return (HALF if size > MAX_CROSS_FITTED else CROSS_FIT), reason
 
 
 def same_models_on(runs: "Runs", data: str) -> "Runs":
-    """Outputs of the same models on other data: same weights, precision and home; `check_apart` compares the rest."""
+    """Return outputs of the same models on other data: same weights, precision and home."""
     from zoo.outputs.outputs import Runs
 
     return Runs(_same_model_on(outputs, data) for outputs in runs.values())
@@ -48,22 +61,22 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
     from zoo.outputs.store.layout import IMPORTED, resize_mode
     from zoo.runs.runner import run
 
-    made = str(outputs.details.get("weights", IMPORTED))
+    weights = str(outputs.details.get("weights", IMPORTED))
     home = None if outputs.path is None else _home(outputs.path)
-    if made.startswith(IMPORTED):  # no model of that name need have made them
-        found = open_runs(f"{outputs.name}@import", data, home)
+    if weights.startswith(IMPORTED):  # there may be no model of that name
+        runs = open_runs(f"{outputs.name}@import", data, home)
     else:
-        found = run(
+        runs = run(
             f"{outputs.name}@run",
             data=data,
-            pretrained=not made.startswith("random:"),
+            pretrained=not weights.startswith("random:"),
             precision=outputs.details.get("precision", "float32"),
             embeddings=False,
             resize_mode=resize_mode(str(outputs.details.get("transform", ""))),
             home=home,
-            progress=sys.stderr.isatty(),  # nobody asked for this run by name: a log is not told of it, a person is
+            progress=sys.stderr.isatty(),  # not requested by name, so a log does not mention it
         )
-    (one,) = found.values()
+    (one,) = runs.values()
     return one
 
 
@@ -71,10 +84,10 @@ def _home(path: Path) -> Path:
     return path.parents[2]  # <home>/outputs/<dataset>/<model>
 
 
-def _beside(spec: str | None) -> str | None:
+def _calibration_split(spec: str | None) -> str | None:
     from zoo.datasets import calibration_split
 
     try:
         return None if spec is None else calibration_split(spec)
-    except (InputError, UnknownName):  # imported outputs may be on a dataset that is not known here
+    except (InputError, UnknownName):  # imported outputs may be on an unknown dataset
         return None

@@ -1,7 +1,7 @@
 """Smooth expected calibration error (Blasiok & Nakkiran 2023): a calibration error that does not depend on bins.
 
-The residuals (correct - confidence) are smoothed over the confidence by a Gaussian kernel, reflected at 0 and 1. The error at
-bandwidth s is the integral of the absolute smoothed residual. It falls as s grows; the smooth error is its value where it
+The residuals (correct - confidence) are smoothed over the confidence by a Gaussian kernel, reflected at 0 and 1. The error
+at bandwidth s is the integral of the absolute smoothed residual. It falls as s grows; the smooth error is its value where it
 equals s.
 """
 

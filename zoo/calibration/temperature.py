@@ -1,29 +1,50 @@
 """Fitting a temperature: `fit_temperature` for one model, `fit_temperatures` for many."""
 
+import math
+import os
 import warnings
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+import torch
 from torch import Tensor
 
-from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Likelihood, Point
+from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Evaluation, Likelihood, Point, solve
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
-from zoo.calibration.minimiser import HIGH, LOW, TOLERANCE, Search, minimum, plateau, vouched_for
+from zoo.calibration.minimiser import (
+    HIGH,
+    LOW,
+    SMALL_TOLERANCE,
+    TOLERANCE,
+    Bracket,
+    Minimum,
+    descend,
+    minimum,
+    plateau,
+    rule_of_succession,
+)
 from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
+from zoo.core.threads import threads_for
 from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas as pd
+
+# Logits up to this size are copied to an accelerator once; larger ones are streamed to it in every pass.
+MAX_RESIDENT_BYTES = 2**31
+# Models with at least this many logits are fitted in parallel threads on the CPU.
+MIN_PARALLEL_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True)
 class TemperatureFit:
-    """A fitted temperature, with the metrics at T = 1 and at it, on the data it was fitted on."""
+    """A fitted temperature, with the metrics at T = 1 (before) and at this temperature (after) on the data of the fit."""
 
     temperature: float
     link: Link
@@ -34,23 +55,23 @@ class TemperatureFit:
     ece_after: float
     brier_before: float
     brier_after: float
-    at_bound: bool = False  # there is no minimum: T stands where a bound stopped it
+    at_bound: bool = False  # the NLL has no minimum, and the temperature is where a bound stopped the search
     note: str = ""  # why the temperature is at a bound, or was left at 1
     passes: int = 0  # over all the data
-    temperature_space: TemperatureSpace = "logits"  # what T divides, where the link is a sigmoid
+    temperature_space: TemperatureSpace = "logits"  # what the temperature divides if the link is a sigmoid
     bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
 
-    def reliability(self) -> "pandas.DataFrame":
-        """The reliability diagrams before and after, one below the other, told apart by the column `when`."""
-        import pandas
+    def reliability(self) -> "pd.DataFrame":
+        """Return the reliability diagrams before and after as one table; the column `when` tells them apart."""
+        import pandas as pd
 
         if self.bins is None:
-            raise InputError("this fit was read from a file, which keeps no reliability diagram; fit again to see one")
+            raise InputError("this fit was read from a file, which has no reliability diagram", hint="Fit again")
         frames = [reliability_frame(counts) for counts in self.bins]
-        return pandas.concat(frames, keys=["before", "after"], names=["when", None]).reset_index("when")
+        return pd.concat(frames, keys=["before", "after"], names=["when", None]).reset_index("when")
 
     def to_dict(self) -> dict[str, Any]:
-        """What a manifest keeps: everything but the diagrams."""
+        """Return everything but the reliability diagrams, as stored in a manifest."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bins"}
 
 
@@ -61,49 +82,139 @@ def fit_temperature(
     name: str = "logits",
     temperature_space: TemperatureSpace = "logits",
     weights: Array | None = None,
+    device: torch.device | str | None = None,
 ) -> TemperatureFit:
-    """The temperature T that minimises the mean NLL of `logits` [N, K] / T against `labels` [N], through the link.
+    """Return the temperature T that minimises the mean NLL of `logits` / T.
 
-    Exact for all the data: a sample gives the start, passes over everything in cache-sized chunks with sums in float64 do
-    the rest, usually two. Memory-mapped blocks are streamed. A class may be masked with logits of -inf. `name` is what
-    errors call the logits. `temperature_space` says what T divides where the link is a sigmoid: the logits, or the logarithm of the
-    distribution that the sigmoids make (p^(1/T), normalised; this one is computed in memory). With `weights` [N], above 0,
-    an example counts as often as its weight says, in the fit and in the metrics.
+    The result is exact for all the data: a sample gives the start, and usually two passes over everything do the rest, in
+    chunks that fit the cache and with sums in float64. Memory-mapped blocks are streamed.
 
-    Some data have no best temperature; T then stops at a bound, with a warning and a `note`. Labels no likelier than by
-    chance: 1e4. Every label already on top: where the loss is log((N + 2)/(N + 1)), the most that N examples without an
-    error can vouch for by the rule of succession, or T = 1 if it is less there. Sigmoids that saturate with some labels
-    wrong: where the plateau begins. A likelihood that is constant, as of constant logits, keeps T = 1.
+    Some data have no best temperature. T then stops at a bound, with a warning and a `note`:
+
+    - labels that are no likelier than chance: 10,000;
+    - every label has the highest logit: where the NLL is log((N + 2)/(N + 1)), the lowest that N examples without an error
+      support by the rule of succession, or T = 1 if the NLL is lower there;
+    - sigmoids that saturate with some labels wrong: where the plateau begins;
+    - a constant NLL, as of constant logits: T = 1.
+
+    Args:
+        logits: [N, K]. Minus infinity marks a masked class.
+        labels: [N] true class indices.
+        link: how logits become probabilities.
+        name: what errors call the logits.
+        temperature_space: what T divides if the link is a sigmoid: the logits, or the logarithm of the distribution that the
+            sigmoids make, which gives p^(1/T), normalised.
+        weights: [N] weight of each example in the fit and in the metrics, above 0; default 1.
+        device: where to compute; default: where the logits are.
 
     >>> import math
     >>> import numpy as np
     >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
-    >>> fit = fit_temperature(z, [0, 1, 0, 0])  # right 3 times in 4, so a logit of log 3 would be honest
+    >>> fit = fit_temperature(z, [0, 1, 0, 0])  # right in 3 of 4 cases, so that log 3 is the calibrated logit
     >>> round(2 / fit.temperature, 4) == round(math.log(3), 4)
     True
     """
-    column = logits if isinstance(logits, Column) else Column([arrays.matrix(logits, name)])
-    if column.ndim != 2 or len(column) == 0:
-        raise InputError(f"{name}: expected shape [N, K] with at least one row, found {list(column.shape)}")
-    if link not in ("softmax", "sigmoid"):
-        raise InputError(f"link: expected softmax or sigmoid, found {link!r}")
-    y = arrays.labels(labels, column.shape[1], len(column))
-    first = column.blocks[0]
-    arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
-    y = y.to(first.device) if isinstance(first, Tensor) else y
-    counts = None if weights is None else _weights(weights, len(column)).to(y.device, arrays.accumulation_dtype(y.device))
-    if distributed(link, temperature_space):
-        column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
-        likelihood = Likelihood(column, y, "softmax", name, weights=counts)
-    else:
-        likelihood = Likelihood(column, y, link, name, weights=counts)
-    search = minimum(likelihood)
-    before = search.before
-    after, note, at_bound = _settle(likelihood, search)
-    if note:
-        warnings.warn(f"{name}: {note}", ZooWarning, stacklevel=2)
-    hits = likelihood.hits(before)
-    bins = bin_counts(before.confidence, hits, weights=counts), bin_counts(after.confidence, hits, weights=counts)
+    with threads_for(_elements(logits)):
+        (fit,) = solve([_fit(logits, labels, link, name, temperature_space, weights, device)])
+    if fit.note:
+        warnings.warn(f"{name}: {fit.note}", ZooWarning, stacklevel=2)
+    return fit
+
+
+def fit_temperatures(
+    models: Mapping[str, Array | Column] | Iterable[Array | Column],
+    labels: Array,
+    link: Link | Mapping[str, Link] = "softmax",
+    temperature_space: TemperatureSpace = "logits",
+    device: torch.device | str | None = None,
+) -> dict[str, TemperatureFit]:
+    """Return `fit_temperature` of many models on the same examples.
+
+    All models are one problem: an iteration of all of them waits for an accelerator once, and on the CPU they share the
+    cores.
+
+    Args:
+        models: logits [N, K] by name, or a list or array [M, N, K], whose models are named by number.
+        labels: [N] true class indices.
+        link: how logits become probabilities, for all models or by name.
+        temperature_space: as in `fit_temperature`.
+        device: as in `fit_temperature`.
+
+    >>> import numpy as np
+    >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> {name: round(fit.temperature, 3) for name, fit in fit_temperatures({"a": z, "b": 3 * z}, [0, 1, 0, 0]).items()}
+    {'a': 1.82, 'b': 5.461}
+    """
+    named = models if isinstance(models, Mapping) else {str(i): logits for i, logits in enumerate(models)}
+    y = arrays.labels(labels)
+    problems = [
+        _fit(logits, y, link if isinstance(link, str) else link[name], f"{name} logits", temperature_space, None, device)
+        for name, logits in named.items()
+    ]
+    fits = _solve_all(problems, list(named.values()), device)
+    for name, fit in zip(named, fits, strict=True):
+        if fit.note:
+            warnings.warn(f"{name}: {fit.note}", ZooWarning, stacklevel=2)
+    return dict(zip(named, fits, strict=True))
+
+
+def refit_temperature(logits: Array | Column, labels: Array, fit: TemperatureFit, device: torch.device) -> float:
+    """Return the temperature on part of the data of a fit, which is where Newton's method starts.
+
+    If the part moves the temperature by a factor of two or more, or has no proper minimum, the search starts afresh.
+    """
+    with threads_for(_elements(logits)):
+        if not fit.note:
+            likelihood = _likelihood(logits, labels, fit.link, "logits", fit.temperature_space, None, device)
+            start = -math.log(fit.temperature)
+            near = Bracket(start - math.log(2), start + math.log(2))
+            (found,) = solve([descend(likelihood, start, SMALL_TOLERANCE, near)])
+            if near.first < found < near.last:
+                return math.exp(-found)
+        (again,) = solve([_fit(logits, labels, fit.link, "logits", fit.temperature_space, None, device)])
+        return again.temperature
+
+
+def _solve_all(
+    problems: "list[Evaluation[TemperatureFit]]", logits: list[Array | Column], device: torch.device | str | None
+) -> list[TemperatureFit]:
+    """Solve the problems in lockstep; large ones on the CPU in threads instead, each of which computes on one core."""
+    on_cpu = (device is None or torch.device(device).type == "cpu") and not any(map(_on_accelerator, logits))
+    large = any(_elements(one) >= MIN_PARALLEL_ELEMENTS for one in logits)
+    workers = min(len(problems), torch.get_num_threads(), os.cpu_count() or 1)
+    if not (on_cpu and large and workers > 1):
+        with threads_for(max(map(_elements, logits), default=0)):
+            return solve(problems)
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return [fits[0] for fits in pool.map(lambda problem: solve([problem]), problems)]
+
+
+def _on_accelerator(logits: Array | Column) -> bool:
+    first = logits.blocks[0] if isinstance(logits, Column) else logits
+    return isinstance(first, Tensor) and first.device.type != "cpu"
+
+
+def _elements(logits: Array | Column) -> int:
+    shape = getattr(logits, "shape", (0,))
+    return int(shape[0]) * int(shape[-1])
+
+
+def _fit(
+    logits: Array | Column,
+    labels: Array,
+    link: Link,
+    name: str,
+    temperature_space: TemperatureSpace,
+    weights: Array | None,
+    device: torch.device | str | None,
+) -> "Evaluation[TemperatureFit]":
+    """Return `fit_temperature` as a generator for `solve`."""
+    likelihood = _likelihood(logits, labels, link, name, temperature_space, weights, device)
+    found = yield from minimum(likelihood)
+    before = found.before
+    after, note, at_bound = yield from _settle(likelihood, found)
+    correct = likelihood.correct(before)
+    bins = tuple(bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after))
     return TemperatureFit(
         temperature=_temperature(after),
         link=link,
@@ -116,70 +227,90 @@ def fit_temperature(
         brier_after=after.brier,
         at_bound=at_bound,
         note=note,
-        passes=search.passes,
+        passes=found.passes,
         temperature_space=temperature_space if link == "sigmoid" else "logits",
-        bins=bins,
+        bins=(bins[0], bins[1]),
     )
 
 
+def _likelihood(
+    logits: Array | Column,
+    labels: Array,
+    link: Link,
+    name: str,
+    temperature_space: TemperatureSpace,
+    weights: Array | None,
+    device: torch.device | str | None,
+) -> Likelihood:
+    """Return the likelihood of checked arguments, on the device that computes."""
+    column = logits if isinstance(logits, Column) else Column([arrays.matrix(logits, name)])
+    if column.ndim != 2 or len(column) == 0:
+        raise InputError(argument=name, expected="of shape [N, K] with at least one row", found=list(column.shape))
+    if link not in get_args(Link):
+        raise InputError(argument="link", expected=" or ".join(get_args(Link)), found=link)
+    y = arrays.labels(labels, column.shape[1], len(column))
+    first = column.blocks[0]
+    arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
+    target = torch.device(device) if device is not None else first.device if isinstance(first, Tensor) else y.device
+    y = y.to(target)
+    counts = None if weights is None else _weights(weights, len(column)).to(target, arrays.accumulation_dtype(target))
+    if target.type != "cpu" and not _on_accelerator(column):
+        rows = [arrays.tensor(block, name) for block in column.blocks]
+        if sum(block.nbytes for block in rows) <= MAX_RESIDENT_BYTES:
+            column = Column([block.to(target) for block in rows])
+    if distributed(link, temperature_space):
+        column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
+        return Likelihood(column, y, "softmax", name, weights=counts)
+    return Likelihood(column, y, link, name, weights=counts)
+
+
 def _weights(values: Array, rows: int) -> Tensor:
-    found = arrays.tensor(values, "weights").double()
-    if tuple(found.shape) != (rows,):
-        raise InputError(f"weights: expected shape [{rows}], one per example, found {list(found.shape)}")
-    bad = ~(found.isfinite() & (found > 0))
+    weights = arrays.tensor(values, "weights").double()
+    if tuple(weights.shape) != (rows,):
+        raise InputError(argument="weights", expected=f"of shape [{rows}], one per example", found=list(weights.shape))
+    bad = ~(weights.isfinite() & (weights > 0))
     if bad.any():
         row = int(bad.nonzero()[0])
         raise InputError(
-            f"weights: entry {row} is {float(found[row])}, expected finite numbers above 0; leave such rows out"
+            f"entry {row} is {float(weights[row])}",
+            argument="weights",
+            expected="finite numbers above 0",
+            hint="Drop examples without weight",
         )
-    return found
+    return weights
 
 
-def fit_temperatures(
-    models: Mapping[str, Array | Column] | Iterable[Array | Column], labels: Array, link: Link = "softmax"
-) -> dict[str, TemperatureFit]:
-    """`fit_temperature` for many models on the same examples: by name, or by number for a list or an array [M, N, K].
-
-    >>> import numpy as np
-    >>> z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
-    >>> {name: round(fit.temperature, 3) for name, fit in fit_temperatures({"a": z, "b": 3 * z}, [0, 1, 0, 0]).items()}
-    {'a': 1.82, 'b': 5.461}
-    """
-    named = models if isinstance(models, Mapping) else {str(i): logits for i, logits in enumerate(models)}
-    y = arrays.labels(labels)
-    return {name: fit_temperature(logits, y, link, f"{name} logits") for name, logits in named.items()}
-
-
-def _settle(likelihood: Likelihood, search: Search) -> tuple[Point, str, bool]:
-    """The point to keep, and where the likelihood has no proper minimum, what there is to say and whether a bound did it."""
-    before, after = search.before, search.after
-    if search.constant:
-        return before, "the likelihood is constant: any temperature is as good; left at 1", False
-    if search.saturated:
-        right = bool(likelihood.on_top.all())
-        point = vouched_for(likelihood, before) if right else likelihood.at(plateau(likelihood))[0]
+def _settle(likelihood: Likelihood, found: Minimum) -> "Evaluation[tuple[Point, str, bool]]":
+    """Return the point to use, a note if the NLL has no proper minimum, and whether a bound stopped the search."""
+    before, after = found.before, found.after
+    if found.constant:
+        return before, "the NLL is the same at every temperature, which was left at 1", False
+    if found.saturated:
+        all_correct = bool(likelihood.label_is_highest.all())
+        if all_correct:
+            point = yield from rule_of_succession(likelihood, before)
+            note = (
+                "every label has the highest logit, so that a lower temperature always gives a lower NLL; "
+                f"stopped at T = {point.temperature:.3g}, which {likelihood.examples:g} examples without an error support"
+            )
+        else:
+            start = yield from plateau(likelihood)
+            (point,) = yield from likelihood.at(start)
+            note = f"every sigmoid saturates at 0 or 1, and the NLL is constant below T = {point.temperature:.3g}"
         if point.log_inverse < HIGH - TOLERANCE:
-            if right:
-                why = "every label has the greatest logit, so colder always looks better"
-                claim = (
-                    f"N = {likelihood.examples:g} without an error does not vouch for less than T = {point.temperature:.3g}"
-                )
-            else:
-                why = "the best temperature is the coldest, where every sigmoid is 0 or 1"
-                claim = f"nothing is gained below T = {point.temperature:.3g}"
-            return point, f"{why}; {claim}", True
+            return point, note, True
         after = point
     if after.log_inverse >= HIGH - TOLERANCE:
-        return after, f"the best temperature lies below the least one tried, {MIN_TEMPERATURE:g}: the logits are tiny", True
+        return after, f"the best temperature is below the lower bound {MIN_TEMPERATURE:g}; the logits are tiny", True
     if after.log_inverse <= LOW + TOLERANCE:
-        why = "labels are no likelier than by chance, or the logits are out of all scale"
-        return after, f"the best temperature lies above the greatest one tried, {MAX_TEMPERATURE:g}: {why}", True
-    # Within the tolerance T = 1 may be the better of the two; calibration never raises the likelihood it minimises.
+        reason = "the labels are no likelier than chance, or the logits are extremely large"
+        return after, f"the best temperature is above the upper bound {MAX_TEMPERATURE:,.0f}; {reason}", True
+    # Within the tolerance T = 1 may be the better one; calibration never raises the NLL that it minimises.
     return (before if before.nll < after.nll else after), "", False
 
 
 def _temperature(point: Point) -> float:
-    """The point's temperature; at a bound, the bound itself and not a hair from it."""
+    """Return the point's temperature; at a bound, exactly the bound."""
     if point.log_inverse >= HIGH - TOLERANCE:
         return MIN_TEMPERATURE
     return MAX_TEMPERATURE if point.log_inverse <= LOW + TOLERANCE else point.temperature

@@ -57,6 +57,27 @@ def stratified_rows(labels: "ArrayLike", share: float, seed: int = 0) -> np.ndar
     return stratified_split(labels, share, seed)
 
 
+def fold_numbers(labels: "ArrayLike", folds: int, seed: int = 0, ids: Iterable[object] | None = None) -> np.ndarray:
+    """Return the fold [N] of each example, from 0, with folds of equal size in every class, within one example.
+
+    Args:
+        labels: [N] class of each example.
+        folds: number of folds, at least 2 and at most N.
+        seed: at least 0.
+        ids: [N] unique ids of the examples.
+
+    >>> fold_numbers([0, 0, 0, 0, 1, 1, 1, 1], 2).sum()
+    np.int64(4)
+    """
+    y = np.asarray(labels)
+    if not 2 <= folds <= len(y):
+        raise InputError(argument="folds", expected=f"from 2 to the number of examples, {len(y)}", found=folds)
+    order, _ = _by_class(y, arrays.seed(seed), ids)
+    fold = np.empty(len(y), int)
+    fold[order] = np.arange(len(y)) % folds
+    return fold
+
+
 def hold_out(
     labels: np.ndarray, share: float, seed: int, ids: Iterable[object] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -58,6 +58,7 @@ class Outputs:
     details: dict[str, Any] = field(default_factory=dict)  # from the manifest: key, dataset, undecodable images
     targets: np.ndarray | None = None  # [N, K] of 0, 1 and -1 (ignored): classes of each example of a multi-label dataset
     label_classes: tuple[str, ...] | None = None  # the dataset's classes, if the model predicts others
+    row_scale: np.ndarray | None = None  # [N] factors of cross-fitted temperatures that `values` contain already
 
     @classmethod
     def from_arrays(
@@ -279,6 +280,7 @@ class Outputs:
             ids=self.ids[rows],
             labels=None if self.labels is None else self.labels[rows],
             targets=None if self.targets is None else self.targets[rows],
+            row_scale=None if self.row_scale is None else self.row_scale[rows],
         )
 
     def save(self, replace: bool = False, home: str | Path | None = None) -> "Outputs":

@@ -1,4 +1,4 @@
-"""The smooth calibration error against the integral written out, and its behaviour on calibrated and miscalibrated models."""
+"""The smooth calibration error against the integral written out, on calibrated and on miscalibrated models."""
 
 import numpy as np
 import pytest
