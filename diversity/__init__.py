@@ -5,6 +5,8 @@ Do two models make different mistakes?
     specialization_angle, category
 Which of many models are alike?
     pairwise, Pairwise, cluster, pair_frame, by_category, regression
+Is a difference in accuracy real, and for which examples are the models worse?
+    significance, Significance, groups, Groups
 How do their features differ?
     cka, layer_cka, linear_cka, kernel_cka, class_separation, layer_separation, layer_sparsity, neural_collapse
 Which labels are wrong?
@@ -21,12 +23,14 @@ from diversity.chance_adjusted import capa
 from diversity.clustering import cluster
 from diversity.collapse import neural_collapse
 from diversity.comparison import Comparison, compare
+from diversity.groups import Groups, groups
 from diversity.label_triage import Triage, triage
 from diversity.layerwise import cka, layer_cka, layer_separation, layer_sparsity
 from diversity.measures import MEASURES
 from diversity.pair_ensembles import ensemble_table
 from diversity.pairs import Pairwise, pairwise
 from diversity.separation import class_separation
+from diversity.significance import Significance, significance
 from diversity.similarity import kernel_cka, linear_cka
 from diversity.specialization import specialization_angle
 from diversity.summary import by_category, pair_frame, regression
@@ -37,7 +41,9 @@ __all__ = [
     "CATEGORIES",
     "MEASURES",
     "Comparison",
+    "Groups",
     "Pairwise",
+    "Significance",
     "Triage",
     "UnlabelledAccuracy",
     "accuracy_without_labels",
@@ -53,6 +59,7 @@ __all__ = [
     "error_consistency",
     "error_inconsistency",
     "error_table",
+    "groups",
     "kernel_cka",
     "layer_cka",
     "layer_separation",
@@ -63,6 +70,7 @@ __all__ = [
     "pair_frame",
     "pairwise",
     "regression",
+    "significance",
     "specialization_angle",
     "triage",
 ]

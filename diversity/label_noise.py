@@ -19,6 +19,10 @@ Bayes' rule gives
 
     P(label wrong | x, y) = 1 - p(y | x) T_yy / sum_k p(k | x) T_ky.                                              (wrong)
 
+The equations take a confident mistake for a wrong label, and a wrong label of a hard example for a mistake. So the
+probabilities are calibrated for labels that are wrong at random, and too low where people err because the example is hard.
+They rank examples; their sum does not count the wrong labels (`diversity.label_checks` does).
+
 Confident learning (Northcutt et al. 2021) estimates T with per-class thresholds, but ranks by p(y | x) or by a margin, which
 ignores T.
 """

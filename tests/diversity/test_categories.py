@@ -12,7 +12,7 @@ from zoo.cards.card import Card, Training, read
 from zoo.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "model_cards"
-MODELS = {model.name: model for path in sorted(FOLDER.glob("*.md")) for model in read(path).expand()}
+MODELS = {model.name: model for path in sorted(FOLDER.glob("[!R]*.md")) for model in read(path).expand()}
 BASE = MODELS["resnet50-ra"]
 ROWS = [(model, row) for model in MODELS.values() for row in model.reference if row.category]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from accelerator import DEVICES
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from raised import fields
 from sklearn.metrics import cohen_kappa_score
@@ -258,7 +258,7 @@ def test_a_row_that_is_not_finite_is_named():
         lambda: diversity.compare(outputs("a", 0), broken),
         lambda: diversity.pair_frame(Runs([outputs("a", 0), broken])),
     ):
-        with pytest.raises(InputError, match="b: .*'271'"):
+        with pytest.raises(InputError, check=fields(argument="b", problem="'271'")):
             call()
 
 
@@ -303,6 +303,8 @@ def test_exchanging_the_models_and_permuting_rows_and_classes_changes_no_measure
     y = rng.integers(0, classes, rows)
     names, ids = [f"class {k}" for k in range(classes)], [f"image {i}" for i in range(rows)]
     z = (rng.normal(size=(2, rows, classes)) + 1.5 * np.eye(classes)[y]).astype(np.float16)
+    top = np.sort(z, 2)
+    assume((top[..., -1] > top[..., -2]).all())  # of equal maxima the first class wins, and that depends on the order
     x = rng.normal(size=(2, rows, 3))
 
     def run(name, logits, embeddings, permute):

@@ -1,10 +1,13 @@
 """Triage: against simulated wrong labels, Bayes' rule by hand, and a loop."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from raised import fields
 
 from diversity import triage
+from diversity.label_checks import count_wrong_labels
 from diversity.label_noise import LabelNoise, fit_label_noise
 from diversity.label_triage import KINDS, group_models
 from zoo.cards.card import Card, Training
@@ -132,6 +135,117 @@ def test_evidence_by_a_loop() -> None:
         assert 0 <= row["ambiguity"] <= 1
         assert 0 <= row["unsure"] <= 1
         assert row["wrong"] == pytest.approx(1 / (1 + np.exp(-row["log_odds"])))
+
+
+def votes(outputs: Outputs, missing: slice = slice(0, 0)) -> Outputs:
+    """The same model with predictions only, some of them missing."""
+    predictions = outputs.predictions.copy()
+    predictions[missing] = -1
+    return Outputs.from_arrays(outputs.name, predictions=predictions, labels=outputs.labels, classes=outputs.classes)
+
+
+def test_models_with_predictions_only_vote() -> None:
+    runs, y = simulated()
+    given = flip(y, 0.06, 1)
+    wrong = given != y
+    only = Runs(votes(outputs) for outputs in runs.values())
+    mixed = Runs([runs["m0"], *(votes(runs[name]) for name in ("m1", "m2", "m3"))])
+    alone = [precision(1 - outputs.probabilities[np.arange(len(y)), given], wrong) for outputs in runs.values()]
+    assert precision(scores(only, given), wrong) > max(alone) - 0.05
+    assert precision(scores(mixed, given), wrong) > max(alone)
+    evidence = ["against", "for_suggested"]
+    found = triage(mixed, given).frame.set_index("id").sort_index()
+    said = np.stack([o.predictions for o in runs.values()])
+    for i in (0, 17, 150):
+        assert found.loc[str(i), "against"] == np.mean(said[:, i] != given[i])
+    assert found[evidence].to_numpy().max() <= 1
+
+
+def test_a_missing_vote_is_neither_for_nor_against_a_label() -> None:
+    runs, y = simulated(400, skill=4.0)
+    silent = votes(runs["m3"], slice(0, 50))
+    found = triage(Runs([runs["m0"], runs["m1"], runs["m2"], silent]), y).frame.set_index("id")
+    said = np.stack([runs[name].predictions for name in ("m0", "m1", "m2")])
+    for i in range(50):
+        row = found.loc[str(i)]
+        assert row["against"] == pytest.approx(np.mean(said[:, i] != y[i]))
+        assert row["split"] == pytest.approx(1 - max(np.bincount(said[:, i])) / 3)
+        assert row["for_suggested"] == pytest.approx(np.mean(said[:, i].astype(str) == row["suggested"]))
+
+
+def test_nobody_votes_for_an_example() -> None:
+    runs, y = simulated(300, skill=4.0)
+    found = triage(Runs(votes(outputs, slice(0, 1)) for outputs in runs.values()), y).frame.set_index("id")
+    assert (found.loc["0", "against"], found.loc["0", "for_suggested"]) == (0, 0)
+    assert found.loc["0", "kind"] == "unsure"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_example_that_every_model_contradicts_is_never_fine(seed: int) -> None:
+    runs, y = simulated(800, seed=seed, skill=1.5)
+    found = triage(runs, flip(y, 0.02, seed)).frame
+    contradicted = found[found["against"] == 1]
+    assert len(contradicted) > 5
+    assert (contradicted["kind"] != "fine").all()
+    assert (contradicted["wrong"] <= 0.5).any()  # the probability alone would not have told
+    assert {*found["kind"]} >= {"fine", "mislabelled"}
+
+
+def test_the_margin_is_that_of_the_mean_of_the_accurate_models() -> None:
+    runs, y = simulated(1000)
+    bad = Outputs.from_arrays("bad", logits=np.random.default_rng(0).normal(size=(1000, CLASSES)), labels=y)
+    calibrated = Runs(dataclasses.replace(outputs, temperature=1.0) for outputs in [*runs.values(), bad])
+    found = triage(calibrated, y).frame.set_index("id")
+    mean = np.mean([outputs.probabilities for outputs in runs.values()], 0)
+    for i in range(100):
+        others = [mean[i, k] for k in range(CLASSES) if k != y[i]]
+        assert found.loc[str(i), "margin"] == pytest.approx(max(others) - mean[i, y[i]])
+
+
+def test_a_count_is_printed_only_if_labels_were_checked() -> None:
+    runs, y = simulated(1000)
+    given = flip(y, 0.05, 1)
+    found = triage(runs, given)
+    assert found.wrong_labels is None
+    assert "CI" not in str(found)
+    sample = found.sample(200, seed=3)
+    truth = {row_id: str(y[int(row_id)]) for row_id in sample["id"]}
+    checked = found.check(truth)
+    wrong = sum(truth[row_id] != label for row_id, label in zip(sample["id"], sample["label"], strict=True))
+    assert checked.wrong_labels == count_wrong_labels(wrong, 200, 1000)
+    low, high = checked.wrong_labels.interval
+    assert low <= (given != y).sum() <= high
+    assert f"{low} to {high}" in str(checked)
+    rows = sample["id"].astype(int).to_numpy()
+    as_array = np.full(1000, -1)
+    as_array[rows] = y[rows]
+    for same in (as_array, {row_id: given[int(row_id)] == y[int(row_id)] for row_id in sample["id"]}):
+        assert triage(runs, given, checked=same).wrong_labels == checked.wrong_labels
+
+
+def test_samples_are_simple_random_and_do_not_depend_on_the_models() -> None:
+    runs, y = simulated(300)
+    found = triage(runs, y)
+    sample = found.sample(50, seed=1)
+    assert list(sample.columns) == ["id", "label"]
+    assert sample["id"].is_unique
+    assert sample["label"].tolist() == [str(y[int(row_id)]) for row_id in sample["id"]]
+    assert triage(runs.subset(["m0", "m1"]), y).sample(50, seed=1).equals(sample)
+    assert found.sample(20, seed=1).equals(sample.head(20))
+    assert not found.sample(50, seed=2).equals(sample)
+    drawn = np.bincount(np.concatenate([found.sample(50, seed=s)["id"].astype(int) for s in range(300)]), minlength=300)
+    assert drawn.mean() == 50
+    assert abs(drawn - 50).max() < 5 * np.sqrt(50)
+    with pytest.raises(InputError, check=fields(argument="count", found=301)):
+        found.sample(301)
+
+
+def test_checking_only_suspicious_labels_causes_a_warning() -> None:
+    runs, y = simulated(1000)
+    found = triage(runs, flip(y, 0.05, 1))
+    worst = found.frame["id"][:60]
+    with pytest.warns(ZooWarning, match="random sample"):
+        found.check({row_id: str(y[int(row_id)]) for row_id in worst})
 
 
 def card(name: str, family: str, seed: int = 0, **settings: float) -> Card:

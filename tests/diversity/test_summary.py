@@ -332,7 +332,7 @@ class TestRegression:
 
 def test_the_papers_correlation_of_inconsistency_and_gain():
     """Gontijo-Lopes et al. 2021, Table 1 (models of 74-78% against a base of 76.20%): Fig. 2's line has r = 0.98."""
-    models = [model for path in sorted(CARDS.glob("*.md")) for model in read(path).expand()]
+    models = [model for path in sorted(CARDS.glob("[!R]*.md")) for model in read(path).expand()]
     named = [(model.name, row) for model in models for row in model.reference]
     named = [(name, row) for name, row in named if row.paper == "Gontijo-Lopes 2021" and row.table == "1"]
     assert len(named) == 50
