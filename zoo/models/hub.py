@@ -5,15 +5,14 @@ The caches are searched first, the hub is probed once and briefly, and nothing h
 
 import os
 import re
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
 from zoo.core import files
+from zoo.core.network import is_reachable
 from zoo.errors import InputError, MissingWeights
 
-_TIMEOUT = 0.8  # seconds to wait for the hub; its own client would retry for half a minute
 _LINK = re.compile(r"https://huggingface\.co/([\w.-]+/[\w.-]*\w)")
 _WEIGHTS_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".npz")
 
@@ -99,28 +98,6 @@ def linked(text: str) -> str | None:
     """Return the first Hugging Face repository that a text links, as `OWNER/NAME`."""
     link = _LINK.search(text)
     return link[1] if link else None
-
-
-def is_reachable(endpoint: str) -> bool:
-    """Return whether a server answers now. A thread asks it, since a name lookup ignores our time limit."""
-    import urllib.error
-    import urllib.request
-
-    answered = threading.Event()
-
-    def ask() -> None:
-        try:
-            urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=_TIMEOUT).close()
-        except urllib.error.HTTPError:
-            pass  # a refusal is an answer too
-        except OSError:
-            return
-        answered.set()
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(_TIMEOUT)
-    return answered.is_set()
 
 
 def _unreachable() -> str | None:

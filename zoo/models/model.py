@@ -197,7 +197,7 @@ class Model:
         >>> model = zoo.load("resnet8-cosine", pretrained=False, device="cpu")
         >>> image = torch.zeros(3, 8, 8, dtype=torch.uint8)
         >>> [[(name, round(p, 2)) for name, p in classes] for classes in model.classify(image, top=2)]
-        [[('3', 0.1), ('2', 0.1)]]
+        [[('6', 0.33), ('7', 0.18)]]
         """
         if top < 1:
             raise InputError(argument="top", expected="at least 1", found=top)

@@ -159,21 +159,25 @@ def register(entry: Card | str | Path, name: str | None = None, keep: bool = Fal
 def _named_card(entry: Card | str | Path, name: str, hints: "ModelHints") -> Card:
     """Return the card of any model under another name, completed with the user's hints."""
     check_user_name(name)
-    if isinstance(entry, Card):
-        found = entry
-    else:
-        prefix, colon, id = str(entry).partition(":")
-        library = sources.of_prefix(prefix) if colon and id and hints.stated else None
-        if library is None and hints.stated:
-            problem = f"{', '.join(hints.stated)} can be given for file:PATH and onnx:PATH only"
-            raise InputError(problem, where=entry, argument=hints.stated[0])
-        found = source_of(library).describe_with_hints(id, str(entry), hints) if library else card(str(entry))
+    found = entry if isinstance(entry, Card) else _hinted_card(str(entry), hints)
     if found.source in ("recipe", "own") or found.sweep:
         raise InputError(
             "cannot be renamed", where=found.name, hint=f"Train one under this name with `zoo train RECIPE --name {name}`"
         )
     body = found.body or f"# {name}\n\n{found.architecture} from {found.id}."
     return dataclasses.replace(found, name=name, title=name, body=re.sub(r"\A# .*", f"# {name}", body), path=None)
+
+
+def _hinted_card(name: str, hints: "ModelHints") -> Card:
+    """Return the card of a name; that of `file:PATH` or `onnx:PATH` is completed with the user's hints."""
+    if not hints.stated:
+        return card(name)
+    prefix, _, id = name.partition(":")
+    source = sources.of_prefix(prefix) if id else None
+    if source is None:
+        problem = f"{', '.join(hints.stated)} can be given for file:PATH and onnx:PATH only"
+        raise InputError(problem, where=name, argument=hints.stated[0])
+    return source_of(source).describe_with_hints(id, name, hints)
 
 
 def _write_card(new: Card) -> Card:
@@ -191,6 +195,7 @@ def load(
     pretrained: bool = True,
     device: "str | torch.device | None" = None,
     classes: Sequence[str] | None = None,
+    **hints: Any,
 ) -> "Model":
     """Return the model of a name, ready to embed and predict.
 
@@ -198,7 +203,9 @@ def load(
         name: the name of a model (`clip-vit-b32`), a recipe (`resnet8-cosine`) or a library's model (`timm:resnet18`).
         pretrained: False gives random weights, the same for the same name, and downloads nothing.
         device: default: the fastest device of this machine.
-        classes: class names for a zero-shot head, instead of those of the card.
+        classes: class names for a zero-shot head, instead of those of the card; with hints, those of the file.
+        hints: what a bare file does not say, as in `load("onnx:mine.onnx", classes=["cat", "dog"], mean=0.5, std=0.5)`; see
+            `zoo.models.sources.hints.ModelHints`.
 
     >>> model = load("resnet8-cosine", pretrained=False, device="cpu")
     >>> model.name, model.classes[:3], model.transform.size
@@ -206,6 +213,10 @@ def load(
     >>> model.weights_hash == load("resnet8-cosine", pretrained=False, device="cpu").weights_hash
     True
     """
+    from zoo.models.sources.hints import ModelHints
+
+    if ModelHints.of(hints).stated:
+        return _load(_hinted_card(name, ModelHints.of(hints | {"classes": classes})), pretrained, device)
     entry = card(name)
     if members := parts(entry.name):
         membership.check(entry.name, members, parts)

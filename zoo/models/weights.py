@@ -1,14 +1,20 @@
-"""Detect changed weights: the hash of a file is recorded at its first use in `<home>/hashes.json` and checked afterwards."""
+"""Weights files: read without running code in them, and checked for changes.
+
+The hash of a file is recorded at its first use in `<home>/hashes.json` and compared at every later one.
+"""
 
 import re
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card
 from zoo.core import files, home
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SCHEMA = 1
 MAX_ATTEMPTS = 1000  # to get the lock, with 10 ms between them
@@ -51,6 +57,30 @@ def verify_shipped(card: Card, path: Path) -> str:
             hint="Install the package again",
         )
     return digest
+
+
+def read_tensors(path: Path, name: str) -> "dict[str, Tensor]":
+    """Return the state dictionary in a weights file of the model `name`, without running code that the file may contain.
+
+    torch's own error about a file that it does not read safely advises to read it unsafely. That advice is not passed on.
+    """
+    from zoo.core import state_dicts
+
+    try:
+        return state_dicts.read(path, name)
+    except CorruptFile as error:
+        if "weights_only" not in error.problem:
+            raise
+        raise unsafe_file(path, name) from error
+
+
+def unsafe_file(path: Path, name: str) -> InputError:
+    """Return the error about a file that torch can read only by running the code in it."""
+    return InputError(
+        "is not a plain state dictionary (it is TorchScript, or of an old format) and could run code, so it is not read",
+        where=f"{name}: {path}",
+        hint="Save its state dictionary with safetensors",
+    )
 
 
 def recorded(card: Card) -> dict[str, str]:

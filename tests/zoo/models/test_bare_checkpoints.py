@@ -132,6 +132,18 @@ def test_the_library_whose_network_fits_is_found(folder: Path) -> None:
         assert torch.allclose(found, expected, atol=1e-4)
 
 
+def test_an_assumed_input_size_is_noted_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save(TORCHVISION(num_classes=3).state_dict(), "without_size.pth")
+    hints = {"architecture": "mobilenet_v3_small", "classes": ["cat", "dog", "horse"]}
+    assert zoo.load("file:without_size.pth", **hints).transform.size == (3, 224, 224)
+    note = capsys.readouterr().err
+    for fact in ("file:without_size.pth", "224 x 224", "mobilenet_v3_small", "--image-size", "size="):
+        assert fact in note
+    zoo.load("file:without_size.pth", **hints)
+    assert zoo.load("file:without_size.pth", size=32, **hints).transform.size == (3, 32, 32)
+    assert "224" not in capsys.readouterr().err
+
+
 def test_a_checkpoint_is_described_and_run_by_one_command(folder: Path) -> None:
     torch.save(TORCHVISION(num_classes=3).state_dict(), "mine.pth")
     words = ("run", "file:mine.pth", "--arch", "mobilenet_v3_small", "--classes", "classes.txt", "--data", "digits:test[:4]")

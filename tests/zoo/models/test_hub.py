@@ -2,15 +2,18 @@
 
 import dataclasses
 import hashlib
+import http.server
 import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import huggingface_hub
 import numpy as np
@@ -51,6 +54,19 @@ def network(seed: int = 0) -> torch.nn.Module:
     return model
 
 
+class Proxy(http.server.BaseHTTPRequestHandler):
+    """Answers every request itself, and records its address."""
+
+    requests: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        self.requests.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
 @pytest.fixture(scope="module")
 def published() -> bytes:
     return content(network())
@@ -66,7 +82,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         )
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(client, "_TIMEOUT", 60)  # the machine may be busy
+        monkeypatch.setattr("zoo.core.network._TIMEOUT", 60)  # the machine may be busy
         monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1 << 14)  # the unit in which an interrupted download is kept
         monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
         for module in (_http, file_download):
@@ -103,6 +119,18 @@ def test_a_first_download_is_recorded_and_a_second_load_sends_no_request(
         before = len(tiny.requests)
         assert zoo.load(TINY, device="cpu").weights_hash == model.weights_hash
         assert len(tiny.requests) == before
+
+
+def test_the_hub_is_probed_through_the_proxy_of_the_environment(tiny: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        assert client._unreachable() is None
+        assert Proxy.requests == [tiny.url]
+        monkeypatch.setattr(constants, "ENDPOINT", "http://hub.example")
+        assert client._unreachable() is None
+        proxy.shutdown()
+    assert "http://hub.example" in str(client._unreachable())
 
 
 def test_an_interrupted_download_is_resumed(tiny: HubServer, published: bytes) -> None:

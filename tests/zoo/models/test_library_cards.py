@@ -1,8 +1,6 @@
 """Cards made from the registries of timm, open_clip and transformers, compared with the libraries themselves."""
 
 import dataclasses
-import http.server
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from torchvision import transforms
 
 from zoo.cards.card import Transform, parse, write
 from zoo.errors import InputError, MissingWeights, UnknownName
-from zoo.models import hub
 from zoo.models.registry import card as describe
 from zoo.models.sources import tags
 from zoo.models.sources import transformers as from_transformers
@@ -247,22 +244,6 @@ def test_a_hub_that_does_not_answer_is_an_error_without_delay(cached: Any, monke
     with pytest.raises(MissingWeights, check=fields(problem="http://192.0.2.1")):
         describe("hf:someone/absent")
     assert time.monotonic() - started < 10  # about one second on an idle machine; the client alone retries for 30
-
-
-def test_a_server_that_refuses_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_TIMEOUT", 60)  # the machine may be busy
-
-    class Refuses(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_error(403)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Refuses) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert hub.is_reachable(f"http://127.0.0.1:{server.server_port}")
-        server.shutdown()
-    assert not hub.is_reachable(f"http://127.0.0.1:{server.server_port}")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 from fake_hub import FakeHub
 from raised import fields
 
+import zoo
 from zoo.cards.card import Card, Training
 from zoo.core import files, state_dicts
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooWarning
@@ -159,6 +161,18 @@ class TestStateDictionaries:
                 state_dicts.read(tmp_path / name, "m")
             assert "weights_only" not in str(caught.value)  # torch's advice to switch the protection off is not passed on
         assert not ran.exists()
+
+    @pytest.mark.filterwarnings("ignore:.*TorchScript archive", "ignore:.*torch.jit")
+    def test_torchs_advice_to_read_an_unsafe_file_is_not_passed_on(self, tmp_path: Path) -> None:
+        torch.jit.trace(torch.nn.Linear(2, 2), torch.zeros(1, 2)).save(str(tmp_path / "script.pt"))
+        with tarfile.open(tmp_path / "old.pt", "w") as archive:  # the format of torch 0.1
+            for name in ("sys_info", "pickle", "storages", "tensors"):
+                archive.addfile(tarfile.TarInfo(name))
+        for name in ("script.pt", "old.pt"):
+            check = fields(where=name, problem="run code", hint="safetensors")
+            with pytest.raises(InputError, check=check) as caught:
+                zoo.load(f"file:{tmp_path / name}", architecture="resnet18", classes=["cat", "dog"])
+            assert "weights_only" not in str(caught.value)
 
     def test_a_pickled_network_is_refused(self, tmp_path: Path) -> None:
         torch.save(torch.nn.Linear(2, 2), tmp_path / "w.pth")

@@ -1,4 +1,7 @@
-"""Ensembles: cards that list members with weights and temperatures and, for a cascade, a stopping rule."""
+"""Ensembles: cards that list members with weights and temperatures.
+
+A card may also have a temperature of the whole ensemble (`details.temperature`) and, for a cascade, a stopping rule.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -27,6 +30,10 @@ class Ensemble(Source):
                 if not 0 < value < float("inf"):
                     where = f"{card.name}: member {member.name}"
                     raise InputError(where=where, argument=field, expected="a finite number above 0", found=value)
+        temperature = card.details.get("temperature", 1.0)
+        if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
+            where, expected = f"{card.name}: field 'zoo.details.temperature'", "a finite number above 0"
+            raise InputError(where=where, argument="temperature", expected=expected, found=temperature)
         stopping = _stopping(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
             raise InputError(

@@ -1,7 +1,9 @@
 """Ensembles and cascades as one network.
 
 An ensemble's body concatenates the members' embeddings. Its head returns log sum_m w_m p_m, where p_m are the calibrated
-probabilities of member m, so that the softmax of these logits is the weighted mean of the probabilities.
+probabilities of member m, so that the softmax of these logits is the weighted mean of the probabilities. If the card has a
+temperature T of the whole ensemble (`details.temperature`), the logits are divided by T: the softmax is then proportional to
+(sum_m w_m p_m)^(1/T).
 
 A cascade evaluates its members in order, each only on the images for which the stopping rule was not met before. It has no
 embeddings, because not every member sees every image; its logits are the log of the mean over the evaluated members.
@@ -40,16 +42,20 @@ class EnsembleBody(nn.Module):
 
 
 class EnsembleHead(nn.Module):
-    """The log of the weighted mean of the members' calibrated probabilities.
+    """The log of the weighted mean of the members' calibrated probabilities, divided by the ensemble's temperature.
 
     Args:
         models: the members' models.
         members: the members' weights and temperatures.
         widths: dimensions of the members' embeddings.
+        temperature: of the mean.
     """
 
-    def __init__(self, models: Sequence[Model], members: Sequence[EnsembleMember], widths: Sequence[int]) -> None:
+    def __init__(
+        self, models: Sequence[Model], members: Sequence[EnsembleMember], widths: Sequence[int], temperature: float
+    ) -> None:
         super().__init__()
+        self.temperature = temperature
         classes = models[0].classes
         self.out_features = len(classes)
         self.heads = nn.ModuleList(model.head for model in models if model.head is not None)
@@ -64,7 +70,11 @@ class EnsembleHead(nn.Module):
         parts = []
         for number, part in enumerate(embeddings.split(self.widths, 1)):
             parts.append(self.weights[number] * self.probabilities(number, part))
-        return _log(sum(parts[1:], parts[0]))
+        return self.logits(sum(parts[1:], parts[0]))
+
+    def logits(self, mean: Tensor) -> Tensor:
+        """Return the logits [N, K] of the members' mean probabilities."""
+        return mean.clamp_min(torch.finfo(mean.dtype).tiny).log() / self.temperature
 
     def probabilities(self, number: int, embeddings: Tensor) -> Tensor:
         """Return the calibrated probabilities [N, K] of one member, with classes in the ensemble's order."""
@@ -78,7 +88,7 @@ class EnsembleHead(nn.Module):
 
 
 class CascadeBody(nn.Module):
-    """[N, K]: for each image the log of the mean probabilities of the members that were evaluated on it."""
+    """[N, K]: for each image the logits of the mean probabilities of the members that were evaluated on it."""
 
     def __init__(self, body: EnsembleBody, head: EnsembleHead, stopping: Stopping) -> None:
         super().__init__()
@@ -105,7 +115,7 @@ class CascadeBody(nn.Module):
             if not uncertain.any():
                 break
             remaining, total, predictions = remaining[uncertain], total[uncertain], predictions[:, uncertain]
-        return _log(mean)
+        return self.head.logits(mean)
 
 
 def average(card: Card, models: Sequence[Model]) -> Model:
@@ -122,16 +132,18 @@ def average(card: Card, models: Sequence[Model]) -> Model:
     packed = None if same else Packed(tuple(model.transform for model in models))
     transform: Preprocessing = packed or models[0].transform
     body = EnsembleBody([model.body for model in models], packed)
-    head = EnsembleHead(models, card.members, [model.num_features for model in models])
+    temperature = float(card.details.get("temperature", 1.0))
+    head = EnsembleHead(models, card.members, [model.num_features for model in models], temperature)
     blocks = {f"{model.name}/{name}": block for model in models for name, block in model.network.blocks.items()}
     embeds = all(model.embeds for model in models)
     network = Network(body, head, blocks, embeds).eval().requires_grad_(False)
-    digest = files.digest(
-        part
-        for model, member in zip(models, card.members, strict=True)
-        for part in (model.weights_hash, repr(member.weight), repr(member.temperature), *_hashed(member.temperature_space))
-    )
-    return Model(card, network, transform, models[0].classes, digest)
+    hashed: list[str] = []
+    for model, member in zip(models, card.members, strict=True):
+        hashed += [model.weights_hash, repr(member.weight), repr(member.temperature)]
+        # The defaults are left out, so that ensembles saved by older versions keep their hash.
+        hashed += [] if member.temperature_space == "logits" else [member.temperature_space]
+    hashed += [] if temperature == 1 else [f"temperature {temperature!r}"]
+    return Model(card, network, transform, models[0].classes, files.digest(hashed))
 
 
 def cascade(card: Card, models: Sequence[Model], stopping: Stopping) -> Model:
@@ -143,12 +155,3 @@ def cascade(card: Card, models: Sequence[Model], stopping: Stopping) -> Model:
     network = Network(body, IdentityHead(len(ensemble.classes)), {}, embeds=False)
     digest = files.digest([ensemble.weights_hash, stopping.rule, *map(repr, stopping.thresholds)])
     return Model(card, network.eval().requires_grad_(False), ensemble.transform, ensemble.classes, digest)
-
-
-def _log(p: Tensor) -> Tensor:
-    return p.clamp_min(torch.finfo(p.dtype).tiny).log()
-
-
-def _hashed(temperature_space: str) -> list[str]:
-    """Leave the default out of the hash, so that ensembles saved by older versions keep theirs."""
-    return [] if temperature_space == "logits" else [temperature_space]

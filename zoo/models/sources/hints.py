@@ -22,8 +22,8 @@ class ModelHints:
     architecture: str | None = None
     classes: str | Sequence[str] | None = None  # class names, or the name of a label set
     size: int | None = None  # side of the square input, in pixels
-    mean: Sequence[float] | None = None
-    std: Sequence[float] | None = None
+    mean: float | Sequence[float] | None = None  # subtracted from the input; one number stands for all channels
+    std: float | Sequence[float] | None = None  # the input is divided by it
     kind: Literal["logits", "probabilities"] | None = None  # what the network returns
     embedding: str | None = None  # name of the tensor of embeddings in an ONNX graph
 
@@ -70,8 +70,8 @@ class ModelHints:
             size=usual.size if side is None else (usual.size[0], side, side),
             resize=usual.resize if side is None else (side,),
             fit=usual.fit if side is None else "squash",
-            mean=usual.mean if self.mean is None else tuple(self.mean),
-            std=usual.std if self.std is None else tuple(self.std),
+            mean=usual.mean if self.mean is None else _per_channel(self.mean, usual.size[0]),
+            std=usual.std if self.std is None else _per_channel(self.std, usual.size[0]),
         )
 
     def labels(self, name: str) -> tuple[str, dict[str, Any]]:
@@ -84,3 +84,7 @@ class ModelHints:
         names = [str(one) for one in self.classes or ()]
         check_unique(names, f"{name}: classes")
         return "own", {"classes": names}
+
+
+def _per_channel(values: float | Sequence[float], channels: int) -> tuple[float, ...]:
+    return (float(values),) * channels if isinstance(values, int | float) else tuple(map(float, values))

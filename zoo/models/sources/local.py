@@ -10,6 +10,8 @@ anything else is refused.
 """
 
 import dataclasses
+import functools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +66,8 @@ class Local(Source):
         labels, details = hints.labels(name)
         library, usual = _fitting_library(file, hints, labels, details, name)
         architecture = hints.architecture or ""
+        if hints.size is None:
+            _note_assumed_size(name, architecture, usual.size)
         return Card(
             name=name,
             source="local",
@@ -103,7 +107,7 @@ class Local(Source):
         if request.pretrained:
             path = Path(card.id or "")
             digest = weights.verify(card, path)
-            state = state_dicts.without_prefix(state_dicts.read(path, card.name), network.state_dict())
+            state = state_dicts.without_prefix(weights.read_tensors(path, card.name), network.state_dict())
             (fit if ours else library.fill)(card.name, network, state, str(path))
         return assemble(request, network if ours else library.network(request, network), digest, classes)
 
@@ -127,7 +131,7 @@ def _fitting_library(
         every = sorted({one for library in _LIBRARIES.values() for one in library.architectures()})
         kind = "architecture of timm or torchvision"
         raise UnknownName(where=name, kind=kind, name=architecture, suggestions=similar(architecture, every))
-    state, problems = state_dicts.read(file, name), []
+    state, problems = weights.read_tensors(file, name), []
     for library in known:
         network = _LIBRARIES[library].untrained(architecture, count, name)
         try:
@@ -137,6 +141,16 @@ def _fitting_library(
         else:
             return library, _LIBRARIES[library].usual_transform(architecture, name)
     raise InputError("; ".join(problems), where=f"{name}: {file}")
+
+
+@functools.cache  # once per process
+def _note_assumed_size(name: str, architecture: str, size: tuple[int, ...]) -> None:
+    print(
+        f"zoo: {name} does not say its input size: {size[1]} x {size[2]} pixels are assumed, as usual for {architecture}; "
+        "if it was trained at another size, pass --image-size (in Python: size=)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _usual_transform(card: Card) -> cards.Transform:

@@ -33,21 +33,30 @@ class Onnx(Source):
                 "the classes and the transform are unknown",
                 where=name,
                 argument="classes",
-                hint=f"Describe the model with `zoo card new {name} --classes classes.txt --mean 0.485,0.456,0.406 "
-                f"--std 0.229,0.224,0.225 --name my-model`, or write a card to {card_file}",
+                hint="Pass {classes=classes.txt}, {mean=0.485,0.456,0.406} and {std=0.229,0.224,0.225}. To describe it "
+                f"permanently, run `zoo card new {name} --classes ... --mean ... --std ... --name my-model` or write a card "
+                f"to {card_file}",
             )
         card = cards.parse(cards.read_text(card_file), str(card_file))
         return dataclasses.replace(card, name=name, source="onnx", id=str(path.absolute()), path=card_file)
 
     def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
-        """Return the card of a bare graph, from its input, its final operation and the user's hints."""
+        """Return the card of a bare graph, from its input, its final operation and the user's hints.
+
+        If there is a card next to the file, it says what the hints do not.
+        """
         from zoo.models.sources import onnx_graph
 
         path = existing_path(id, name)
+        if path.with_suffix(".md").is_file() and not {"classes", "mean", "std"} <= {*hints.stated}:
+            return _with_hints(self.describe(id, name), hints)
         model = onnx_graph.read(path, name)
         _, (_, channels, *sides), _ = onnx_graph.image_input(model, name)
         hints.require(name, "classes", "mean", "std", *([] if None not in sides else ["size"]))
         height, width = (side or hints.size or 0 for side in sides)
+        channels = channels or 3
+        normalisation = dataclasses.replace(hints, size=None)  # a side that the graph fixes takes precedence
+        size, resize = (channels, height, width), (height,) if height == width else (height, width)
         labels, details = hints.labels(name)
         last = onnx_graph.final_operation(model)
         kind = hints.kind or ("probabilities" if last in ("Softmax", "Sigmoid") else "logits")
@@ -61,13 +70,7 @@ class Onnx(Source):
             link="sigmoid" if last == "Sigmoid" else "softmax",
             head="trained",
             training=Training("unknown", "unknown", "unknown"),
-            transform=Transform(
-                (channels or 3, height, width),
-                (height,) if height == width else (height, width),
-                "bilinear",
-                tuple(hints.mean or ()),
-                tuple(hints.std or ()),
-            ),
+            transform=normalisation.over(Transform(size, resize, "bilinear", (0.0,) * channels, (1.0,) * channels)),
             details={"kind": kind} | ({"embedding": hints.embedding} if hints.embedding else {}) | details,
         )
 
@@ -94,6 +97,19 @@ class Onnx(Source):
 
 
 SOURCE = Onnx()
+
+
+def _with_hints(card: Card, hints: ModelHints) -> Card:
+    """Return a card on which the user's hints replace what it says."""
+    details = dict(card.details)
+    details |= {key: value for key in ("kind", "embedding") if (value := getattr(hints, key)) is not None}
+    labels = card.labels
+    if hints.classes is not None:
+        details.pop("classes", None)
+        labels, classes = hints.labels(card.name)
+        details |= classes
+    transform = card.transform and hints.over(card.transform)
+    return dataclasses.replace(card, labels=labels, transform=transform, details=details)
 
 
 def _network(request: "Request", model: Any, outputs: int) -> "Network":

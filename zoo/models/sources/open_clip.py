@@ -114,7 +114,8 @@ def _names(id: str, name: str) -> tuple[str, str]:
     architecture = architecture.replace("/", "-")
     if not architecture and id in open_clip.list_models():
         known = open_clip.list_pretrained_tags_by_model(id)
-        raise InputError(argument="name", expected="open_clip:ARCH/TAG", found=name, hint=f"Tags of {id}: {', '.join(known)}")
+        hint = f"Tags of {id}: {', '.join(known)}"
+        raise InputError(argument="name", expected="open_clip:ARCH/TAG", found=name, hint=hint)
     if architecture not in open_clip.list_models():
         raise _unknown_architecture(architecture or id, name)
     known = open_clip.list_pretrained_tags_by_model(architecture)
@@ -219,6 +220,8 @@ def _with_weights(name: str, architecture: str, path: Path) -> Any:
         problem = "refused, because it is a pickle with more than tensors, which could run code"
         raise InputError(problem, where=f"{name}: {path}", hint="Use a safetensors file") from error
     except (RuntimeError, KeyError) as error:
+        if "weights_only" in str(error):
+            raise weights.unsafe_file(path, name) from error
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"does not fit the network {architecture}: {reason}", where=f"{name}: {path}") from error
     return model.eval().requires_grad_(False)

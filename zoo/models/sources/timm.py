@@ -198,12 +198,10 @@ def _with_weights(card: Card, name: str, path: Path) -> Any:
     """
     import timm
 
-    from zoo.core import state_dicts
-
     if path.suffix == ".npz":  # arrays of the original authors, which timm reads itself
         overlay: dict[str, Any] = {"file": str(path), "custom_load": True}
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay)
-    state = state_dicts.read(path, card.name)
+    state = weights.read_tensors(path, card.name)
     keys = set(state)
     try:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"state_dict": state})

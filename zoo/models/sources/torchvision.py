@@ -77,7 +77,6 @@ class Torchvision(Source):
             hub.url_file(card.name, _url(card))
 
     def load(self, request: "Request") -> "Model":
-        from zoo.core import state_dicts
         from zoo.models.sources.assembly import assemble, card_classes
 
         card, classes = request.card, card_classes(request.card)
@@ -94,7 +93,7 @@ class Torchvision(Source):
                 where=f"{card.name}: {path}",
                 hint="Delete the file to download it again",
             )
-        fill(card.name, model, state_dicts.read(path, card.name), str(path))
+        fill(card.name, model, weights.read_tensors(path, card.name), str(path))
         return assemble(request, network(request, model), digest, classes)
 
 

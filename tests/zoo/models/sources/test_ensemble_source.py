@@ -2,12 +2,17 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from raised import fields
 from tiny_models import transformed
 
+import ensembles
 import zoo
 from zoo.cards.card import Card, EnsembleMember, Training
 from zoo.errors import InputError
@@ -129,3 +134,62 @@ def test_an_ensemble_takes_no_other_classes() -> None:
     ensemble(EnsembleMember(NAMES[0], 1.0))
     with pytest.raises(InputError, check=fields(argument="classes")):
         zoo.load("together", pretrained=False, classes=["cat"])
+
+
+def register_linear_classifier(name: str, rows: slice, path: Path) -> None:
+    """Register an ONNX file with a linear classifier of digits, fitted by least squares on some of the training images."""
+    data = zoo.datasets.load("digits:train")
+    x = np.stack([np.moveaxis(np.asarray(data[row]), 2, 0).ravel() / 255 for row in range(*rows.indices(len(data)))])
+    targets = 5 * np.eye(10)[data.labels[rows]]
+    weight = np.linalg.solve(x.T @ x + np.eye(192), x.T @ targets).astype(np.float32)
+    nodes = [helper.make_node("Flatten", ["image"], ["flat"]), helper.make_node("MatMul", ["flat", "weight"], ["out"])]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 8, 8])
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 10])
+    graph = helper.make_graph(nodes, name, [image], [out], [numpy_helper.from_array(weight, "weight")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    zoo.register(f"onnx:{path}", name, classes=list("0123456789"), mean=0, std=1)
+
+
+@pytest.mark.filterwarnings("ignore:the gain in:zoo.errors.ZooWarning")  # few examples have small gains
+def test_a_saved_ensemble_is_calibrated_by_its_own_temperature(tmp_path: Path) -> None:
+    for name, rows in (("first", slice(0, 60)), ("second", slice(60, 120)), ("third", slice(120, 180))):
+        register_linear_classifier(name, rows, tmp_path / f"{name}.onnx")
+    runs = zoo.calibrate(zoo.run(["first", "second", "third"], data="digits:test", progress=False), 0.5)
+    path = ensembles.greedy(runs, steps=3)
+    card = path.to_model("found")
+    temperature = card.details["temperature"]
+    assert len(card.members) > 1
+    assert temperature == path.temperature
+    assert abs(temperature - 1) > 0.01
+    members = zoo.Runs([runs[member.name] for member in card.members])
+    mean = np.asarray(ensembles.average(members, [member.weight for member in card.members]), np.float64)
+    expected = mean ** (1 / temperature)
+    expected /= expected.sum(1, keepdims=True)
+    outputs = zoo.run("found", data="digits:test", progress=False)["found"]
+    held_out = np.isin(outputs.ids, runs["first"].ids)  # the other half fitted the members' temperatures
+    np.testing.assert_allclose(outputs.probabilities[held_out], expected, atol=1e-5)
+    assert np.abs(expected - mean).max() > 1e-3
+
+    zoo.register(dataclasses.replace(card, name="untempered", details={}))
+    tempered, untempered = (zoo.load(name) for name in ("found", "untempered"))
+    assert tempered.weights_hash != untempered.weights_hash
+    batch = torch.randn(3, 3, 8, 8)
+    assert torch.allclose(tempered.forward(batch)[1], untempered.forward(batch)[1] / temperature, atol=1e-5)
+
+
+def test_the_temperature_of_a_cascade_changes_its_confidence_but_not_where_it_stops(images: torch.Tensor) -> None:
+    members = [EnsembleMember(name, 1.0) for name in NAMES[:2]]
+    rule = {"cascade": {"rule": "margin", "thresholds": [0.0005]}}
+    for name, details in (("plain", rule), ("sharp", rule | {"temperature": 0.5})):
+        zoo.register(dataclasses.replace(ensemble(*members, name=f"{name}-average"), name=name, details=details))
+    plain, sharp = (zoo.load(name, pretrained=False) for name in ("plain", "sharp"))
+    assert torch.allclose(sharp.predict(images), plain.predict(images) / 0.5, atol=1e-4)
+    assert plain.weights_hash != sharp.weights_hash
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), "warm", None])
+def test_an_invalid_temperature_of_an_ensemble_is_an_error(temperature: object) -> None:
+    card = ensemble(EnsembleMember(NAMES[0], 1.0))
+    zoo.register(dataclasses.replace(card, name="odd", details={"temperature": temperature}))
+    with pytest.raises(InputError, check=fields(where=["odd", "temperature"], argument="temperature")):
+        zoo.load("odd", pretrained=False)

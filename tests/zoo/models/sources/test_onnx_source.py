@@ -300,3 +300,49 @@ def test_a_card_with_an_input_of_an_impossible_size_is_refused() -> None:
     zoo.register("onnx:open.onnx", "huge", size=100_000, **HINTS)
     with pytest.raises(InputError, check=fields(where="huge", problem="100000")):
         zoo.load("huge")
+
+
+def test_a_bare_graph_is_loaded_with_hints() -> None:
+    by_hand("tf.onnx")
+    red = Image.new("RGB", (16, 16), (255, 0, 51))
+    model = zoo.load("onnx:tf.onnx", classes=["r", "g", "b"], mean=[0.0, 0.0, 0.1], std=[1.0, 1.0, 0.5], size=16)
+    assert torch.allclose(model.predict(red), torch.tensor([[1.0, 0.0, 0.2]]), atol=1e-6)
+    assert (model.name, model.classes, model.transform.size) == ("onnx:tf.onnx", ("r", "g", "b"), (3, 16, 16))
+    one = zoo.load("onnx:tf.onnx", classes=["r", "g", "b"], mean=0.5, std=0.5, size=16)
+    assert one.card.transform.mean == one.card.transform.std == (0.5, 0.5, 0.5)
+    assert "onnx:tf.onnx" not in registry.known_models()
+
+
+def test_hints_replace_what_the_card_next_to_the_file_says() -> None:
+    by_hand("tf.onnx")
+    Path("tf.md").write_text(cards.write(zoo.register("onnx:tf.onnx", "tf", size=16, **HINTS)))
+    red = Image.new("RGB", (16, 16), (255, 0, 51))
+    from_card, hinted = zoo.load("onnx:tf.onnx"), zoo.load("onnx:tf.onnx", mean=0.0, std=0.5)
+    assert torch.allclose(from_card.predict(red), torch.tensor([[1.0, 0.0, 0.0]]), atol=1e-6)
+    assert torch.allclose(hinted.predict(red), torch.tensor([[2.0, 0.0, 0.4]]), atol=1e-6)
+    assert hinted.classes == from_card.classes
+    assert hinted.transform.fingerprint != from_card.transform.fingerprint
+    renamed = zoo.load("onnx:tf.onnx", classes=["r", "g", "b"], size=8, embedding="means")
+    assert (renamed.classes, renamed.transform.size, renamed.embeds) == (("r", "g", "b"), (3, 8, 8), True)
+    assert renamed.card.transform.mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "hints", "check"),
+    [
+        ("onnx:tf.onnx", {"mean": 0.5, "std": 0.5}, fields(where="onnx:tf.onnx", problem=["classes", "size"])),
+        ("onnx:tf.onnx", HINTS | {"mean": [0.5, 0.5], "size": 8}, fields(argument="mean", found=[0.5, 0.5])),
+        ("onnx:tf.onnx", HINTS | {"std": 0.0, "size": 8}, fields(argument="std", found=[0.0] * 3)),
+        ("resnet8-cosine", {"mean": 0.5}, fields(where="resnet8-cosine", argument="mean")),
+        ("timm:resnet18", {"mean": 0.5}, fields(where="timm:resnet18", problem="mean")),
+        ("onnx:tf.onnx", {"men": 0.5}, fields(name="men", suggestions=("mean",))),
+    ],
+)
+def test_invalid_hints_are_errors(name: str, hints: dict, check: Callable) -> None:
+    by_hand("tf.onnx")
+    with pytest.raises(InputError, check=check):
+        zoo.load(name, **hints)
+
+
+def test_a_hint_of_none_is_no_hint() -> None:
+    assert zoo.load("timm:test_resnet", pretrained=False, mean=None, std=None).name == "timm:test_resnet"

@@ -106,6 +106,18 @@ def test_a_pickle_is_refused(small: torch.nn.Module, hub: FakeHub) -> None:
     assert "weights_only" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:.*TorchScript archive", "ignore:.*torch.jit")
+def test_torchs_advice_to_read_an_unsafe_file_is_not_passed_on(small: torch.nn.Module, hub: FakeHub) -> None:
+    (hub.folder / "models--us--small").rename(hub.folder / "elsewhere")
+    path = hub.put("us/small", "open_clip_pytorch_model.bin", {"weight": torch.zeros(1)})
+    path.unlink()
+    torch.jit.trace(torch.nn.Linear(2, 2), torch.zeros(1, 2)).save(str(path))
+    check = fields(where="open_clip_pytorch_model.bin", problem="run code", hint="safetensors")
+    with pytest.raises(InputError, check=check) as caught:
+        zoo.load("open_clip:ViT-small-test/ours", classes=CLASSES)
+    assert "weights_only" not in str(caught.value)
+
+
 def test_sigmoid_models_have_a_scale_and_a_bias() -> None:
     model = zoo.load("siglip-vit-b16", pretrained=False, device="meta")
     config = open_clip.get_model_config("ViT-B-16-SigLIP")

