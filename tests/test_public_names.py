@@ -14,34 +14,33 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ["zoo", "diversity", "ensembles", "probes"]
 
 
-def declared(package: str) -> dict[str, str]:
-    """The public names of a package and the module each comes from: every `from x import y as y`."""
+def imported(package: str) -> dict[str, tuple[str, str]]:
+    """Return the module and the attribute behind each name that a package's `__init__` imports."""
     tree = ast.parse((ROOT / package / "__init__.py").read_text())
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == package:
-            found |= {alias.name: str(node.module) for alias in node.names if alias.asname == alias.name}
-    return found
+    return {
+        alias.asname or alias.name: (str(node.module), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_declared_name_is_there_and_is_the_modules_own(package: str) -> None:
-    module, names = importlib.import_module(package), declared(package)
-    assert len(names) > 10
-    for name, source in names.items():
-        inner = f"{source}.{name}"
-        own = sys.modules.get(inner) or getattr(importlib.import_module(source), name)
-        assert getattr(module, name) is own, f"{package}.{name}"
-    assert {*names} <= {*dir(module)}
+def test_every_public_name_is_the_object_of_its_module(package: str) -> None:
+    module, sources = importlib.import_module(package), imported(package)
+    assert len(module.__all__) > 10
+    for name in module.__all__:
+        source, attribute = sources[name]
+        inner = sys.modules.get(f"{source}.{attribute}")
+        assert getattr(module, name) is (inner or getattr(importlib.import_module(source), attribute)), name
+    assert {*module.__all__} <= {*dir(module)}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_a_star_gives_is_public_and_there(package: str) -> None:
-    module = importlib.import_module(package)
+def test_a_star_import_gives_the_public_names(package: str) -> None:
     names: dict[str, object] = {}
     exec(f"from {package} import *", names)
-    assert {*names} - {"__builtins__"} == {*module.__all__}
-    assert {*module.__all__} <= {*declared(package)}
+    assert {*names} - {"__builtins__"} == {*importlib.import_module(package).__all__}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

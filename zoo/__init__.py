@@ -1,6 +1,19 @@
-"""A zoo of image classifiers: models by name, their outputs on disk, calibration, objectives and training.
+"""A zoo of image classifiers: models by name, and their outputs on any dataset.
 
-Every name loads its module on first use, so `import zoo` is fast and does not import torch.
+Which models are there?
+    list, card, availability, register, Card
+How do I use one?
+    load, Model, heads
+How do I get outputs?
+    run                                  run models on a dataset, or read their stored or shipped outputs
+    collect, import_outputs              outputs of your own models, from Python or from files
+    open, export_outputs, verify         stored outputs
+    Outputs, Runs                        outputs of one model, of several models
+How do I calibrate, train and look inside?
+    calibrate, calibration, train, objectives, layers, datasets, errors
+
+Names load their modules on first use, so `import zoo` is fast and does not import torch. What models' outputs say about each
+other is in the packages `diversity`, `ensembles` and `probes`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,6 +39,7 @@ if TYPE_CHECKING:
     from zoo.outputs.importing.importer import import_outputs as import_outputs
     from zoo.outputs.outputs import Outputs as Outputs
     from zoo.outputs.outputs import Runs as Runs
+    from zoo.outputs.store import open_runs as open
     from zoo.outputs.store import verify as verify
     from zoo.runs.hidden import layers as layers
     from zoo.runs.model_list import list as list
@@ -36,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets", "errors",
-    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "register", "run", "train",
+    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "open", "register", "run", "train",
     "verify",
 ]  # fmt: skip
 
@@ -61,6 +75,7 @@ _MODULES = {
     "list": "zoo.runs.model_list",
     "load": "zoo.models.registry",
     "objectives": "zoo.objectives.*",
+    "open": "zoo.outputs.store:open_runs",
     "register": "zoo.models.registry",
     "run": "zoo.runs.runner",
     "store": "zoo.outputs.store.*",

@@ -19,7 +19,10 @@ MIN_BANDWIDTH, MAX_BANDWIDTH = 1e-3, 1.0
 def smooth_calibration_error(
     confidence: Array, correct: Array, resamples: int = 0, seed: int = 0
 ) -> tuple[float, tuple[float, float] | None]:
-    """Return the smooth calibration error, and its 95% bootstrap interval over examples.
+    """Return the smooth calibration error, and its 95% confidence interval over examples.
+
+    Resampling adds noise, and noise adds to an absolute error. The bootstrap's interval is therefore moved by the difference
+    between the error and the mean of the resamples.
 
     Args:
         confidence: [N] probability of the predicted class; exactly 0 and 1 are allowed.
@@ -50,12 +53,12 @@ def smooth_calibration_error(
     for _ in range(resamples):
         picked = rng.integers(0, len(c), len(c))
         draws.append(_fixed_point(np.bincount(cell[picked], residual[picked], GRID) / len(c)))
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return error, (float(low), float(high))
+    low, high = np.percentile(draws, [2.5, 97.5]) + error - np.mean(draws)
+    return error, (max(0.0, float(low)), float(high))
 
 
 def _fixed_point(residuals: np.ndarray) -> float:
-    """The bandwidth at which the smoothed error equals the bandwidth, by bisection: the error falls, the bandwidth grows.
+    """Return the bandwidth that equals the error smoothed with it, by bisection: the error falls as the bandwidth grows.
 
     On [0, 1] with reflection a Gaussian of width s multiplies the k-th cosine coefficient by exp(-(pi k s)^2 / 2).
     """

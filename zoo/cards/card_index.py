@@ -38,9 +38,10 @@ def shipped() -> dict[str, Card]:
 
 
 def read(folder: Path) -> list[Card]:
-    """Return the readable cards `folder/*.md` in order of file name; none if the folder does not exist."""
+    """Return the readable cards `folder/*.md`, except README.md, in order of file name; none without the folder."""
     try:
-        entries = sorted((entry for entry in os.scandir(folder) if entry.name.endswith(".md")), key=lambda entry: entry.name)
+        files = [entry for entry in os.scandir(folder) if entry.name.endswith(".md") and entry.name != "README.md"]
+        entries = sorted(files, key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
     states = {entry.path: [entry.stat().st_mtime_ns, entry.stat().st_size] for entry in entries}

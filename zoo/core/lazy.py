@@ -10,14 +10,15 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
 
     Args:
         package: name of the package, `__name__`.
-        modules: full module name of each public name. A name whose value ends in `.*` is itself a module.
+        modules: full module name of each public name. A name whose value ends in `.*` is itself a module; `module:attribute`
+            is for a name that its module calls otherwise.
     """
 
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = modules[name]
-        return import_module(module[:-2]) if module.endswith(".*") else getattr(import_module(module), name)
+        module, _, attribute = modules[name].partition(":")
+        return import_module(module[:-2]) if module.endswith(".*") else getattr(import_module(module), attribute or name)
 
     def names() -> list[str]:
         return sorted({*vars(import_module(package)), *modules})

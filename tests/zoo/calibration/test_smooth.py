@@ -66,3 +66,11 @@ def test_a_constant_bias_is_found():
 def test_bad_input(confidence):
     with pytest.raises(InputError, check=fields(argument="confidence")):
         smooth_calibration_error(np.array(confidence), np.array([True, False]))
+
+
+def test_the_interval_holds_the_error_of_a_calibrated_model():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        confidence = rng.random(1000)
+        error, (low, high) = smooth_calibration_error(confidence, rng.random(1000) < confidence, resamples=100)
+        assert 0 <= low < error < high

@@ -1,0 +1,137 @@
+"""Every code block of the documentation runs, and prints what the documentation shows.
+
+Blocks of one file run in order, in one folder with an empty home. `python` blocks share their variables; with `>>>` they
+are doctests, in which `...` stands for any text. In `console` blocks each line after `$ ` is a command, and the lines below
+it are what it prints; without such lines it only has to succeed. A block after `<!-- not run: reason -->` is skipped.
+"""
+
+import doctest
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torchvision
+from PIL import Image
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from torchvision import transforms
+from typer.testing import CliRunner
+
+from zoo.app.main import app
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ["README.md", *(f"{package}/README.md" for package in ("zoo", "diversity", "ensembles", "probes", "model_cards"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document: its language, text and line number."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(file: str) -> list[Block]:
+    text = (ROOT / file).read_text()
+    found = re.finditer(r"(?P<skip><!-- not run: .+? -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```", text, re.M | re.S)
+    return [
+        Block(one["language"], one["text"], text[: one.start()].count("\n") + 2)
+        for one in found
+        if one["skip"] is None and one["language"] in ("python", "console")
+    ]
+
+
+@pytest.fixture
+def values(zoo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Files and variables that the documents mention: predictions, images, checkpoints, a network and a classifier."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    classes = ["cat", "dog", "owl"]
+    y = np.arange(60) % 3
+    Path("predictions").mkdir()
+    for seed, name in enumerate(("resnet", "vit", "clip")):
+        logits = np.random.default_rng(seed).normal(size=(60, 3)) + 2 * np.eye(3)[y]
+        np.savez(f"predictions/{name}.npz", logits=logits, labels=y, classes=np.array(classes))
+    Path("classes.txt").write_text("\n".join(classes))
+    for name in classes:
+        Path("images", name).mkdir(parents=True)
+        for number in range(2):
+            Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(f"images/{name}/{number}.png")
+    torch.save(torchvision.models.resnet18(num_classes=3).state_dict(), "weights.pth")
+    x, labels = load_iris(return_X_y=True)
+    dataset = torch.utils.data.TensorDataset(torch.rand(6, 3, 32, 32), torch.arange(6) % 3)
+    logits = 3 * (rng.normal(size=(60, 3)) + 1.5 * np.eye(3)[y])
+    return {
+        "network": torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 3)),
+        "transform": transforms.Compose([transforms.Resize((32, 32)), transforms.ToTensor()]),
+        "classes": classes,
+        "loader": torch.utils.data.DataLoader(dataset, batch_size=4),
+        "forest": RandomForestClassifier(10, random_state=0).fit(x, labels),
+        "x": x,
+        "y": labels,
+        "frame": pd.DataFrame({"id": range(60), "y_pred": np.array(classes)[y]}),
+        "logits": logits,
+        "labels": y,
+        "predictions_a": logits.argmax(1),
+        "predictions_b": rng.integers(0, 3, 60),
+        "probabilities": np.stack([np.exp(z) / np.exp(z).sum(1, keepdims=True) for z in (logits, logits[:, ::-1])]),
+        "embeddings": rng.normal(size=(60, 5)) + y[:, None],
+    }
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # untrained networks and tiny datasets
+def test_blocks_run_and_print_what_they_show(file: str, values: dict[str, object]) -> None:
+    found = blocks(file)
+    assert found
+    for block in found:
+        where = f"{file}, line {block.line}"
+        if block.language == "console":
+            _run_commands(block, where)
+        elif ">>> " in block.text:
+            _run_doctest(block, where, values)
+        else:
+            exec(compile(block.text, where, "exec"), values)
+
+
+def test_commands_in_tables_exist() -> None:
+    known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    mentioned = {verb for file in FILES for verb in re.findall(r"`zoo ([a-z]+)", (ROOT / file).read_text())}
+    assert mentioned
+    assert mentioned <= known
+
+
+def test_benchmarks_and_links_exist() -> None:
+    for file in [*FILES, "CONTRIBUTING.md", "tests/benchmarks/README.md", "zoo/app/figures/README.md"]:
+        text = (ROOT / file).read_text()
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+            assert (ROOT / file).parent.joinpath(target).exists(), f"{file}: {target}"
+        for script in re.findall(r"tests/benchmarks/([a-z_]+\.py)", text):
+            assert (ROOT / "tests/benchmarks" / script).exists(), f"{file}: {script}"
+
+
+def _run_doctest(block: Block, where: str, values: dict[str, object]) -> None:
+    test = doctest.DocTestParser().get_doctest(block.text, values, where, where, 0)
+    output: list[str] = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=output.append, clear_globs=False)
+    assert result.failed == 0, "".join(output)
+    values.update(test.globs)
+
+
+def _run_commands(block: Block, where: str) -> None:
+    checker = doctest.OutputChecker()
+    for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
+        command, _, expected = part.partition("\n")
+        program, *words = shlex.split(command.split("  #")[0])
+        assert program == "zoo", where
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, words)
+        assert result.exit_code == 0, f"{where}: {command}: {result.output} {result.exception!r}"
+        if expected.strip():
+            assert checker.check_output(expected, result.stdout, FLAGS), f"{where}: {command}:\n{result.stdout}"
