@@ -1,8 +1,8 @@
-"""`make campaign`: kills, fuzzed files, bombs, many writers and a full disk; ends with one table and exit code 0 or 1.
+"""`make campaign`: kills, fuzzed and forged files, bombs, many writers and a full disk; ends with a table and code 0 or 1.
 
     python tests/campaign --kills 1000 --files 200000 --seed 1
 
-What is done is kept in a state file (`--state`), so that a campaign that was stopped goes on where it left off.
+Progress is stored in a state file (`--state`), so that a campaign that was stopped continues where it left off.
 """
 
 import argparse
@@ -19,8 +19,10 @@ os.environ["ZOO_HOME"] = tempfile.mkdtemp(prefix="zoo-campaign-home-")
 
 import bombs
 import bounded
+import forgeries
 import fuzzing
 import killing
+import replacing
 import samples
 import scenarios
 from full_disk import fill, mounted
@@ -31,11 +33,12 @@ CHUNK = 500  # files between two entries in the state
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=1000, help="at least so many; every event is one of them")
-    parser.add_argument("--files", type=int, default=200_000, help="fuzzed files, over all kinds")
-    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=1000, help="in all, at events that are evenly spread")
+    parser.add_argument("--files", type=int, default=200_000, help="fuzzed and forged files, over all kinds")
+    parser.add_argument("--writers", type=int, default=8, help="processes at the same command at once")
+    parser.add_argument("--replacements", type=int, default=20, help="rounds of --replace under load, of 5 seconds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="kinds that begin so: kill, random, writers, disk, ray, fuzz, bomb")
+    parser.add_argument("--only", default="", help="kinds: kill, random, writers, replace, disk, ray, fuzz, forgery, bomb")
     parser.add_argument("--state", type=Path, default=None)
     options = parser.parse_args()
     path = options.state or Path(tempfile.gettempdir()) / f"zoo-campaign-{options.seed}.jsonl"
@@ -60,10 +63,16 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
         yield from _bombs(folder, state)
     if wanted("fuzz"):
         yield from _fuzz(options, folder, state)
+    if wanted("forgery"):
+        yield from _forge(options, folder, state)
+    if wanted("replace"):
+        for number in range(state.tried("replace"), options.replacements):
+            seed = f"{options.seed} {number}"
+            yield "replace", 1, _named(seed, replacing.under_load(folder / "replaced", seed))
     if any(wanted(kind) for kind in ("kill", "random", "writers", "disk", "ray")):
         scenarios.warm_up()
         ready = [killing.Killed(one, folder / f"scenario-{number}") for number, one in enumerate(scenarios.SCENARIOS)]
-        points = {one.scenario.name: one.points() for one in ready}
+        points = _spread({one.scenario.name: one.points() for one in ready}, options.kills)
         if wanted("kill"):
             for one in ready:
                 name = f"kill {one.scenario.name}"
@@ -100,7 +109,7 @@ def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[t
     for sample in made:
         _ = sample.data
         sample.read(sample.path)  # whole it is read, and what that imports is imported
-    share = -(-options.files // len(made))
+    share = _share(options, folder)
     for sample in made:
         kind = f"fuzz {sample.name}"
         cases = fuzzing.cases(sample, options.seed, share)
@@ -108,6 +117,28 @@ def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[t
             chunk = cases[start : start + CHUNK]
             failed = bounded.attempt(chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv")
             yield kind, len(chunk), failed
+
+
+def _forge(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
+    share = _share(options, folder)
+    for forged in forgeries.make(folder / "forgeries"):
+        cases = [f"{forged.name} {options.seed} {number}" for number in range(share)]
+        for start in range(state.tried(forged.name), share, CHUNK):
+            chunk = cases[start : start + CHUNK]
+            yield forged.name, len(chunk), bounded.attempt(chunk, forged.trial, folder / "failures.tsv")
+
+
+def _share(options: argparse.Namespace, folder: Path) -> int:
+    """Return how many files of each kind are tried."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        kinds = len(samples.make(Path(scratch) / "samples")) + len(forgeries.make(Path(scratch) / "forgeries"))
+    return -(-options.files // kinds)
+
+
+def _spread(points: dict[str, list[str]], kills: int) -> dict[str, list[str]]:
+    """Return some of the points of each scenario, evenly spread, if there are more in all than `kills`."""
+    step = max(1, -(-sum(map(len, points.values())) // max(1, kills)))
+    return {name: found[:: min(step, len(found) or 1)] for name, found in points.items()}
 
 
 def _ray(folder: Path) -> str | None:

@@ -12,7 +12,7 @@ import time
 import warnings
 from pathlib import Path
 
-_OPTIONS = {"data": "digits:test", "weights": False, "shard_rows": 8, "batch_size": 4, "progress": False}
+_OPTIONS = {"data": "digits:test", "pretrained": False, "shard_rows": 8, "batch_size": 4, "progress": False}
 _MODEL = "timm:test_vit"
 
 

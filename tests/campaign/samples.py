@@ -42,6 +42,7 @@ def _ours(folder: Path) -> list[Sample]:
     from zoo.outputs import bundle, store
     from zoo.outputs.outputs import Outputs
     from zoo.outputs.store import layout, shards
+    from zoo.training import campaign
 
     home = folder / "home"
     rng = np.random.default_rng(0)
@@ -63,6 +64,12 @@ def _ours(folder: Path) -> list[Sample]:
     )
     tensors = {"a.weight": rng.normal(size=(3, 4)).astype(np.float32), "a.bias": np.zeros(3, np.float32)}
     files.write(weights, trained.encode(made, tensors))
+    epoch = weights.parent / "epoch1.safetensors"
+    snapshot = dataclasses.replace(made, card=trained.snapshot_card(made.card, 1))
+    files.write(epoch, trained.encode(snapshot, tensors))
+    plan = folder / "plan.yaml"
+    items = ["resnet8-softmax", "{name: resnet8-cosine, seeds: 2}", "{name: resnet8-softmax, set: {epochs: 3}, as: mine}"]
+    plan.write_text("\n- ".join(["data: digits\nmodels:", *items]) + "\n")
     log = weights.parent / trained.LOG
     log.write_text("".join(json.dumps({"epoch": n, "loss": 1 / n, "seconds": 0.5}) + "\n" for n in (1, 2, 3)))
     head = weights.parent / "head.safetensors"
@@ -92,6 +99,8 @@ def _ours(folder: Path) -> list[Sample]:
         Sample("bundle", shared, bundle.read, sealed=True),
         Sample("trained weights", weights, trained.read, sealed=True),
         Sample("description of weights", weights, trained.describe),
+        Sample("snapshot", epoch, trained.read, sealed=True),
+        Sample("plan", plan, campaign.read),
         Sample("training log", log, lambda path: trained.log(path.parent)),
         Sample("head", head, tensorfile.read_sealed, sealed=True),
         Sample("training state", state, tensorfile.read_sealed, sealed=True),

@@ -31,12 +31,12 @@ def _run(home: Path) -> None:
     )  # fmt: skip
 
 
-def _train(home: Path, restart: bool = False, tau: float = 0.2) -> None:
+def _train(home: Path, restart: bool = False, tau: float = 0.2, snapshots_every: int = 0) -> None:
     from zoo.training import train
 
     train(
         "resnet8-cosine", data="digits[:64]", epochs=2, home=home, save_as="small", tau=tau, checkpoint_every=0,
-        progress=False, restart=restart,
+        progress=False, restart=restart, snapshots_every=snapshots_every,
     )  # fmt: skip
 
 
@@ -83,6 +83,14 @@ def _ensemble(home: Path) -> None:
     ensembles.greedy(runs, steps=2).to_model("both", overwrite=True)
 
 
+def _cascade(home: Path) -> None:
+    import ensembles
+    from zoo.outputs import store
+
+    runs = store.open_runs(data="mine:test", home=home)
+    ensembles.cascade(runs, members=runs.names, cost=[1, 2], resamples=10).to_model("cheap", overwrite=True)
+
+
 def _head(home: Path) -> None:
     from zoo.models import registry
     from zoo.models.heads import fit_linear, save_linear
@@ -98,14 +106,32 @@ def _export(home: Path) -> None:
     bundle.export_outputs(store.open_runs(data="mine:test", home=home), home / "study.safetensors")
 
 
+def _export_bundle(home: Path) -> None:
+    from zoo.outputs import bundle
+
+    runs = [_outputs(name, "test", seed) for seed, name in enumerate(("timm:test_vit", "mine@epoch3"))]
+    bundle.export_outputs(runs, home / "study.safetensors")
+
+
+def _import_bundle(home: Path) -> None:
+    from zoo.outputs import store
+    from zoo.outputs.importing.importer import import_outputs
+
+    for outputs in import_outputs(home / "study.safetensors").values():
+        store.save(outputs, home)
+
+
 SCENARIOS = [
     Scenario("run", _run),
     Scenario("train", _train),
     Scenario("train --restart", lambda home: _train(home, restart=True, tau=0.4), _train),
+    Scenario("train --snapshots-every", lambda home: _train(home, snapshots_every=1)),
     Scenario("import", _import),
+    Scenario("import of a bundle", _import_bundle, _export_bundle),
     Scenario("import --replace", lambda home: _import(home, replace=True, seed=2), _import),
     Scenario("calibrate", _calibrate, _import_all),
     Scenario("ensemble --save", _ensemble, _import_all),
+    Scenario("ensemble --cascade --save", _cascade, _import_all),
     Scenario("head", _head),
     Scenario("export", _export, _import_all),
 ]

@@ -1,17 +1,23 @@
 """A slice of the campaign of about a minute: the whole of it is `make campaign`."""
 
+import dataclasses
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import bombs
 import bounded
+import forgeries
 import fuzzing
+import numpy as np
 import pytest
 import samples
 from state import State
 
+from zoo.core.columns import Column
 from zoo.errors import ZooError
+from zoo.outputs.outputs import Outputs
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="children are forked")
 FILES = 20  # of each kind
@@ -21,7 +27,8 @@ import sys
 from pathlib import Path
 import killing, scenarios
 
-scenarios.SCENARIOS[:] = [one for one in scenarios.SCENARIOS if one.name in ("run", "import", "calibrate", "head")]
+names = ("run", "import of a bundle", "import --replace", "calibrate", "head")
+scenarios.SCENARIOS[:] = [one for one in scenarios.SCENARIOS if one.name in names]
 scenarios.warm_up()
 for number, one in enumerate(scenarios.SCENARIOS):
     killed = killing.Killed(one, Path(sys.argv[1]) / str(number))
@@ -48,21 +55,51 @@ def test_fuzzed_files_of_every_kind(tmp_path, zoo_home):
     assert failed == {}
 
 
+def test_forged_files_are_refused_or_valid(tmp_path, zoo_home):
+    made = {one.name: one for one in forgeries.make(tmp_path / "forgeries")}
+    assert {name.removeprefix("forgery of ") for name in made} >= {"a bundle", "weights", "a snapshot", "a plan"}
+    cases = [f"{name} 7 {number}" for name in made for number in range(3 * FILES)]
+    failed = bounded.attempt(cases, lambda case: made[case.rsplit(" ", 2)[0]].trial(case), tmp_path / "failures.tsv")
+    assert failed == {}
+
+
+def test_invalid_outputs_do_not_pass_the_check_of_forgeries():
+    valid = Outputs.from_arrays("a", probabilities=[[0.5, 0.5], [0.9, 0.1]], labels=[0, 1])
+    forgeries.check_outputs({"a": valid})
+    for field, values in {
+        "values": Column([np.array([[0.5, 20.0], [0.9, 0.1]])]),
+        "labels": np.array([[0], [1]]),
+        "ids": np.array(["x", "x"]),
+        "classes": ("a", "a"),
+        "embeddings": Column([np.full((2, 3), np.nan)]),
+    }.items():
+        with pytest.raises(AssertionError):
+            forgeries.check_outputs({"a": dataclasses.replace(valid, **{field: values})})
+
+
+def test_outputs_are_replaced_under_load(tmp_path):
+    script = "import sys, replacing; from pathlib import Path; print(replacing.under_load(Path(sys.argv[1]), '1'))"
+    assert in_new_process(script, tmp_path / "home") == ["None"]
+
+
 def test_files_made_to_do_harm(tmp_path, zoo_home):
     made = {sample.name: sample for sample in bombs.make(tmp_path / "bombs")}
     failed = bounded.attempt(list(made), lambda name: fuzzing.judged(made[name], refuse=True), tmp_path / "failures.tsv")
     assert failed == {}
 
 
-def test_kills_in_every_place_of_a_slice(tmp_path):
-    import subprocess
-
+def in_new_process(script: str, folder: Path) -> list[str]:
+    """Return the lines that a script prints; it may fork, since no other thread runs in its process."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SLICE, tmp_path], capture_output=True, text=True, timeout=900, check=False,
+        [sys.executable, "-W", "ignore", "-c", script, folder], capture_output=True, text=True, timeout=900, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_kills_in_every_place_of_a_slice(tmp_path):
+    lines = in_new_process(SLICE, tmp_path)
     assert len(lines) > 20
     assert [line for line in lines if not line.endswith("|None")] == []
 

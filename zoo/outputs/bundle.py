@@ -36,7 +36,7 @@ from zoo.core.types import Link
 from zoo.errors import CorruptFile, InputError, ZooWarning
 from zoo.outputs.kinds import Kind
 from zoo.outputs.outputs import Outputs, Runs
-from zoo.outputs.store.layout import card_text
+from zoo.outputs.store.layout import card_text, check_name
 from zoo.outputs.store.run_folder import check_fits, read_fits
 from zoo.outputs.store.writer import to_numpy
 from zoo.outputs.stored_names import REINSTALL, shipped_notes
@@ -47,6 +47,14 @@ MAX_CHANGE = 1e-3  # of a probability, and of an embedding relative to its value
 _ABSOLUTE = 1e-6  # change of an embedding that does not matter, relative to the largest of its column
 _DTYPES = ("<f2", "<f4", "<f8")
 _ROWS = 8192  # compared at a time
+
+
+@dataclass(frozen=True)
+class _Undecodable:
+    """An image without outputs."""
+
+    id: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class _Model:
     precision: str | None = None
     fingerprint: str | None = None
     calibration: dict[str, Any] | None = None
-    undecodable: list[dict[str, str]] | None = None
+    undecodable: list[_Undecodable] | None = None
     dataset: str | None = None  # if not that of the bundle
     temperature: float | None = None
     fits: dict[str, dict[str, Any]] | None = None  # records of fitted temperatures by split
@@ -75,8 +83,11 @@ class _Model:
     @property
     def details(self) -> dict[str, Any]:
         """The metadata that `Outputs.details` has."""
-        names = ("weights", "transform", "precision", "fingerprint", "calibration", "undecodable", "fits")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        names = ("weights", "transform", "precision", "fingerprint", "calibration", "fits")
+        found = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.undecodable is not None:
+            found["undecodable"] = [dataclasses.asdict(image) for image in self.undecodable]
+        return found
 
 
 @dataclass(frozen=True)
@@ -110,8 +121,10 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
     runs = (runs if isinstance(runs, Runs) else Runs(runs)).aligned()
     selectors = [embeddings] if isinstance(embeddings, str) else list(embeddings)
     embedded = set(runs.subset(selectors).names) if selectors else set()
-    text.check_storable(runs.names, "models")
+    for name in runs.names:
+        check_name(name)
     first = next(iter(runs.values()))
+    text.check_storable([*first.ids.tolist(), *first.classes], "ids and classes")
     tensors: dict[str, np.ndarray] = {"ids": np.frombuffer(json.dumps(first.ids.tolist()).encode(), np.uint8)}
     models = []
     for outputs in runs.values():
@@ -184,8 +197,8 @@ def read(path: str | Path) -> Runs:
             errors.append(error.inside(path))
     if not found:
         raise errors[0] if errors else InputError("holds no models", where=path)
-    for error in errors:
-        warnings.warn(f"{error}; skipped", ZooWarning, stacklevel=2)
+    for problem in errors:
+        warnings.warn(f"{problem}; skipped", ZooWarning, stacklevel=2)
     return Runs(found)
 
 
@@ -199,7 +212,9 @@ def _note(contents: Any) -> _Note:
     schema = contents.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise InputError(f"has schema {schema}", expected=f"at most {SCHEMA}", hint="Upgrade the package")
-    return _build(_Note, contents, "metadata")
+    note: _Note = _build(_Note, contents, "metadata")
+    text.check_storable([*note.classes, note.dataset or ""], "metadata")
+    return note
 
 
 def _build(kind: type[Any], values: Any, where: str) -> Any:
@@ -215,6 +230,7 @@ def _ids(tensors: dict[str, np.ndarray]) -> np.ndarray:
     ids = files.parse_json(tensors["ids"].tobytes(), "ids")
     if not isinstance(ids, list) or not all(isinstance(row_id, str) for row_id in ids):
         raise InputError(argument="ids", expected="a list of texts")
+    text.check_storable(ids, "ids")
     array = np.array(ids, dtype=str)
     array.flags.writeable = False
     return array
@@ -224,6 +240,7 @@ def _outputs(entry: Any, number: int, note: _Note, ids: np.ndarray, tensors: dic
     name = entry.get("name") if isinstance(entry, dict) else None
     where = name if isinstance(name, str) else f"model {number}"
     about: _Model = _build(_Model, entry, where)
+    check_name(about.name, where)
     values = f"{about.kind}/{about.name}"
     if values not in tensors:
         raise CorruptFile(f"has no tensor {values!r}", where=where)
@@ -279,7 +296,7 @@ def _describe(outputs: Outputs, change: float, tensors: dict[str, str | None], d
             precision=details.get("precision"),
             fingerprint=details.get("fingerprint"),
             calibration=None if record is None else record | {"temperature": float(record["temperature"])},
-            undecodable=details.get("undecodable"),
+            undecodable=[_Undecodable(**image) for image in details["undecodable"]] if "undecodable" in details else None,
             dataset=None if outputs.dataset == dataset else outputs.dataset,
             temperature=None if outputs.temperature is None else float(outputs.temperature),
             fits=fits or None,

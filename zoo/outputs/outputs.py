@@ -214,7 +214,11 @@ class Outputs:
                 f"{self.dataset} has several classes per example; this measure needs exactly one", where=self.name
             )
         if self.labels is None:
-            raise InputError("no labels are stored; this measure needs them", where=self.name)
+            raise InputError(
+                "no labels are stored; this measure needs them",
+                where=self.name,
+                hint="Import the outputs again with labels, or outputs of another model on the same examples that have some",
+            )
         if self.label_classes is not None:
             raise InputError(
                 f"predicts {len(self.classes)} classes that are not the {len(self.label_classes)} of "
@@ -314,6 +318,9 @@ class Runs(Mapping[str, Outputs]):
         if full is None:
             raise UnknownName(kind="model among these runs", name=name, suggestions=suggest(name, self._outputs))
         return self._outputs[full]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and names.among(name, self._outputs) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._outputs)

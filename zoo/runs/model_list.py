@@ -45,10 +45,12 @@ def list(
 
 def with_outputs(spec: str) -> set[str]:
     """Return the names of the models that have outputs on a dataset: stored, imported or shipped."""
+    from zoo.datasets.loading import split_rows
     from zoo.outputs.stored_names import shipped_names, stored_names
 
-    stored = {name for name, runs in stored_names().items() if any(run.dataset == spec for run in runs)}
-    return stored | shipped_names(spec)
+    whole = split_rows(spec)[0]  # outputs on a whole dataset serve for a slice of it
+    stored = {name for name, runs in stored_names().items() if any(run.dataset in (spec, whole) for run in runs)}
+    return stored | shipped_names(whole)
 
 
 def _states(available: bool | Availability | Collection[Availability]) -> Collection[str]:

@@ -6,12 +6,15 @@ A name stands for, in this order:
 2. the model of that name: its shipped outputs or its stored run, else the model is run;
 3. if the model cannot be loaded here, or the images are missing: any stored run of it.
 
+Outputs on a whole dataset serve for a slice of it, such as `cifar10:test[:2000]`.
+
 If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import`
 the import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known by
 its outputs alone it selects the models that have outputs there. Models that a pattern selects and that cannot be run here
 are skipped with a warning, as long as any is left.
 """
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,13 +25,15 @@ from zoo.cards.card import Card
 from zoo.cards.names import canonical_dataset, default_dataset
 from zoo.cards.selection import is_filter, is_pattern, select
 from zoo.datasets import KNOWN, ResizeMode, canonical, is_user_dataset, load, resize_mode_of
-from zoo.datasets.loading import EMBEDDED
+from zoo.datasets.loading import EMBEDDED, split_rows
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
 from zoo.models.sources.base import Availability
 from zoo.outputs import bundle
+from zoo.outputs.importing import dataset_check
 from zoo.outputs.outputs import Outputs
+from zoo.outputs.store.layout import IMPORTED
 from zoo.outputs.store.lookup import on_dataset, one_per_name, open_run, select_runs, split_suffix, stored
 from zoo.outputs.store.run_folder import RunFolder
 
@@ -60,7 +65,7 @@ def choose(models: "Models", spec: str | None, home: Path | None = None, imports
         home: where stored outputs are looked for.
         imports: whether imported outputs may stand for a name.
     """
-    imported = on_dataset(stored(home, imported=True), spec) if imports else []
+    imported = _on_dataset_or_whole(stored(home, imported=True), spec) if imports else []
     entries = [models] if isinstance(models, (str, Model)) else list(models)
     filters = [entry for entry in entries if isinstance(entry, str) and is_filter(entry)]
     if filters and len(filters) == len(entries):
@@ -167,9 +172,36 @@ def existing_outputs(
         runs = []
     if runs:
         (run,) = one_per_name(runs)
-        return open_run(run), "using its stored run"
-    shipped = bundle.shipped(name, spec) if mode == resize_mode_of(spec) else None
+        return _open(run, spec), "using its stored run"
+    shipped = shipped_outputs(name, spec) if mode == resize_mode_of(spec) else None
     return None if shipped is None else (shipped, "using the shipped outputs")
+
+
+def shipped_outputs(name: str, spec: str | None) -> Outputs | None:
+    """Return the shipped outputs of a model on a dataset or on a slice of it, or None."""
+    whole, rows = split_spec(spec)
+    outputs = bundle.shipped(name, whole)
+    return outputs if outputs is None or rows is None else dataclasses.replace(outputs.select(rows), dataset=spec)
+
+
+def split_spec(spec: str | None) -> tuple[str | None, slice | None]:
+    """Return the spec of the whole dataset, and the slice that `spec` stands for; None if it is not a slice."""
+    try:
+        return (None, None) if spec is None else split_rows(spec)
+    except InputError:  # of a dataset in memory, such as one made by `Dataset.select`
+        return spec, None
+
+
+def slice_by_id(outputs: Outputs, ids: Sequence[str], spec: str | None) -> Outputs:
+    """Return the rows of the given ids, in the order of the ids, of outputs on a whole dataset; `spec` is the slice."""
+    row_of = {row_id: row for row, row_id in enumerate(outputs.ids.tolist())}
+    rows = [row_of[row_id] for row_id in ids if row_id in row_of]
+    if not rows:
+        raise InputError(f"has none of the examples of {spec}", where=outputs.name)
+    selected = set(ids)
+    undecodable = [entry for entry in outputs.details.get("undecodable", ()) if entry["id"] in selected]
+    details = outputs.details | {"undecodable": undecodable}
+    return dataclasses.replace(outputs.select(rows), dataset=spec, path=None, details=details)
 
 
 def skipped_models(names: Sequence[str], total: int) -> str:
@@ -178,10 +210,38 @@ def skipped_models(names: Sequence[str], total: int) -> str:
     return f"skipping {len(names)} of {total} selected models, which cannot be run here ({listed})"
 
 
+def _open(run: RunFolder, spec: str | None) -> Outputs:
+    """Return stored outputs on a dataset. If the run is on the whole dataset and `spec` a slice, return its rows."""
+    outputs = open_run(run)
+    if spec is None or outputs.dataset == spec:
+        return outputs
+    dataset = dataset_check.find(spec).dataset
+    if dataset is not None:
+        return slice_by_id(outputs, dataset.ids, spec)
+    if run.identity.fingerprint == IMPORTED or outputs.details["undecodable"]:
+        raise InputError(
+            f"is stored for all of {outputs.dataset}, whose order of examples is not known on this machine",
+            where=outputs.name,
+            hint="Leave the slice out",
+        )
+    return slice_by_id(outputs, outputs.ids[split_spec(spec)[1]].tolist(), spec)
+
+
+def _on_dataset_or_whole(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
+    """Return the runs on a dataset; for a slice also the runs on the whole dataset of models without a run on the slice."""
+    exact = on_dataset(runs, spec)
+    whole, rows = split_spec(spec)
+    if rows is None:
+        return exact
+    names = {run.identity.name for run in exact}
+    return exact + [run for run in on_dataset(runs, whole) if run.identity.name not in names]
+
+
 def _selectable(spec: str | None, home: Path | None, imported: Sequence[RunFolder]) -> dict[str, Card | None]:
     """The models that a pattern may select on a dataset, with their cards."""
-    if spec is not None and is_user_dataset(spec):
-        return {run.identity.name: run.card for run in on_dataset(stored(home), spec)}
+    whole, _ = split_spec(spec)
+    if whole is not None and is_user_dataset(whole):
+        return {run.identity.name: run.card for run in _on_dataset_or_whole(stored(home), spec)}
     return {**registry.matching("*"), **{run.identity.name: run.card for run in imported}}
 
 
@@ -196,7 +256,7 @@ def _choice(
         return Choice(name)
     if suffix not in ("", "import"):
         (run,) = _stored(name, spec, home, suffix)
-        return Choice(name, functools.partial(open_run, run))
+        return Choice(name, functools.partial(_open, run, spec))
     if imports:
         (run,) = one_per_name(imports)
         if not suffix and registry.is_name(name):
@@ -205,7 +265,7 @@ def _choice(
                 ZooWarning,
                 stacklevel=4,
             )
-        return Choice(name, functools.partial(open_run, run), optional)
+        return Choice(name, functools.partial(_open, run, spec), optional)
     if suffix:
         raise UnknownName(
             f"no outputs of {name!r} on {spec} were imported",
@@ -228,12 +288,12 @@ def _choice(
             ) from None  # fmt: skip
         registry.card(name)  # raises the error that suggests similar names
         raise
-    return Choice(name, functools.partial(open_run, run), optional)
+    return Choice(name, functools.partial(_open, run, spec), optional)
 
 
 def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") -> list[RunFolder]:
     runs = [run for run in stored(home) if run.identity.name == name and run.identity.digest.startswith(digest)]
-    found = on_dataset(runs, spec)
+    found = _on_dataset_or_whole(runs, spec)
     if not found:
         asked = f"{name}@{digest}" if digest else name
         raise UnknownName(f"no outputs of {asked} on {spec} are stored", kind="model", name=asked)

@@ -1,7 +1,6 @@
 """`zoo.run`: outputs of models on a dataset. They are stored, completed after an interruption, and never computed twice."""
 
 import copy
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,11 +16,9 @@ from zoo.core.progress import counted
 from zoo.datasets import Dataset, ResizeMode, canonical, is_user_dataset
 from zoo.datasets import load as load_dataset
 from zoo.datasets.class_matching import Match, match
-from zoo.datasets.loading import split_rows
 from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
-from zoo.outputs import bundle
 from zoo.outputs.alignment import fitting
 from zoo.outputs.outputs import Outputs, Runs
 from zoo.outputs.store import SHARD_ROWS, Identity, RunFolder, layout
@@ -85,8 +82,8 @@ def run(
     (8, 1000)
     """
     for argument, number, least in (("batch_size", batch_size, 1), ("shard_rows", shard_rows, 1), ("workers", workers, 0)):
-        if number is not None and number < least:
-            raise InputError(argument=argument, expected=f"at least {least}", found=number)
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
+            raise InputError(argument=argument, expected=f"a whole number of at least {least}", found=number)
     if engine not in get_args(Engine):
         raise InputError(argument="engine", expected=" or ".join(get_args(Engine)), found=engine)
     if resize_mode not in (None, *get_args(ResizeMode)):
@@ -177,23 +174,12 @@ def _shipped(choice: Choice, spec: str | None, options: "_Options") -> Outputs |
     default = (options.precision, options.resize_mode) == ("float32", None)
     if not isinstance(choice.model, str) or spec is None or options.fresh or not (options.pretrained and default):
         return None
-    whole, rows = _split_rows(spec)
-    outputs = bundle.shipped(choice.model, whole)
+    outputs = resolver.shipped_outputs(choice.model, spec)
     if outputs is None or (options.embeddings and outputs.embeddings is None):
         return None
     if outputs.card is None or outputs.card.sha256 != registry.card(choice.model).sha256:
         return None  # outputs of other weights than those of today's card
-    if rows is None:
-        return outputs
-    return dataclasses.replace(outputs.select(rows), dataset=spec)
-
-
-def _split_rows(spec: str) -> tuple[str, slice | None]:
-    """Return the spec of the whole dataset, and the slice that `spec` stands for; None if it is not a slice."""
-    try:
-        return split_rows(spec)
-    except InputError:  # of a dataset in memory, such as one made by `Dataset.select`
-        return spec, None
+    return outputs
 
 
 @dataclass(frozen=True)
@@ -282,16 +268,11 @@ def _stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs |
 
 def _slice_of_stored(subject: _Subject, dataset: Dataset, options: _Options) -> Outputs | None:
     """Return the rows of a stored run on the whole dataset, if `dataset` is a slice of it."""
-    whole, rows = _split_rows(dataset.spec)
-    if rows is None:
+    whole, rows = resolver.split_spec(dataset.spec)
+    if whole is None or rows is None:
         return None
     outputs = _stored(subject, load_dataset(whole), options)
-    if outputs is None:
-        return None
-    ids = set(dataset.ids)
-    selected = [row for row, row_id in enumerate(outputs.ids.tolist()) if row_id in ids]
-    details = outputs.details | {"undecodable": [one for one in outputs.details["undecodable"] if one["id"] in ids]}
-    return dataclasses.replace(outputs.select(selected), dataset=dataset.spec, path=None, details=details)
+    return None if outputs is None else resolver.slice_by_id(outputs, dataset.ids, dataset.spec)
 
 
 def _warn_of_undecodable(outputs: Outputs, dataset: Dataset) -> Outputs:

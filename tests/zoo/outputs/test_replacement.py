@@ -17,7 +17,7 @@ from zoo.outputs.store import layout, lookup, writer
 from zoo.outputs.stored_names import stored_names
 
 Z = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-SECONDS = 15
+SECONDS = 8
 
 
 def make(shift=0.0, name="a", **changes):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from raised import fields
 from small_models import small_model
 
+from zoo.cards import card_index
 from zoo.core import files, tensorfile
 from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
-from zoo.outputs import store
+from zoo.outputs import bundle, store, stored_names
 from zoo.outputs.outputs import Outputs
 from zoo.outputs.store import layout
 from zoo.runs import runner
@@ -153,7 +155,8 @@ def change_manifest(path, **changes):
         (lambda m: {"identity": {**m["identity"], "shard_rows": 0}}, "20 examples"),
         (lambda m: {"identity": {**m["identity"], "examples": "20"}}, "identity.examples"),
         (lambda m: {"identity": None}, "not a manifest of outputs"),
-        (lambda m: {"undecodable": None}, "match its own digest"),
+        (lambda m: {"undecodable": None}, "not a manifest of outputs"),
+        (lambda m: {"undecodable": [{"reason": "cut off"}]}, "not a manifest of outputs"),
         (lambda m: {"schema": 99}, "schema"),
     ],
 )
@@ -301,3 +304,54 @@ def test_fields_of_the_manifest_outside_of_its_digest_are_sealed_too(zoo_home, f
     value["identity"][field] = "another"
     path.write_text(json.dumps(value, indent=1))
     assert list(store.verify().problems) == [path]
+
+
+@pytest.fixture
+def shipped_files(tmp_path, monkeypatch):
+    """A folder of shipped files with weights of one model and outputs of two."""
+    folder = tmp_path / "model_cards"
+    folder.mkdir()
+    name = "resnet7-softmax.cifar10"
+    for suffix in (".md", ".safetensors"):
+        shutil.copy(card_index.shipped_folder() / f"{name}{suffix}", folder)
+    bundle.export_outputs([make("x"), make("y")], folder / "cifar10.outputs.safetensors")
+    monkeypatch.setattr(card_index, "shipped_folder", lambda: folder)
+    bundle._open_shipped.cache_clear()
+    yield folder
+    bundle._open_shipped.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["resnet7-softmax.cifar10.safetensors", "cifar10.outputs.safetensors"])
+def test_damaged_shipped_files_are_found_and_never_renamed(shipped_files, name):
+    assert store.verify().clean
+    path = shipped_files / name
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    report = store.verify(set_aside=True)
+    assert not report.clean
+    assert list(report.problems) == [path]
+    assert "pip install" in report.problems[path]
+    assert report.set_aside == {}
+    assert path.exists()
+
+
+def test_an_error_about_damaged_shipped_outputs_says_what_to_do(shipped_files):
+    path = shipped_files / "cifar10.outputs.safetensors"
+    assert bundle.shipped("x", "cifar10:test") is not None
+    bundle._open_shipped.cache_clear()
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(CorruptFile, check=fields(where=path.name, hint="pip install")):
+        bundle.shipped("x", "cifar10:test")
+    path.write_bytes(b"damaged header")
+    stored_names._read_note.cache_clear()
+    with pytest.warns(ZooWarning, match=r"cifar10\.outputs\.safetensors.*pip install"):
+        assert bundle.shipped("x", "cifar10:test") is None
+
+
+def test_shipped_outputs_may_be_symbolic_links(shipped_files, tmp_path):
+    """Some installers link the files of a package."""
+    path = shipped_files / "cifar10.outputs.safetensors"
+    path.rename(tmp_path / "blob")
+    path.symlink_to(tmp_path / "blob")
+    assert bundle.shipped("x", "cifar10:test").name == "x"
+    assert stored_names.shipped_names("cifar10:test") == {"x", "y"}
+    assert store.verify().clean

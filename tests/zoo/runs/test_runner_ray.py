@@ -21,7 +21,7 @@ def contents(folder):
 
 def test_the_same_bytes_as_the_local_engine(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    options = {"data": "digits:test[:40]", "weights": False, "shard_rows": 16, "batch_size": 8, "progress": False}
+    options = {"data": "digits:test[:40]", "pretrained": False, "shard_rows": 16, "batch_size": 8, "progress": False}
     local = runner.run("timm:test_vit", home=tmp_path / "local", **options)
     spread = runner.run("timm:test_vit", home=tmp_path / "ray", engine="ray", **options)
     assert local.names == spread.names

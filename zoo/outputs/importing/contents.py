@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Parts: TypeAlias = dict[str, Any]
 _WIDE_KINDS = ("logits", "probabilities", "embeddings")  # several numbers per example
+PRESENT = "present"  # among the parts of a table: which rows [N] have no empty cell
 _MAX_LISTED = 8
 
 
@@ -34,6 +35,7 @@ class Reading:
     kind: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # meaning -> column
     classes: Sequence[str] | None = None
+    drop_missing: bool = False  # whether to drop rows with empty cells
 
     def meaning(self, name: str) -> str | None:
         """Return what an array or column holds: as declared, else as its name says."""
@@ -163,24 +165,31 @@ def of_table(table: "pd.DataFrame", reading: Reading) -> Iterator[tuple[str | No
         loose = _assign_loose(loose, single, wide, table, reading)
         if loose:
             reading.warn_left_out(loose, "columns")
-    for meaning, column in single.items():
-        missing = table[column].isna().to_numpy()
-        if missing.any():
-            raise InputError(
-                f"row {int(missing.argmax())} has no {column} ({int(missing.sum())} of {len(table)} rows)",
-                where=reading.where,
-                hint=f"Fill in its {meaning}, or remove the row",
-            )
+    _check_missing(table, single, reading)
     if models:
         common = _of_rows(table, single, {kind: wide[kind] for kind in ("labels",) if kind in wide}, reading)
         for column in models:
-            yield column, common | _of_rows(table, {"predictions": column}, {}, reading)
+            _check_missing(table, {"predictions": column}, reading)
+            parts = _of_rows(table, {"predictions": column}, {}, reading)
+            yield column, common | parts | {PRESENT: common[PRESENT] & parts[PRESENT]}
     elif "model" in single:
         column = single.pop("model")
         for name, rows in table.groupby(column, sort=False, observed=True):
             yield str(name), _of_rows(rows, single, wide, reading)
     else:
         yield None, _of_rows(table, single, wide, reading)
+
+
+def _check_missing(table: "pd.DataFrame", columns: Mapping[str, str], reading: Reading) -> None:
+    """Raise an error for an empty cell in the columns {meaning: column}, unless rows with empty cells are dropped."""
+    for meaning, column in columns.items() if not reading.drop_missing else ():
+        missing = table[column].isna().to_numpy()
+        if missing.any():
+            raise InputError(
+                f"row {int(missing.argmax())} has no {column} ({int(missing.sum())} of {len(table)} rows)",
+                where=reading.where,
+                hint=f"Fill in its {meaning}, or drop such rows with {{drop_missing=True}}",
+            )
 
 
 def _roles(table: "pd.DataFrame", reading: Reading) -> tuple[dict[str, str], dict[str, dict[str, str]], list[str]]:
@@ -301,21 +310,26 @@ def _by_class(columns: list[str]) -> dict[str, str]:
 def _of_rows(
     table: "pd.DataFrame", single: Mapping[str, str], wide: Mapping[str, Mapping[str, str]], reading: Reading
 ) -> Parts:
+    columns = list(single.values())
+    empty = table[columns].isna().any(axis=1).to_numpy()
+    if empty.any():  # these rows are dropped later; until then any other value of the column keeps its type
+        table = table.assign(**table[columns].ffill().bfill())
     parts: Parts = {meaning: _column(table[column], f"{reading.where} {column}") for meaning, column in single.items()}
-    if "predictions" in parts and np.ndim(parts.get("probabilities")) == 1:
+    parts[PRESENT] = ~empty
+    if "predictions" in parts and "probabilities" in parts and np.ndim(parts["probabilities"]) == 1:
         parts["positive_class"] = positive_class(parts["predictions"], parts["probabilities"])
-    for kind, columns in wide.items():
-        values = table[list(columns.values())].to_numpy()
+    for kind, by_class in wide.items():
+        values = table[list(by_class.values())].to_numpy()
         if kind == "labels":
             continue
         if values.dtype.kind not in "biuf":
-            bad = next(column for column in columns.values() if table[column].dtype.kind not in "biuf")
+            bad = next(column for column in by_class.values() if table[column].dtype.kind not in "biuf")
             raise InputError(f"column {bad!r} holds {table[bad].dtype}", where=reading.where, expected="numbers")
         parts[kind] = values if values.dtype.kind == "f" else values.astype(np.float64)
-        if kind == "probabilities" and len(columns) == 1:
-            (parts["positive_class"],) = columns
+        if kind == "probabilities" and len(by_class) == 1:
+            (parts["positive_class"],) = by_class
         elif kind != "embeddings":
-            parts["classes"] = list(columns)
+            parts["classes"] = list(by_class)
     if "labels" in wide:
         names = list(wide["labels"])
         classes = np.array(names)[table[list(wide["labels"].values())].to_numpy().argmax(1)]

@@ -1,62 +1,98 @@
 """Comparison of imported outputs with their dataset, by id and class name; what the import lacks is taken from it."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
 from zoo import datasets
-from zoo.datasets import Dataset, user_datasets
+from zoo.cards import labels
+from zoo.datasets import KNOWN, Dataset, user_datasets
 from zoo.datasets.class_matching import places
-from zoo.datasets.loading import split_rows
+from zoo.datasets.loading import parse, split_rows
 from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs
 
 
-def find(data: str) -> tuple[str, Dataset | None]:
-    """Return the spec of a dataset, and the dataset as far as it is known on this machine."""
+@dataclass(frozen=True)
+class Known:
+    """What is known of a dataset on this machine."""
+
+    spec: str
+    dataset: Dataset | None = None  # maybe without images
+    classes: tuple[str, ...] = ()  # of the dataset, or of its label set
+
+
+def find(data: str) -> Known:
+    """Return what is known of a dataset: of its images, of stored or shipped outputs on it, or of its label set."""
     spec = datasets.canonical(data, new=True)
+    dataset: Dataset | None
     if datasets.is_user_dataset(spec):
-        return spec, user_datasets.find(spec)
+        dataset = user_datasets.find(spec)
+    else:
+        try:
+            dataset = datasets.load(spec)
+        except ZooError:  # the images are not on this machine
+            dataset = without_images(spec)
+    return Known(spec, dataset, _label_set(spec) if dataset is None else dataset.classes)
+
+
+def without_images(spec: str) -> Dataset | None:
+    """Return a dataset without images: a user-defined one, or the ids, classes and labels of shipped outputs on it."""
     try:
-        return spec, datasets.load(spec)
-    except ZooError:  # the images are not on this machine
-        return spec, _from_shipped_outputs(spec)
-
-
-def _from_shipped_outputs(spec: str) -> Dataset | None:
-    """Return a dataset without images: the ids, classes and labels of shipped outputs on it."""
-    whole, rows = split_rows(spec)
-    shipped = next((outputs for outputs in bundle.study(whole).values() if outputs.labels is not None), None)
-    if shipped is None:
+        whole, rows = split_rows(spec)
+    except InputError:  # a user-defined dataset that is not stored, or a folder of another machine
         return None
+    if datasets.is_user_dataset(whole):
+        dataset = user_datasets.find(whole)
+    else:
+        outputs = next((outputs for outputs in bundle.study(whole).values() if outputs.labels is not None), None)
+        dataset = None if outputs is None else Dataset(
+            whole, whole, outputs.ids.tolist(), functools.partial(_no_image, spec), "", outputs.classes, outputs.labels
+        )  # fmt: skip
+    return dataset if dataset is None or rows is None else dataclasses.replace(dataset.select(rows), spec=spec)
 
-    def no_image(row: int) -> Image.Image:
-        raise InputError("the images are not on this machine", where=spec)
 
-    dataset = Dataset(whole, whole, shipped.ids.tolist(), no_image, "", shipped.classes, shipped.labels)
-    return dataset if rows is None else dataclasses.replace(dataset.select(rows), spec=spec)
+def _no_image(spec: str, row: int) -> Image.Image:
+    raise InputError("the images are not on this machine", where=spec)
 
 
-def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
-    """Return the outputs with ids, class names and labels of the dataset; contradictions are errors.
+def _label_set(spec: str) -> tuple[str, ...]:
+    """Return the classes of a known dataset whose labels are not on this machine; none if they are not known either."""
+    name = parse(spec, new=True).kind
+    known = KNOWN.get(name)
+    try:
+        return () if known is None else labels.classes(known.subset or known.label_set or name)
+    except ZooError:  # no list of its classes is shipped
+        return ()
+
+
+def with_ids(outputs: Outputs, dataset: Dataset, rows: np.ndarray | None = None, dropped: int = 0) -> Outputs:
+    """Return outputs without ids of their own with the ids of the dataset, by position.
 
     Args:
         outputs: imported outputs.
         dataset: the dataset they are on.
-        has_ids: whether the ids were imported, rather than row numbers.
+        rows: their rows in the dataset, if they are only some.
+        dropped: number of the other rows.
     """
-    if not has_ids:
-        if len(outputs) != len(dataset):
-            raise InputError(
-                f"has {len(outputs)} rows without ids, but {dataset.spec} has {len(dataset)} examples",
-                where=outputs.name,
-                hint="Name the examples in a column of ids, or with {ids}",
-            )
-        outputs = dataclasses.replace(outputs, ids=np.array(dataset.ids))
+    if len(outputs) + dropped != len(dataset):
+        raise InputError(
+            f"has {len(outputs) + dropped} rows without ids, but {dataset.spec} has {len(dataset)} examples",
+            where=outputs.name,
+            hint="Name the examples in a column of ids, or with {ids}",
+        )
+    ids = np.array(dataset.ids)
+    return dataclasses.replace(outputs, ids=ids if rows is None else ids[rows])
+
+
+def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
+    """Return the outputs with class names and labels of the dataset; contradictions are errors."""
     row_of = {row_id: row for row, row_id in enumerate(dataset.ids)}
     rows = np.array([row_of.get(row_id, -1) for row_id in outputs.ids.tolist()])
     known = rows >= 0
@@ -66,7 +102,7 @@ def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
             f"id {unknown!r} is not in {dataset.spec}, whose ids are like {dataset.ids[0]!r}", where=outputs.name
         )
     _warn_of_rows(outputs.name, len(dataset) - int(known.sum()), int((~known).sum()), dataset.spec)
-    if dataset.labels is None or outputs.targets is not None:
+    if dataset.labels is None or outputs.targets is not None or outputs.label_classes is not None:
         return outputs
     columns = places(dataset.classes, outputs.classes)
     if columns is None:
@@ -80,16 +116,15 @@ def complete(outputs: Outputs, dataset: Dataset, has_ids: bool) -> Outputs:
     if len(columns) == len(outputs.classes):  # the same classes, maybe in another spelling
         spelling = dict(zip(columns, dataset.classes, strict=True))
         outputs = dataclasses.replace(outputs, classes=tuple(spelling[k] for k in range(len(columns))))
-    labels = np.array(columns)[dataset.labels[rows]]
+    expected = np.array(columns)[dataset.labels[rows]]
     if outputs.labels is None:
-        return dataclasses.replace(outputs, labels=labels)
-    different = known & (outputs.labels != labels)
+        return dataclasses.replace(outputs, labels=expected)
+    different = known & (outputs.labels != expected)
     if different.any():
         row = int(different.argmax())
-        imported, expected = outputs.classes[outputs.labels[row]], outputs.classes[labels[row]]
         raise InputError(
             f"{int(different.sum())} labels are not those of {dataset.spec}, first that of id {str(outputs.ids[row])!r}: "
-            f"{imported!r} instead of {expected!r}",
+            f"{outputs.classes[outputs.labels[row]]!r} instead of {outputs.classes[expected[row]]!r}",
             where=outputs.name,
         )
     return outputs
@@ -100,6 +135,18 @@ def warn_of_missing_rows(made: Sequence[Outputs]) -> None:
     every = set().union(*(outputs.ids.tolist() for outputs in made)) if len(made) > 1 else set()
     for outputs in made if every else ():
         _warn_of_rows(outputs.name, len(every) - len(outputs), 0, "the examples of all models")
+
+
+def warn_of_missing_labels(made: Sequence[Outputs], known: Known) -> None:
+    """Warn if outputs on a known dataset have no labels, since the dataset is not on this machine."""
+    names = [outputs.name for outputs in made if outputs.labels is None and outputs.targets is None]
+    if names and known.dataset is None and not datasets.is_user_dataset(known.spec):
+        warnings.warn(
+            f"{known.spec} is not on this machine, so {len(names)} of {len(made)} models have no labels, first {names[0]}; "
+            "import them with labels, or put the dataset into a folder of ZOO_DATA",
+            ZooWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_rows(name: str, missing: int, extra: int, of: str) -> None:

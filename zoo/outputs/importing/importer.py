@@ -2,9 +2,8 @@
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +14,14 @@ from zoo.core.columns import Column
 from zoo.core.text import check_unique
 from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName, ZooWarning
-from zoo.outputs import bundle
 from zoo.outputs.importing import dataset_check, inputs
-from zoo.outputs.importing.contents import Parts, Reading, of_arrays, of_table
+from zoo.outputs.importing.contents import PRESENT, Parts, Reading, of_arrays, of_table
 from zoo.outputs.kinds import KINDS, Kind
 from zoo.outputs.outputs import Outputs, Runs
+from zoo.outputs.store.layout import check_name
 
 if TYPE_CHECKING:
-    from zoo.datasets import Dataset
+    from zoo.outputs.importing.dataset_check import Known
     from zoo.outputs.importing.inputs import Source, Values
 
 MIN_LABELLED = 50  # examples from which on accuracy far below chance is worth a warning
@@ -37,11 +36,13 @@ def import_outputs(
     labels: "Values | None" = None,
     classes: "Values | None" = None,
     ids: "Values | None" = None,
-    link: Link = "softmax",
+    link: Link | None = None,
     data: str | None = None,
     columns: Mapping[str, str] | None = None,
     meta: "Source | None" = None,
     positive_class: str | int | None = None,
+    drop_missing: bool = False,
+    drop_unknown: bool = False,
 ) -> Runs:
     """Return outputs from a file, several files or a folder of files, from a frame, or from arrays by name.
 
@@ -55,6 +56,9 @@ def import_outputs(
     Labels may be one-hot columns (`label_cat`, ...). With `kind="predictions"` every other column is a model. Common names
     such as `y_true` or `Filename` are understood.
 
+    A bundle that `export_outputs` wrote says all of this itself. `name`, `data` and `meta` apply to it; `kind` and `link`
+    must be those of the bundle; the other arguments are refused.
+
     Labels and predictions are class indices or class names. If no classes are listed, they are those that occur. If they are
     (`classes`, or the dataset's), predictions of other classes become -1, which counts as wrong, with a warning.
 
@@ -66,27 +70,44 @@ def import_outputs(
             `labels.npy`.
         classes: [K] class names; in a folder `classes.txt`.
         ids: [N] names of the examples; in a folder `ids.txt`.
-        link: how logits become probabilities.
+        link: how logits become probabilities; default softmax.
         data: the dataset, known or user-defined. Ids, classes and labels that are not imported are taken from it.
         columns: names of columns by their meaning, for example `{"predictions": "guess"}`.
         meta: a table about the models, see `zoo.outputs.importing.metadata`.
         positive_class: the class that the probabilities [N] or [N, 1] of a binary classifier refer to; default: the class in
             the column's name, else the second class.
+        drop_missing: whether to drop rows that lack a label, a prediction, an id or a number. The number of rows is shown.
+        drop_unknown: whether to drop rows whose prediction is none of the classes, instead of counting them as wrong.
 
     >>> predictions = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
     >>> outputs = import_outputs(predictions, name="a")["a"]
     >>> outputs.classes, outputs.accuracy
     (('cat', 'dog'), 0.5)
     """
-    if isinstance(source, (str, Path)) and bundle.is_bundle(Path(source)):
-        made = list(bundle.read(source).values())
-    else:
-        if kind is not None and kind not in KINDS:
-            raise InputError(argument="kind", expected=f"one of {', '.join(KINDS)}", found=kind)
-        arguments = {"labels": labels, "classes": classes, "ids": ids}
-        paths = inputs.shared_files(source) | {key: value for key, value in arguments.items() if value is not None}
-        shared = {key: inputs.read_values(value, key) for key, value in paths.items()}
-        made = _import(source, name, kind, shared, link, data, columns or {}, positive_class)
+    if kind is not None and kind not in KINDS:
+        raise InputError(argument="kind", expected=f"one of {', '.join(KINDS)}", found=kind)
+    arguments = {"labels": labels, "classes": classes, "ids": ids}
+    options = _Options(
+        kind,
+        link,
+        {key: value for key, value in arguments.items() if value is not None},
+        dict(columns or {}),
+        positive_class,
+        drop_missing,
+        drop_unknown,
+    )
+    known = None if data is None else dataset_check.find(data)
+    entries = _read(source, name, known, options)
+    for entry in entries:
+        check_name(entry.name, entry.where)
+    members = [entry for entry in entries if isinstance(entry, _Member)]
+    complete = known is not None and known.dataset is not None and bool(known.classes)
+    union = None if complete else _classes_that_occur(members)
+    made = [_outputs(entry, known, union, options) if isinstance(entry, _Member) else entry.outputs for entry in entries]
+    if known is None or known.dataset is None:
+        dataset_check.warn_of_missing_rows(made)
+    if known is not None:
+        dataset_check.warn_of_missing_labels(made, known)
     if meta is not None:
         from zoo.outputs.importing.metadata import with_cards
 
@@ -96,38 +117,103 @@ def import_outputs(
     return Runs(made)
 
 
-def _import(
-    source: Any,
-    name: str | None,
-    kind: Kind | None,
-    shared: Parts,
-    link: Link,
-    data: str | None,
-    columns: Mapping[str, str],
-    positive_class: str | int | None,
-) -> list[Outputs]:
-    listed = None if "classes" not in shared else [str(c) for c in shared["classes"]]
-    members: list[_Member] = []
-    for where, stem, contents in inputs.read_sources(source):
-        reading = Reading(where, kind, dict(columns), listed)
-        found = list((of_arrays if isinstance(contents, Mapping) else of_table)(contents, reading))
-        if name is not None and (len(found) > 1 or members):
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of `import_outputs` that say how to read each source."""
+
+    kind: Kind | None
+    link: Link | None
+    shared: dict[str, Any]  # labels, classes and ids of all models
+    columns: dict[str, str]
+    positive_class: str | int | None
+    drop_missing: bool
+    drop_unknown: bool
+
+
+@dataclass(frozen=True)
+class _Bundled:
+    """Outputs that were read from a bundle."""
+
+    where: str
+    outputs: Outputs
+
+    @property
+    def name(self) -> str:
+        return self.outputs.name
+
+
+def _read(source: Any, name: str | None, known: "Known | None", options: _Options) -> "list[_Member | _Bundled]":
+    """Return what was read of each model, in the order of the sources."""
+    entries: list[_Member | _Bundled] = []
+    for found in inputs.read_sources(source):
+        if isinstance(found.contents, Runs):
+            bundled = _from_bundle(found.where, found.contents, known, options)
+            read: list[_Member | _Bundled] = [
+                _Bundled(found.where, one if name is None else dataclasses.replace(one, name=name)) for one in bundled
+            ]
+        else:
+            read = [*_members(found, name, options)]
+        if name is not None and len(entries) + len(read) > 1:
             raise InputError("several models were found, and each has its own name", argument="name", found=name)
-        for model, parts in found:
-            called = name or model or stem
-            if called is None:
-                raise InputError("has no name", where=where, hint="Pass {name=NAME}")
-            members.append(_member(called, where, parts | shared, kind))
-    spec, dataset = (None, None) if data is None else dataset_check.find(data)
-    union = _classes_that_occur(members) if dataset is None or not dataset.classes else None
-    made = [_outputs(member, dataset, union, link, positive_class) for member in members]
-    if spec is not None:
-        made = [dataclasses.replace(outputs, dataset=spec) for outputs in made]
-    if dataset is None:
-        dataset_check.warn_of_missing_rows(made)
-        return made
-    has_ids = ["ids" in member.parts for member in members]
-    return [dataset_check.complete(one, dataset, has) for one, has in zip(made, has_ids, strict=True)]
+        entries += read
+    return entries
+
+
+def _members(found: inputs.Found, name: str | None, options: _Options) -> "Iterator[_Member]":
+    paths = found.shared | options.shared
+    shared = {key: inputs.read_values(value, key) for key, value in paths.items()}
+    classes = None if "classes" not in shared else [str(c) for c in shared["classes"]]
+    reading = Reading(found.where, options.kind, options.columns, classes, options.drop_missing)
+    contents: Any = found.contents
+    for model, parts in of_arrays(contents, reading) if isinstance(contents, Mapping) else of_table(contents, reading):
+        called = name or model or found.name
+        if called is None:
+            raise InputError("has no name", where=found.where, hint="Pass {name=NAME}")
+        yield _member(called, found.where, parts | shared, options)
+
+
+def _from_bundle(where: str, runs: Runs, known: "Known | None", options: _Options) -> list[Outputs]:
+    """Return the outputs in a bundle, on the dataset that is asked for; refuse arguments that contradict the bundle."""
+    arguments = {**options.shared, "columns": options.columns or None, "positive_class": options.positive_class}
+    for argument, value in arguments.items():
+        if value is not None:
+            raise InputError("is not used: a bundle has its own", where=where, argument=argument, hint="Leave it out")
+    expected = {"kind": options.kind, "link": options.link, "data": None if known is None else known.spec}
+    made, errors = [], []
+    for outputs in runs.values():
+        place = f"{where}: {outputs.name}"
+        stored = {"kind": outputs.kind, "link": outputs.link, "data": outputs.dataset}
+        for argument, value in expected.items():
+            if value is not None and stored[argument] not in (value, None):
+                raise InputError(
+                    where=place, argument=argument, expected=f"{stored[argument]}, as in the bundle", found=value
+                )
+        spec = outputs.dataset or expected["data"]
+        dataset = None if spec is None else dataset_check.without_images(spec)
+        outputs = _without_unknown(dataclasses.replace(outputs, dataset=spec), where, options)
+        try:
+            made.append(outputs if dataset is None else dataset_check.complete(outputs, dataset))
+        except InputError as error:
+            errors.append(error.inside(where))
+    if errors and not made:
+        raise errors[0]
+    for problem in errors:
+        warnings.warn(f"{problem}; skipped", ZooWarning, stacklevel=5)
+    return made
+
+
+def _without_unknown(outputs: Outputs, where: str, options: _Options) -> Outputs:
+    """Return the outputs in a bundle without the rows that have no prediction, if these are to be dropped."""
+    if outputs.kind != "predictions" or not options.drop_unknown:
+        return outputs
+    rows = outputs.predictions != arrays.NO_PREDICTION
+    if rows.all():
+        return outputs
+    if not rows.any():
+        raise InputError("has no predictions", where=f"{where}: {outputs.name}")
+    dropped = f"{int((~rows).sum())} of {len(rows)} predictions of {outputs.name}"
+    warnings.warn(f"{where}: {dropped} are none of the classes and are dropped", ZooWarning, stacklevel=6)
+    return outputs.select(rows)
 
 
 @dataclass(frozen=True)
@@ -138,6 +224,13 @@ class _Member:
     where: str
     parts: Parts
     kind: Kind  # of its outputs
+    rows: np.ndarray | None = None  # positions of the rows in the file, if some were dropped
+    dropped: int = 0  # rows
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the file names the examples."""
+        return "ids" in self.parts
 
     @property
     def classes(self) -> list[str] | None:
@@ -166,7 +259,9 @@ class _Member:
         return np.where((values >= 0) & (values < len(classes)), values, -1).astype(np.int64)
 
 
-def _member(name: str, where: str, parts: Parts, kind: Kind | None) -> _Member:
+def _member(name: str, where: str, parts: Parts, options: _Options) -> _Member:
+    kind = options.kind
+    in_table = parts.pop(PRESENT, True)
     present: list[Kind] = [k for k in KINDS if k in parts]
     main = [k for k in present if k != "embeddings"] or present
     if len(main) == 2 and main[1] == "predictions":
@@ -181,9 +276,50 @@ def _member(name: str, where: str, parts: Parts, kind: Kind | None) -> _Member:
     shape = np.shape(parts[member.kind])
     if member.kind in ("logits", "probabilities") and len(shape) != 2 and not member.is_binary:
         raise InputError(where=where, argument=member.kind, expected="of shape [N, K]", found=list(shape))
-    if member.is_binary and "labels" in parts:
-        return dataclasses.replace(member, parts=parts | {"labels": _binary_labels(parts["labels"], f"{where}: labels")})
+    if options.drop_missing:
+        member = _without_missing(member, in_table)
+    if member.is_binary and "labels" in member.parts:
+        labels = _binary_labels(member.parts["labels"], f"{where}: labels")
+        return dataclasses.replace(member, parts=member.parts | {"labels": labels})
     return member
+
+
+def _without_missing(member: _Member, in_table: Any) -> _Member:
+    """Return a model without the rows that lack a value, with a warning that counts them.
+
+    Args:
+        member: the model.
+        in_table: [N] which rows of its table have no empty cell.
+    """
+    import pandas as pd
+
+    arrays_by_row = {
+        key: np.asarray(value.cpu() if hasattr(value, "cpu") else value)
+        for key, value in member.parts.items()
+        if key not in ("classes", "positive_class")
+    }
+    present = np.ones(len(arrays_by_row[member.kind]), bool) & in_table
+    for key, array in arrays_by_row.items():
+        if len(array) != len(present):
+            raise InputError(
+                where=member.where, argument=key, expected=f"{len(present)} rows, one per example", found=len(array)
+            )
+        present &= ~pd.isna(array).reshape(len(array), -1).any(1)
+    if present.all():
+        return member
+    if not present.any():
+        raise InputError(f"every row of {member.name} lacks a value", where=member.where)
+    warnings.warn(
+        f"{member.where}: dropped {int((~present).sum())} of {len(present)} rows of {member.name}, which lack a value",
+        ZooWarning,
+        stacklevel=5,
+    )
+    kept = {key: array[present] for key, array in arrays_by_row.items()}
+    for key in kept.keys() & {"labels", "predictions"}:  # NaN made whole numbers floating-point numbers
+        if kept[key].dtype.kind == "f" and (kept[key] == np.floor(kept[key])).all():
+            kept[key] = kept[key].astype(np.int64)
+    rows = np.flatnonzero(present)
+    return dataclasses.replace(member, parts=member.parts | kept, rows=rows, dropped=len(present) - len(rows))
 
 
 def _binary_labels(labels: Any, where: str) -> np.ndarray:
@@ -232,20 +368,14 @@ def _classes_that_occur(members: Sequence[_Member]) -> list[str] | None:
     return class_order(names) if names else [str(k) for k in range(highest + 1)] if highest >= 0 else None
 
 
-def _outputs(
-    member: _Member, dataset: "Dataset | None", union: list[str] | None, link: Link, positive_class: str | int | None
-) -> Outputs:
+def _outputs(member: _Member, known: "Known | None", union: list[str] | None, options: _Options) -> Outputs:
     parts, where = member.parts, member.where
-    dataset_classes = list(dataset.classes) if dataset is not None else []
-    classes = member.classes
-    if member.width is None:
-        classes = classes or dataset_classes or union
-    elif (classes is None or _are_numbers(classes)) and len(dataset_classes) == member.width:
-        classes = dataset_classes
+    classes = _class_names(member, known, union)
     check_unique(classes or (), f"{where}: classes")
     values = {member.kind: parts[member.kind]} | ({"embeddings": parts["embeddings"]} if "embeddings" in parts else {})
     if member.is_binary:
-        values["probabilities"] = _two_columns(member, classes or [], positive_class, dataset is not None)
+        of_dataset = known is not None and bool(known.classes)
+        values["probabilities"] = _two_columns(member, classes or [], options.positive_class, of_dataset)
     outside = None
     if member.kind == "predictions":
         predictions = member.positions("predictions", classes or [])
@@ -258,31 +388,57 @@ def _outputs(
                 expected=f"an index or a name such as {(classes or ['none'])[0]!r}",
             )
         values["predictions"] = np.where(outside, 0, predictions)
-    ids = parts.get("ids")
+    ids = member.rows if member.rows is not None and not member.has_ids else parts.get("ids")
     ids = None if ids is None else [str(i) for i in np.asarray(ids).tolist()]
     _check_ids(ids or (), where)
-    text.check_storable([member.name, *(ids or ()), *(classes or ())], where)
+    text.check_storable([*(ids or ()), *(classes or ())], where)
     labels = _labels(member, classes)
     try:
         outputs = Outputs.from_arrays(
-            member.name, **values, labels=labels, ids=ids, classes=classes, link=link, targets=parts.get("targets")
+            member.name,
+            **values,
+            labels=labels,
+            ids=ids,
+            classes=classes,
+            link=options.link or "softmax",
+            targets=parts.get("targets"),
+            dataset=None if known is None else known.spec,
         )
+        if outside is not None:
+            outputs = dataclasses.replace(outputs, values=Column([predictions]))
+        if known is not None and known.dataset is not None:
+            if not member.has_ids:
+                outputs = dataset_check.with_ids(outputs, known.dataset, member.rows, member.dropped)
+            outputs = dataset_check.complete(outputs, known.dataset)
     except InputError as error:
         error.inside(where)
         raise
     if outside is None:
         _check_predictions(member, outputs)
         return outputs
-    if outside.any():
-        row = int(outside.argmax())
-        warnings.warn(
-            f"{where}: {int(outside.sum())} of {len(outside)} predictions of {member.name} are none of the "
-            f"{len(classes or [])} classes and count as wrong, e.g. {np.asarray(parts['predictions']).tolist()[row]!r} in "
-            f"row {row}",
-            ZooWarning,
-            stacklevel=3,
-        )
-    return dataclasses.replace(outputs, values=Column([predictions]))
+    if not outside.any():
+        return outputs
+    row = int(outside.argmax())
+    warnings.warn(
+        f"{where}: {int(outside.sum())} of {len(outside)} predictions of {member.name} are none of the "
+        f"{len(classes or [])} classes and {'are dropped' if options.drop_unknown else 'count as wrong'}, e.g. "
+        f"{np.asarray(parts['predictions']).tolist()[row]!r} in row {row}",
+        ZooWarning,
+        stacklevel=3,
+    )
+    return outputs.select(~outside) if options.drop_unknown else outputs
+
+
+def _class_names(member: _Member, known: "Known | None", union: list[str] | None) -> list[str] | None:
+    """Return the classes of a model: those in its file, else the dataset's if they fit, else all that occur."""
+    classes, of_dataset = member.classes, list(known.classes) if known is not None else []
+    if member.width is not None:
+        unnamed = classes is None or _are_numbers(classes)
+        return of_dataset if unnamed and len(of_dataset) == member.width else classes
+    named = union is not None and not _are_numbers(union)
+    if named and not set(union or ()) <= set(of_dataset):  # the dataset's classes by other names
+        of_dataset = []
+    return classes or of_dataset or union
 
 
 def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | int | None, of_dataset: bool) -> np.ndarray:

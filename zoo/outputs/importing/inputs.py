@@ -1,12 +1,14 @@
 """Where imported outputs come from: files, folders of files, frames of several libraries, and arrays by name."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from zoo.errors import InputError
+from zoo.outputs import bundle
 from zoo.outputs.importing import array_files, table_files
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from zoo.core.arrays import Array
+    from zoo.outputs.outputs import Runs
 
     class Frame(Protocol):
         """A frame of polars, or a `datasets.Dataset`."""
@@ -28,18 +31,32 @@ _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib", ".bin")
 _SHARED_FILES = {"labels": "labels.npy", "classes": "classes.txt", "ids": "ids.txt"}
 
 
-def read_sources(source: Any) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield (name in messages, name of the model if the source has one, arrays by name or a table) for each source."""
+@dataclass(frozen=True)
+class Found:
+    """The contents of one file or frame, or the arrays of one mapping."""
+
+    where: str  # name in messages
+    name: str | None  # of the model, if the name of the file gives one
+    contents: "dict[str, Any] | pd.DataFrame | Runs"  # arrays by name, a table, or the outputs in a bundle
+    shared: dict[str, Path] = field(default_factory=dict)  # files of labels, classes and ids in the file's folder
+
+
+def read_sources(source: Any) -> Iterator[Found]:
+    """Yield the contents of each file, or of the one frame or mapping."""
     source = source.collect() if hasattr(source, "collect") else source  # a lazy frame of polars
     if isinstance(source, Mapping):
-        yield "arrays", None, {str(key): table_files.as_array(value, str(key)) for key, value in table_files.flatten(source)}
+        arrays = {str(key): table_files.as_array(value, str(key)) for key, value in table_files.flatten(source)}
+        yield Found("arrays", None, arrays)
     elif hasattr(source, "columns") or hasattr(source, "column_names"):
-        yield "frame", None, _to_pandas(source)
+        yield Found("frame", None, _to_pandas(source))
     else:
-        for path in _paths(source):
+        for path, shared in _paths(source):
+            if bundle.is_bundle(path):
+                yield Found(str(path), None, bundle.read(path))
+                continue
             suffix = table_files.suffix_of(_check_file(path))
             read = array_files.read_arrays if suffix in array_files.SUFFIXES else table_files.read_table
-            yield str(path), path.name[: -len(suffix)], read(path)
+            yield Found(str(path), path.name[: -len(suffix)], read(path), shared)
 
 
 def _to_pandas(frame: Any) -> Any:
@@ -58,17 +75,20 @@ def _to_pandas(frame: Any) -> Any:
     return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index(names=frame.index.name or "index")
 
 
-def _paths(source: Any) -> list[Path]:
+def _paths(source: Any) -> list[tuple[Path, dict[str, Path]]]:
+    """Return the files of a path or of several, with the labels, classes and ids that all files of a folder share."""
     paths = [Path(source)] if isinstance(source, (str, Path)) else [Path(one) for one in source]
     if not paths:
         raise InputError(argument="source", expected="at least one file", found=0)
-    if len(paths) > 1 or not paths[0].is_dir():
-        return paths
-    shared = set(_SHARED_FILES.values())
-    found = sorted(p for p in paths[0].iterdir() if table_files.suffix_of(p) in SUFFIXES and p.name not in shared)
-    if not found:
-        raise InputError("holds no file of outputs", where=paths[0], expected=f"a name that ends in {', '.join(SUFFIXES)}")
-    return found
+    return [found for path in paths for found in (_in_folder(path) if path.is_dir() else [(path, {})])]
+
+
+def _in_folder(folder: Path) -> list[tuple[Path, dict[str, Path]]]:
+    shared = {key: folder / name for key, name in _SHARED_FILES.items() if (folder / name).is_file()}
+    files = sorted(p for p in folder.iterdir() if table_files.suffix_of(p) in SUFFIXES and p not in shared.values())
+    if not files:
+        raise InputError("holds no file of outputs", where=folder, expected=f"a name that ends in {', '.join(SUFFIXES)}")
+    return [(path, shared) for path in files]
 
 
 def _check_file(path: Path) -> Path:
@@ -80,13 +100,6 @@ def _check_file(path: Path) -> Path:
     if not path.is_file():
         raise InputError("does not exist, or is not a file", where=path)
     return path
-
-
-def shared_files(source: Any) -> dict[str, Any]:
-    """Return the files of labels, classes and ids in a folder, which belong to all other files of the folder."""
-    if not isinstance(source, (str, Path)) or not Path(source).is_dir():
-        return {}
-    return {key: Path(source) / file for key, file in _SHARED_FILES.items() if (Path(source) / file).is_file()}
 
 
 def read_values(value: Any, argument: str) -> Any:

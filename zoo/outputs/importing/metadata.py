@@ -6,7 +6,7 @@ Columns, all optional except the first: `model`, `family`, `architecture`, `data
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from zoo.cards.card import Card, Framework, Training
@@ -30,8 +30,9 @@ _FIELDS = ("family", "architecture", "dataset", "framework", "objective", "seed"
 
 def with_cards(made: Sequence[Outputs], meta: "Source") -> list[Outputs]:
     """Return the outputs, each with a card made from its row in `meta`, a file or frame."""
-    ((where, _, table),) = inputs.read_sources(meta)
-    if not hasattr(table, "columns"):
+    (found,) = inputs.read_sources(meta)
+    where, table = found.where, found.contents
+    if isinstance(table, Mapping):
         raise InputError("holds arrays", where=where, expected="a table with one row per model")
     table = table.rename(columns=lambda name: _column(str(name)))
     if "model" not in table.columns:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card as cards
 from zoo.cards.card import Card
-from zoo.core import files, typed
+from zoo.core import files, text, typed
 from zoo.core import home as home_layout
 from zoo.core.types import Link
 from zoo.errors import CorruptFile, InputError, ZooError
@@ -65,9 +65,7 @@ class Identity:
     card: str | None = None  # text of the card
 
     def __post_init__(self) -> None:
-        if not self.name or len(self.name.encode()) > 300 or any(ord(c) < 32 for c in self.name):
-            expected = "1 to 300 bytes long, without control characters"
-            raise InputError(argument="name", expected=expected, found=self.name[:60])
+        check_name(self.name)
         if self.shard_rows < 1 or self.examples < 0:
             raise InputError(f"{self.examples} examples in shards of {self.shard_rows} rows", expected="positive numbers")
 
@@ -103,6 +101,14 @@ class Identity:
         return self.fingerprint == other.fingerprint == IMPORTED and (self.name, self.dataset) == (other.name, other.dataset)
 
 
+def check_name(name: str, where: str | None = None) -> None:
+    """Raise an error if outputs cannot be stored under a name."""
+    text.check_storable([name], where or "name")
+    if not name or len(name.encode()) > 300 or any(ord(c) < 32 for c in name):
+        expected = "1 to 300 bytes long, without control characters"
+        raise InputError(where=where, argument="name", expected=expected, found=name[:60])
+
+
 def with_resize_mode(transform: str, resize_mode: "ResizeMode") -> str:
     """Return the fingerprint of a transform that resizes images in another way than its card says."""
     return transform if resize_mode == "evaluation" else f"{transform}-{resize_mode}"
@@ -118,13 +124,13 @@ def outputs_folder(home: Path | None) -> Path:
     return home_layout.folder("outputs", home)
 
 
-def slug(text: str) -> str:
+def slug(name: str) -> str:
     """Return a text as a readable part of a folder name. Different texts may become equal; a digest tells them apart.
 
     >>> slug("open_clip:ViT-B-32/openai"), slug("../../etc")
     ('open_clip-ViT-B-32-openai', 'etc')
     """
-    return _UNSAFE.sub("-", text).strip("-")[:80] or "x"
+    return _UNSAFE.sub("-", name).strip("-")[:80] or "x"
 
 
 def card_text(card: Card) -> str:
@@ -132,9 +138,9 @@ def card_text(card: Card) -> str:
     return cards.write(dataclasses.replace(card, name="model"))
 
 
-def card_from(text: str, name: str, where: str) -> Card:
+def card_from(written: str, name: str, where: str) -> Card:
     """Return the card that `card_text` wrote, under the name of its model."""
-    return dataclasses.replace(cards.parse(text, where), name=name)
+    return dataclasses.replace(cards.parse(written, where), name=name)
 
 
 def shard_name(shard: int) -> str:
@@ -159,7 +165,7 @@ def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
     try:
         identity = typed.build(Identity, value["identity"], str(path), "identity")
         complete = value["digest"] == identity.digest and len(value["shards"]) == identity.shards
-        complete = complete and isinstance(value["undecodable"], list)
+        complete = complete and all(isinstance(image["id"], str) for image in value["undecodable"])
         named = all(entry["file"] == shard_name(i) and len(entry["sha256"]) == 64 for i, entry in enumerate(value["shards"]))
     except (KeyError, TypeError, AttributeError, InputError) as error:
         reason = f"{type(error).__name__}: {error}" if not isinstance(error, InputError) else str(error)
@@ -197,8 +203,8 @@ def _list_runs(folders: Iterable[Path], on_error: Callable[[ZooError], None]) ->
                 errors.append(error)
             elif not os.path.lexists(folder):
                 return None
-    for error in errors:
-        on_error(error)
+    for problem in errors:
+        on_error(problem)
     return found
 
 

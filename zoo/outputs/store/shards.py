@@ -77,7 +77,8 @@ def check_alone(path: Path) -> None:
 
 def _load(path: Path, check: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     tensors, note = tensorfile.read_sealed(path, check)
-    if not isinstance(note, dict) or not isinstance(note.get("undecodable"), list):
+    images = note.get("undecodable") if isinstance(note, dict) else None
+    if not isinstance(images, list) or not all(isinstance(image, dict) and "id" in image for image in images):
         raise CorruptFile("has no metadata of a shard", where=path)
     return tensors, note
 

@@ -1,0 +1,269 @@
+"""Files whose form is valid and whose contents are not: sealed again after a change, or written with values nobody expects.
+
+A checksum without a key protects from damage, not from intent. Each forgery is refused with an error that names the file, or
+what was read is valid: finite probabilities that sum to one, classes that exist, labels of the right shape.
+"""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzzing import judged
+from samples import Sample
+
+_DEEP: Any = json.loads("[" * 300 + "]" * 300)
+_SCALARS = (0, -1, 1, 0.5, 2**40, 10**30, 1e300, -0.0, "", "a", "\x1b[31m", "../../etc/passwd", "caf\ud800", "x" * 5000,
+            None, True, [], {}, [[]], {"a": 1}, ["a", "a"], _DEEP)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Forgery:
+    """A file that is written anew for each case, and the call that reads it."""
+
+    name: str
+    path: Path
+    write: Callable[[random.Random], None]
+    read: Callable[[Path], Any]
+
+    def trial(self, seed: str) -> str | None:
+        """What is wrong with how one forged file was met, or None."""
+        self.write(random.Random(seed))
+        return judged(Sample(self.name, self.path, self.read), refuse=False)
+
+
+def make(folder: Path) -> list[Forgery]:
+    """All of them, in folders inside of `folder`."""
+    return [_bundle(folder / "bundle"), *_weights(folder / "weights"), _plan(folder / "plan"), *_onnx(folder / "onnx")]
+
+
+def changed(value: Any, rng: random.Random) -> Any:
+    """Return a structure of lists, mappings and scalars with one node replaced, removed, duplicated or added."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(sorted(value, key=str))
+        if rng.random() < 0.1:
+            return {other: item for other, item in value.items() if other != key}
+        if rng.random() < 0.05:
+            return value | {rng.choice(("secret", "name", "")): rng.choice(_SCALARS)}
+        return value | {key: changed(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        place = rng.randrange(len(value))
+        if rng.random() < 0.1:
+            return value[:place] + value[place + 1 :]
+        if rng.random() < 0.1:
+            return [*value, value[place]]
+        return [*value[:place], changed(value[place], rng), *value[place + 1 :]]
+    return rng.choice(_SCALARS)
+
+
+def changed_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Return an array with another shape, type or values."""
+    kind = rng.randrange(8)
+    if kind == 0:
+        return array[: rng.randrange(len(array) + 1)] if array.ndim else array
+    if kind == 1:
+        return array[..., None]
+    if kind == 2:
+        return array.astype(rng.choice((np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8, np.bool_)))
+    if kind == 3 and array.ndim > 1:
+        return array[:, : rng.randrange(array.shape[1] + 1)]
+    if kind == 4:
+        return np.concatenate([array, array]) if array.ndim else array
+    if kind == 5:
+        return array.reshape(-1)
+    copy = array.copy().reshape(-1)
+    value = rng.choice((np.nan, np.inf, -np.inf, -1, -2, 77, 1e30, 0.5, 2**40))
+    if len(copy):
+        with np.errstate(all="ignore"):
+            copy = copy.astype(rng.choice((copy.dtype, np.dtype(np.float32), np.dtype(np.int64))))
+            copy[rng.randrange(len(copy))] = value if copy.dtype.kind == "f" else np.clip(np.nan_to_num(value), -128, 127)
+    return copy.reshape(array.shape)
+
+
+def check_outputs(runs: Any) -> None:
+    """Raise AssertionError if outputs that were read are not valid."""
+    for outputs in runs.values():
+        rows, classes = len(outputs), len(outputs.classes)
+        assert len(set(outputs.ids.tolist())) == rows, "ids are not unique"
+        assert len(set(outputs.classes)) == classes, "classes are not unique"
+        if outputs.kind != "embeddings":
+            predicted = outputs.predictions
+            assert predicted.shape == (rows,), f"predictions of shape {predicted.shape}"
+            assert ((predicted >= -1) & (predicted < classes)).all(), "predictions of unknown classes"
+        if outputs.kind in ("logits", "probabilities"):
+            p = np.asarray(outputs.probabilities, np.float64)
+            assert p.shape == (rows, classes), f"probabilities of shape {p.shape}"
+            assert np.isfinite(p).all(), "probabilities that are not finite"
+            one = np.abs(p.sum(1) - 1).max() < 0.02 or outputs.link == "sigmoid"
+            assert one, f"probabilities that sum to {p.sum(1).max()}"
+        if outputs.embeddings is not None:
+            assert np.isfinite(np.asarray(outputs.embeddings, np.float64)).all(), "embeddings that are not finite"
+            assert len(outputs.embeddings) == rows, "embeddings of other rows"
+        if outputs.labels is not None:
+            known = len(outputs.label_classes or outputs.classes)
+            assert outputs.labels.shape == (rows,), f"labels of shape {outputs.labels.shape}"
+            assert ((outputs.labels >= 0) & (outputs.labels < known)).all(), "labels of unknown classes"
+
+
+def _seal(path: Path, tensors: dict[str, np.ndarray], note: Any, rng: random.Random) -> None:
+    from zoo.core import tensorfile
+
+    tensors = dict(tensors)
+    for _ in range(rng.choice((1, 1, 2))):
+        if rng.random() < 0.5:
+            note = changed(note, rng)
+        else:
+            name = rng.choice(sorted(tensors))
+            tensors[name] = changed_array(tensors[name], rng)
+    path.write_bytes(tensorfile.encode(tensors, note if isinstance(note, dict) else {"note": note}))
+
+
+def _bundle(folder: Path) -> Forgery:
+    from zoo.core import tensorfile
+    from zoo.models import registry
+    from zoo.outputs import bundle
+    from zoo.outputs.importing.importer import import_outputs
+    from zoo.outputs.outputs import Outputs
+
+    folder.mkdir(parents=True)
+    path = folder / "study.safetensors"
+    rng = np.random.default_rng(3)
+    y, z = rng.integers(0, 3, 12), rng.normal(size=(12, 3)).astype(np.float32)
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    shared = {"labels": y, "classes": ["cat", "dog", "owl"], "ids": [f"i{k}" for k in range(12)], "dataset": "mine:test"}
+    card = dataclasses.replace(registry.card("timm:test_vit"), name="model@epoch1")
+    runs = [
+        Outputs.from_arrays("model@epoch1", logits=z, embeddings=z, card=card, temperature=1.5, **shared),
+        Outputs.from_arrays("b", probabilities=p, **shared),
+        Outputs.from_arrays("c", predictions=z.argmax(1), **shared),
+        Outputs.from_arrays("d", logits=z, link="sigmoid", **shared),
+    ]
+    bundle.export_outputs(runs, path, embeddings=["model@epoch1"])
+    tensors, note = tensorfile.read_sealed(path)
+    arrays = {name: np.array(array) for name, array in tensors.items()}
+
+    def write(draw: random.Random) -> None:
+        forged = dict(arrays)
+        if draw.random() < 0.1:  # ids are text inside of an array
+            ids = changed(json.loads(arrays["ids"].tobytes()), draw)
+            forged["ids"] = np.frombuffer(json.dumps(ids).encode(), np.uint8)
+        _seal(path, forged, note, draw)
+
+    def read(file: Path) -> None:
+        check_outputs(import_outputs(file))
+
+    return Forgery("forgery of a bundle", path, write, read)
+
+
+def _weights(folder: Path) -> list[Forgery]:
+    """The weights of a trained model, and a snapshot of one of its epochs."""
+    from zoo.cards import card_index
+    from zoo.core import tensorfile
+    from zoo.models import trained
+
+    folder.mkdir(parents=True)
+    card = dataclasses.replace(sorted(card_index.shipped().values(), key=lambda card: card.name)[0], path=None)
+    tensors = {"a.weight": np.ones((3, 4), np.float32), "a.bias": np.zeros(3, np.float32)}
+    made = []
+    for name, described in {"model": card, "epoch2": trained.snapshot_card(card, 2)}.items():
+        path = folder / f"{name}.safetensors"
+        record = trained.Record(described, "mine", "0" * 64, "zoo train", 1, 2, {"test_accuracy": 0.5})
+        path.write_bytes(trained.encode(record, tensors))
+        _, note = tensorfile.read_sealed(path)
+
+        def write(draw: random.Random, path: Path = path, note: Any = note) -> None:
+            _seal(path, tensors, note, draw)
+
+        def read(path: Path) -> None:
+            trained.describe(path)
+            trained.read(path)
+
+        kind = "weights" if name == "model" else "a snapshot"
+        made.append(Forgery(f"forgery of {kind}", path, write, read))
+    return made
+
+
+def _plan(folder: Path) -> Forgery:
+    import yaml
+
+    from zoo.training import campaign
+
+    folder.mkdir(parents=True)
+    path = folder / "plan.yaml"
+    whole = {
+        "data": "digits",
+        "models": [
+            "resnet8-softmax",
+            {"name": "resnet8-cosine", "seeds": 3},
+            {"name": "resnet8-softmax", "set": {"epochs": 3, "lr": 0.1}, "as": "mine.digits"},
+        ],
+    }
+
+    def write(draw: random.Random) -> None:
+        value: Any = whole
+        for _ in range(draw.choice((1, 1, 2))):
+            value = changed(value, draw)
+        text = yaml.safe_dump(value)
+        if draw.random() < 0.1:
+            text += draw.choice(("\nmodels: []\n", "\nx: &x [*x]\n", "\n- 1\n", "data: cifar10\n", "? [a]\n: b\n"))
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    def read(path: Path) -> None:
+        entries = campaign.read(path)
+        assert 0 < len(entries) <= campaign.MAX_MODELS, f"{len(entries)} models planned"
+        assert len({entry.name for entry in entries}) == len(entries), "a model is planned twice"
+
+    return Forgery("forgery of a plan", path, write, read)
+
+
+def _onnx(folder: Path) -> list[Forgery]:
+    """A graph whose weights are in another file, at a location, offset and length that it chooses."""
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        return []
+    from zoo.models.sources import onnx_graph
+
+    folder.mkdir(parents=True)
+    path, size = folder / "net.onnx", 192 * 3 * 4
+    (folder / "weights.bin").write_bytes(bytes(size))
+    (folder.parent / "secret.bin").write_bytes(bytes(size))
+    (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
+    (folder / "zero.bin").symlink_to("/dev/zero")
+    (folder / "inside").mkdir()
+    (folder / "inside" / "weights.bin").write_bytes(bytes(size))
+    locations = (
+        "weights.bin", "inside/weights.bin", "./weights.bin", "../secret.bin", "inside/../../secret.bin", "link.bin",
+        "zero.bin", "/dev/zero", "/etc/passwd", str(folder.parent / "secret.bin"), "inside", "", ".", "none.bin",
+        "a\0b", "x" * 5000, "file:///etc/passwd", "weights.bin/", "~/.ssh/id_rsa", "caf\u00e9.bin",
+    )  # fmt: skip
+    numbers = (None, 0, 1, -1, size, size + 1, 2**31, 2**63, 2**70, "", "x", "1e3", " 5")
+
+    def write(draw: random.Random) -> None:
+        dims = draw.choice(([192, 3], [192, 3], [3, 192], [0, 3], [2**40, 2**40], [-1, 3], []))
+        data_type = draw.choice((TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.STRING, 99))
+        weight = TensorProto(name="weight", data_type=data_type, dims=dims, data_location=TensorProto.EXTERNAL)
+        entries = {"location": draw.choice(locations), "offset": draw.choice(numbers), "length": draw.choice(numbers)}
+        for key, value in entries.items():
+            if value is not None and draw.random() < 0.95:
+                weight.external_data.add(key=key, value=str(value))
+        sides = draw.choice(([8, 8], [8, 8], ["h", "w"], [100_000, 100_000], [0, 8], []))
+        nodes = [helper.make_node("Flatten", ["image"], ["flat"]), helper.make_node("MatMul", ["flat", "weight"], ["out"])]
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, *sides])
+        out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 3])
+        graph = helper.make_graph(nodes, "net", [image], [out], [weight])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        path.write_bytes(model.SerializeToString())
+
+    def read(path: Path) -> None:
+        name = f"onnx:{path}"
+        model = onnx_graph.read(path, name)
+        onnx_graph.image_input(model, name)
+        for file in onnx_graph.external_files(model, path, name):
+            assert file.resolve().is_relative_to(folder.resolve()), f"{file} is outside of the model's folder"
+        onnx_graph.load_external_data(model, path, name)
+
+    return [Forgery("forgery of onnx", path, write, read)]
