@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from zoo.app.options import FILES, FIND, CommandGroup, ImageSize, Json, ModelFiles, command, model_argument
+from zoo.app.options import FILES, FIND, CommandGroup, Json, ModelFiles, command, model_argument
 from zoo.app.terminal import print_json, wrote
-from zoo.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
@@ -21,11 +20,6 @@ def new(
     model: Annotated[str, model_argument("timm:NAME, torchvision:NAME, hf:REPO, file:PATH, onnx:PATH, ...")],
     name: Annotated[str, typer.Option("--name", help="Name of the model that is created.")],
     model_files: ModelFiles,
-    size: ImageSize = None,
-    mean: Annotated[
-        str | None, typer.Option(rich_help_panel=FILES, help="Subtracted from the input, e.g. 0.5,0.5,0.5.")
-    ] = None,
-    std: Annotated[str | None, typer.Option(rich_help_panel=FILES, help="The input is divided by it.")] = None,
     kind: Annotated[
         Literal["logits", "probabilities"] | None, typer.Option(rich_help_panel=FILES, help="What an ONNX file returns.")
     ] = None,
@@ -42,22 +36,8 @@ def new(
     """
     from zoo.models import registry
 
-    hints = model_files.hints(
-        size=size, mean=_numbers("mean", mean), std=_numbers("std", std), kind=kind, embedding=embedding
-    )
-    card = registry.register(model, name, keep=True, **hints)
+    card = registry.register(model, name, keep=True, **model_files.hints(kind=kind, embedding=embedding))
     if json:
         print_json({"model": card.name, "source": card.source, "id": card.id, "path": card.path})
     assert card.path is not None  # kept
     wrote(card.path, f"`zoo show {card.name}` shows it")
-
-
-def _numbers(argument: str, text: str | None) -> list[float] | None:
-    """Return the numbers of a text such as 0.5,0.5,0.5; a single number stands for all three channels."""
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.replace(",", " ").split()]
-    except ValueError as error:
-        raise InputError(argument=argument, expected="numbers such as 0.5,0.5,0.5", found=text) from error
-    return numbers * 3 if len(numbers) == 1 else numbers

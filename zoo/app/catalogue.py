@@ -35,7 +35,10 @@ def list_models(
     models: OptionalModels = None,
     available: Annotated[
         list[str] | None,
-        typer.Option("--available", help="Only models whose weights are there; here: shipped or local. May be repeated."),
+        typer.Option(
+            "--available",
+            help="Only models whose weights are: shipped, local, here (either), to download, to train, ... May be repeated.",
+        ),
     ] = None,
     data: OnlyData = None,
     json: Json = False,
@@ -225,7 +228,7 @@ def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "
     if record is not None:
         results = ", ".join(f"{name.replace('_', ' ')} {cell(value)}" for name, value in record.results.items())
         _print_fact(
-            "trained here",
+            "local run",
             f"`{record.command}`, epoch {record.epoch} after {record.steps} steps on {record.data}: {results}",
         )
     _print_outputs(outputs)
@@ -283,19 +286,19 @@ def datasets(
         str | None,
         typer.Argument(help="One dataset: digits:test, folder:PATH, ...", autocompletion=complete_datasets),
     ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print the ids of its examples, one per line.")] = False,
+    ids: Annotated[bool, typer.Option("--list-ids", help="Print the ids of its examples, one per line.")] = False,
     json: Json = False,
 ) -> None:
     """List the known datasets and where they are, or show one of them.
 
-    [dim]zoo datasets digits:test --ids[/dim]
+    [dim]zoo datasets digits:test --list-ids[/dim]
     """
     from zoo.datasets import load
     from zoo.datasets.listing import list_datasets
 
     if spec is None:
         if ids:
-            raise InputError("needs a dataset", argument="ids", hint="`zoo datasets digits:test --ids`")
+            raise InputError("needs a dataset", argument="ids", hint="`zoo datasets digits:test --list-ids`")
         listed = list_datasets()
         if json:
             print_json(listed)
@@ -320,4 +323,4 @@ def datasets(
         listed_classes = ", ".join(dataset.classes[:MAX_CLASSES]) or "no labels"
         more = f" and {len(dataset.classes) - MAX_CLASSES} more" if len(dataset.classes) > MAX_CLASSES else ""
         print(fill(f"{dataset.spec}: {len(dataset)} examples, {len(dataset.classes)} classes: {listed_classes}{more}"))
-        note("--ids prints the ids of its examples")
+        note("--list-ids prints the ids of its examples")

@@ -5,7 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from zoo.app.options import (
+    CHARTS,
     COMPARE,
+    NUMBERS,
+    TRUST,
     Calibration,
     Inputs,
     Json,
@@ -18,7 +21,6 @@ from zoo.app.options import (
     command,
     population,
 )  # fmt: skip
-from zoo.app.result_files import CHARTS, NUMBERS
 from zoo.app.terminal import count, note, plain, print_json, print_table, print_text
 from zoo.errors import InputError
 
@@ -26,7 +28,7 @@ from zoo.errors import InputError
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("compare", rich_help_panel=COMPARE)(command(compare))
-    app.command("calibrate", rich_help_panel=COMPARE)(command(calibrate_models))
+    app.command("calibrate", rich_help_panel=TRUST)(command(calibrate_models))
 
 
 def compare(
@@ -72,8 +74,8 @@ def calibrate_models(
 ) -> None:
     """Fit the temperature of each model, and store it with the model's outputs.
 
-    The temperature is fitted on other examples than NLL and ECE are reported on. Other commands fit their own; with
-    --temperatures-from stored they use the stored ones.
+    The temperature is fitted on other examples than NLL and ECE are reported on, and stored if these are of another
+    dataset. Other commands fit their own; with --temperatures-from stored they use the stored ones.
 
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """
@@ -89,8 +91,8 @@ def calibrate_models(
     }  # fmt: skip
     print_table({"model": row["model"]} | {title: row[field] for title, field in columns.items()} for row in rows)
     stored = [outputs.path for outputs in runs.values() if outputs.path is not None]
-    if len(next(iter(runs.values()))) < len(next(iter(found.values()))):
-        note(f"not stored, because the temperatures were fitted on {len(runs.calibration_ids)} examples of the same outputs")
+    if set(runs.calibration_ids.tolist()) & set(next(iter(found.values())).ids.tolist()):
+        note("not stored, because the temperatures were fitted on examples of the same outputs")
     elif runs.fits:
         note(
             f"stored with the outputs of {count(len(stored), 'model')}" if stored else "not stored: neither are the outputs"

@@ -1,4 +1,4 @@
-"""What `zoo demo` does: a study of the shipped CIFAR-10 models; then both papers in miniature, on models trained here."""
+"""What `zoo demo` does: a study of the shipped CIFAR-10 models; then both papers in miniature, on models that it trains."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from zoo import datasets, training
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
 from zoo.app.report.material import Material, feature_material, images_of
-from zoo.app.terminal import note, percent
+from zoo.app.terminal import count, note, percent
 from zoo.cards.names import parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES
 from zoo.cards.selection import is_filter, is_pattern
@@ -32,9 +32,7 @@ def study() -> Document | None:
     if len(runs) < 2:
         return None
     with stage(f"The shipped models: {len(runs)} networks on {STUDY}"):
-        document = compose(Material(runs, images=images_of(STUDY)))
-        _print_findings(document)
-    return document
+        return compose(Material(runs, images=images_of(STUDY)))
 
 
 def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
@@ -65,7 +63,6 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
             features = feature_material(names, spec, transfer, progress=interactive)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
         document = compose(Material(runs, images=datasets.load(spec), features=features))
-        _print_findings(document)
     note(f"finished in {time.monotonic() - start:.0f} s")
     return document
 
@@ -95,16 +92,13 @@ def _trained(names: Sequence[str], spec: str) -> list[str]:
         full_names.append(planned)
         if parse_recipe(planned) and availability(planned) == "to train":
             missing.append({"name": planned})
-    start = time.monotonic()
-    for number, new in enumerate(training.train_each(missing, training.default_jobs(len(missing))), 1):
+    start, jobs = time.monotonic(), training.default_jobs(len(missing))
+    if missing:
+        note(f"  training {count(len(missing), 'model')}, {jobs} at a time")
+    for number, new in enumerate(training.train_each(missing, jobs), 1):
         accuracy, seconds = new.results.get("test_accuracy", math.nan), time.monotonic() - start
         note(f"  {number:2d} of {len(missing)}  {new.name}: test accuracy {percent(accuracy)}  ({seconds:.0f} s)")
     return full_names
-
-
-def _print_findings(document: Document) -> None:
-    for finding in document.findings:
-        note(f"  {finding.number} {finding.sentence}")
 
 
 @contextmanager

@@ -1,21 +1,21 @@
 """`zoo ensemble`: search for an ensemble, judge one, keep to a budget, stop early in a cascade."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from zoo.app import options
-from zoo.app.options import Base, Candidates, OptionalModels, Steps, command, population
-from zoo.app.result_files import CHARTS, NUMBERS, TABLE
-from zoo.app.terminal import Format, count, fill, interval, note, percent, points, print_table, print_text
+from zoo.app.options import CHARTS, NUMBERS, TABLE, Base, Candidates, OptionalModels, Steps, command, population
+from zoo.app.terminal import MISSING, Format, count, fill, interval, note, percent, points, print_table
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ensembles import Search
+    from ensembles import Cascade, Path, Search
     from zoo.cards.card import Card
     from zoo.outputs.outputs import Runs
 
@@ -82,7 +82,7 @@ class NewModel:
     """The ensemble as a model with a name."""
 
     name: options.NewName = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an ensemble that has this name.")] = False
+    overwrite: Annotated[bool, typer.Option("--replace", help="Replace an ensemble that has this name.")] = False
 
     def deliver(
         self,
@@ -108,7 +108,9 @@ def search(
     models: OptionalModels = None,
     base: Base = None,
     steps: Steps = 10,
-    replace: Annotated[bool, typer.Option("--replace", help="A model may be added again, which gives weights.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--with-replacement", help="A model may be added again, which gives weights.")
+    ] = False,
     candidates: Candidates = None,
     objective: Objective = "accuracy",
     votes: Votes = False,
@@ -143,7 +145,7 @@ def search(
     setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
     path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
     value = {**path.to_dict(), "population": population(runs)}
-    new_model.deliver(lambda: path, value, lambda: print_text(path), members, path.to_frame(), path.chart)
+    new_model.deliver(lambda: path, value, lambda: _print_path(path), members, path.to_frame(), path.chart)
 
 
 def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: NewModel, members: Members) -> None:
@@ -158,8 +160,9 @@ def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: N
     from ensembles import improvement
 
     members.check(TABLE, NUMBERS)
-    runs = members.read(models, votes=votes).aligned()
-    found = improvement(runs, how="predictions" if votes else "probabilities")
+    read = members.read(models, votes=votes)
+    runs = read.aligned()
+    found = improvement(runs, combine="predictions" if votes else "probabilities")
     accuracies = sorted(zip(found.accuracies, runs, strict=True), reverse=True)
     rows = [{"model": name, "accuracy": accuracy} for accuracy, name in accuracies]
     low, high = found.interval
@@ -173,7 +176,7 @@ def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: N
         )
         print("\n" + fill(f"{text}: no significant difference." if low <= 0 <= high else f"{text}."))
 
-    value = {**vars(found), "members": runs.names, "best_member": rows[0]["model"], "population": population(runs)}
+    value = {**vars(found), "members": runs.names, "best_member": rows[0]["model"], "population": population(read)}
     new_model.deliver(lambda: _equal_weights(runs, runs.names), value, show, members, pd.DataFrame(rows))
 
 
@@ -294,7 +297,86 @@ def cascade(
     setup = split.search(runs, base, progress=not members.json)
     found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=most)
     value = {**found.to_dict(), "population": population(runs)}
-    new_model.deliver(lambda: found, value, lambda: print_text(found), members, found.to_frame(), found.chart)
+    new_model.deliver(lambda: found, value, lambda: _print_cascade(found), members, found.to_frame(), found.chart)
+
+
+def _print_path(path: "Path") -> None:
+    """Print the steps of a search, and what the best ensemble on it gains."""
+    weights = path.weights if path.bags and isinstance(path.weights, dict) else {}
+    rows = [
+        {
+            "step": f"{row['step']}{'*' if row['step'] == path.best else ''}",
+            "model": str(row["model"]),
+            "category": row["category"],
+            **({"weight": f"{weights[row['model']]:.3f}"} if weights else {}),
+            "selection": row["selection"],
+            "test": row["test"],
+            "gain": row["gain"],
+            "95% CI": (row["low"], row["high"]),
+            **({"cost": short_number(row["cost"])} if path.costs is not None else {}),
+        }
+        for row in _records(path.to_frame())
+    ]
+    hidden = () if path.test_score is not None else ("test", "gain", "95% CI")
+    _print_scores([{key: value for key, value in row.items() if key not in hidden} for row in rows], path.objective)
+    for sentence in _path_findings(path):
+        print(fill(sentence, "" if sentence.startswith("*") else "  "))
+
+
+def _path_findings(path: "Path") -> Iterator[str]:
+    settings, members = path.settings, len(set(path.members[: path.best]))
+    picks = f" in {path.best} picks" if path.best != members else ""
+    selection = settings.get("selection_examples", 0)
+    yield f"* best {path.objective} on {selection:,} selection examples: {count(members, 'model')}{picks}"
+    if path.best == path.start:
+        yield "no model improves on the start"
+    elif path.gain is not None and path.interval is not None:
+        change = _difference(path.gain, path.interval, path.objective)
+        noise = ", within noise" if path.within_noise else ""
+        yield f"on {settings.get('test_examples', 0):,} test examples: {change} compared with the start{noise}"
+    sufficient = path.smallest_sufficient()
+    if sufficient is not None and sufficient < path.best:
+        yield f"the first {sufficient} are not significantly worse (McNemar)"
+    fit = path.calibration
+    if fit is not None and fit.ece_before is not None:
+        yield f"calibration error {percent(fit.ece_before)}; {percent(fit.ece_after)} at the ensemble's own temperature"
+    if missing := settings.get("without_prediction"):
+        yield f"{count(sum(missing.values()), 'missing prediction')} of {count(len(missing), 'model')} counted as wrong"
+
+
+def _print_cascade(found: "Cascade") -> None:
+    """Print the members of a cascade, and what it saves."""
+    rows = [
+        {
+            "step": step,
+            "model": str(row["model"]),
+            "cost": short_number(row["cost"]),
+            "evaluated": percent(row["evaluated"]),
+            "stops at": MISSING if math.isnan(row["threshold"]) else f"{row['threshold']:.4f}",
+        }
+        for step, row in enumerate(_records(found.to_frame()), 1)
+    ]
+    print_table(rows, formats=dict.fromkeys(("cost", "evaluated", "stops at"), str))
+    full = found.full_ensemble
+    text = (
+        f"The cascade costs {percent(found.cost_fraction)} of the ensemble of {count(len(full.members), 'model')} "
+        f"({short_number(found.cost_fraction * full.cost)} of {short_number(full.cost)} {found.settings['cost']}); "
+    )
+    if found.gain is None or found.interval is None:
+        text += f"accuracy {percent(found.score)}, of the ensemble {percent(full.score)} (cross-fitted)."
+    else:
+        text += (
+            f"accuracy {percent(found.test_score)} on {found.settings['test_examples']:,} test examples, of the ensemble "
+            f"{percent(full.test_score)}: {_difference(found.gain, found.interval, 'accuracy')}."
+        )
+    print("\n" + fill(text))
+
+
+def _difference(value: float, ends: Sequence[float], objective: str) -> str:
+    """Return a difference of two scores with its confidence interval."""
+    if objective.endswith("accuracy"):
+        return f"{points(value)} points ({interval(ends)})"
+    return f"{value:+.4f} (95% CI {ends[0]:+.4f} to {ends[1]:+.4f})"
 
 
 def _equal_weights(runs: "Runs", names: list[str]) -> Any:
@@ -308,8 +390,14 @@ def _print_scores(rows: list[dict[str, Any]], objective: str) -> None:
     form = _format(objective)
     formats: dict[str, Format] = dict.fromkeys(("alone", "pair", "selection", "test"), form)
     formats["gain"] = points if form is percent else "{:+.4f}".format
-    formats["95% CI"] = lambda ends: interval(ends, None) if form is percent else "{:+.4f} to {:+.4f}".format(*ends)
+    formats["95% CI"] = lambda ends: _ends(ends, form is percent)
     print_table(rows, formats={key: form for key, form in formats.items() if key in rows[0]})
+
+
+def _ends(ends: Sequence[float], in_percent: bool) -> str:
+    if any(math.isnan(end) for end in ends):
+        return MISSING
+    return interval(ends, None) if in_percent else "{:+.4f} to {:+.4f}".format(*ends)
 
 
 def _format(objective: str) -> Format:

@@ -4,8 +4,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.options import FEATURES, Data, ModelFiles, ModelInputs, Models, Pretrained, Results, command, model_argument
-from zoo.app.result_files import CHARTS, NUMBERS, TABLE
+from zoo.app.options import (
+    CHARTS,
+    FEATURES,
+    NUMBERS,
+    TABLE,
+    Data,
+    ModelFiles,
+    ModelInputs,
+    Models,
+    Pretrained,
+    Results,
+    command,
+    model_argument,
+)
 from zoo.app.terminal import note, percent, print_table, width
 from zoo.core.text import as_text
 from zoo.errors import InputError
@@ -89,7 +101,9 @@ def separation(
     models: Models,
     layers: Annotated[bool, typer.Option("--layers", help="Of every hidden layer, not only of the embeddings.")] = False,
     training: Annotated[bool, typer.Option("--training", help="Over the epochs of training, from its log.")] = False,
-    metric: Annotated[str, typer.Option("--metric", help="With --layers: cosine, centered-cosine or euclidean.")] = "cosine",
+    metric: Annotated[
+        str, typer.Option("--distance", help="With --layers: cosine, centered-cosine or euclidean.")
+    ] = "cosine",
     batch_size: BatchSize = None,
     pretrained: Pretrained = True,
     inputs: ModelInputs,
@@ -117,7 +131,9 @@ def separation(
         )
         shown = found[["model", "layer", "r2"]]
     elif training:
-        shown = found = diversity.separation_over_training(inputs.named(models))
+        from diversity.training_curves import separation_over_training
+
+        shown = found = separation_over_training(inputs.named(models))
     else:
         shown = found = _of_embeddings(models, inputs, batch_size, pretrained)
     formats = {"accuracy": percent} if "accuracy" in shown else {}

@@ -8,7 +8,10 @@ import typer
 
 from zoo.app.completion import complete_figures
 from zoo.app.options import (
+    CHARTS,
+    NUMBERS,
     REPORT,
+    TABLE,
     Base,
     Data,
     Fresh,
@@ -16,11 +19,13 @@ from zoo.app.options import (
     OptionalModels,
     Seed,
     TemperaturesFrom,
+    check_output,
     command,
+    ending,
     spec_option,
     split_or_fraction,
+    write_result,
 )
-from zoo.app.result_files import CHARTS, NUMBERS, TABLE, check_output, ending, write_result
 from zoo.app.terminal import note, print_json, print_table, wrote
 from zoo.cards.names import default_dataset
 from zoo.errors import InputError

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.options import TRAIN, Fresh, ImageSize, Json, ModelFiles, Models, NewName, command, spec_option
+from zoo.app.options import TRAIN, Fresh, Json, ModelFiles, Models, NewName, command, spec_option
 from zoo.app.terminal import note, print_json, print_table
 from zoo.errors import InputError
 
@@ -26,7 +26,6 @@ def head(
     *,
     models: Models,
     data: Annotated[str, spec_option("--data", "Dataset whose classes the heads predict.")],
-    image_size: ImageSize = None,
     strength: Annotated[
         float | None,
         typer.Option(
@@ -52,21 +51,25 @@ def head(
     from zoo.models.heads import fit_linear, save_linear
     from zoo.runs import runner
 
-    names = [str(one) for one in runner.resolve(model_files.named(models))]
+    image_size = model_files.image_size  # of any model, not only of files
+    names = [str(one) for one in runner.resolve(dataclasses.replace(model_files, image_size=None).named(models))]
     if name is not None and len(names) > 1:
         raise InputError(f"is one name for {len(names)} heads", argument="name", hint="Fit one head at a time to name it")
     spec = datasets.training_split(data)
     if spec is None:
         raise InputError("has no training split to fit a head on", where=data, argument="data")
     train_set = datasets.load(spec)
+    if train_set.labels is None:
+        raise InputError("has no labels to fit a head on", where=spec, argument="data")
     rows = []
     for base in names:
         model = registry.load(base)
         model = model if image_size is None else _with_image_size(model, image_size)
         outputs = runner.run(model, data=train_set, fresh=fresh, embeddings=True)[model.name]
         new_name = name or f"{base.removesuffix('.' + model.card.dataset)}-linear.{train_set.name}"
-        penalty = _best_strength(outputs.embeddings, train_set.labels) if strength is None else strength
-        fitted = fit_linear(model, outputs.embeddings, train_set.labels, train_set.classes, penalty, new_name)
+        embeddings = outputs.require_embeddings().array()
+        penalty = _best_strength(embeddings, train_set.labels) if strength is None else strength
+        fitted = fit_linear(model, embeddings, train_set.labels, train_set.classes, penalty, new_name)
         resized = "" if image_size is None else f" --image-size {image_size}"
         recipe = f"zoo head {model.name} --data {data}{resized} --strength {penalty:g} --name {new_name}"
         known = train_set.name in labels.known() and train_set.classes == labels.classes(train_set.name)

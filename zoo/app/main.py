@@ -13,10 +13,11 @@ from zoo.app import (
     catalogue,
     compare,
     ensemble,
+    exchange,
     features,
     figure,
     head,
-    imports,
+    ood,
     pairs,
     probe,
     recommend,
@@ -26,9 +27,12 @@ from zoo.app import (
     storage,
     train,
     triage,
+    trust,
 )
 from zoo.app.options import CommandGroup
-from zoo.app.terminal import warnings_as_notes
+from zoo.app.terminal import fill, warnings_as_notes
+from zoo.core import settings
+from zoo.core.text import as_text
 from zoo.errors import ZooError
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT and 128 + SIGTERM, as in shells
@@ -81,16 +85,14 @@ def before_any_command(
 
 # In the order of the help's panels.
 for module in (
-    catalogue, card, run, imports, compare, pairs, shift, triage, ensemble, recommend, probe, features, reports, figure,
-    train, head, storage,
+    catalogue, card, run, exchange, compare, pairs, triage, trust, ood, shift, ensemble, recommend, probe, features, reports,
+    figure, train, head, storage,
 ):  # fmt: skip
     module.register(app)
 
 
 def main() -> None:
     """Run a command. A user's mistake ends in one line on standard error and exit code 2, a failure in exit code 1."""
-    from zoo.core.text import as_text
-
     code: str | int | None = 0
     _limit_spinning()
     for stream in (sys.stdout, sys.stderr):
@@ -102,20 +104,25 @@ def main() -> None:
     except SystemExit as done:  # how typer ends: help, a wrong option, typer.Exit, Ctrl-C
         code = done.code
     except (ZooError, OSError, MemoryError) as error:
-        if os.environ.get("ZOO_DEBUG"):
+        if settings.debug():
             raise
-        print(f"zoo: {as_text(' '.join(str(error).split())) or type(error).__name__}", file=sys.stderr)
+        _print_error(str(error) or type(error).__name__)
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))  # a mistyped path is a user's mistake
         code = getattr(error, "exit_code", 2 if missing else 1)
     except Exception as error:
-        if os.environ.get("ZOO_DEBUG"):
+        if settings.debug():
             raise
-        reason = as_text(" ".join(str(error).split()))
-        print(f"zoo: unexpected {type(error).__name__}: {reason} (ZOO_DEBUG=1 shows where)", file=sys.stderr)
+        _print_error(f"unexpected {type(error).__name__}: {error} (ZOO_DEBUG=1 shows where)")
         code = 1
     if code in (INTERRUPTED, TERMINATED):
-        print("zoo: stopped; the same command continues where it stopped", file=sys.stderr)
+        _print_error("stopped; the same command continues where it stopped")
     sys.exit(code)
+
+
+def _print_error(message: str) -> None:
+    """Print one line on standard error; on a terminal, wrapped between words."""
+    line = " ".join(f"zoo: {message}".split())
+    print(fill(line) if sys.stderr.isatty() else as_text(line), file=sys.stderr)
 
 
 def _limit_spinning() -> None:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from zoo.app import result_files
+from zoo.app import checks
 from zoo.app.completion import complete_datasets, complete_models
-from zoo.app.terminal import note, print_json
+from zoo.app.terminal import json_bytes, note, print_json, wrote
 from zoo.errors import InputError, UnknownName, ZooError
 
 if TYPE_CHECKING:
@@ -33,18 +33,22 @@ if TYPE_CHECKING:
     from zoo.calibration import CalibratedRuns
     from zoo.outputs.outputs import Runs
 
-FIND, RUN, COMPARE, ENSEMBLE, FEATURES, REPORT, TRAIN, STORAGE = (
-    "Find models", "Run and import", "Compare", "Ensemble", "Probe features", "Report and figures", "Train", "Storage",
+FIND, RUN, COMPARE, TRUST, ENSEMBLE, FEATURES, REPORT, TRAIN, STORAGE = (
+    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe features", "Report and figures",
+    "Train", "Storage",
 )  # fmt: skip
+TABLE, NUMBERS = ".csv", ".json"
+CHARTS = (".html", ".svg", ".png", ".pdf", ".vl.json")  # the last is the chart's Vega-Lite specification
 
 
 def spec_option(flag: str, text: str) -> Any:
-    """Return an option whose value is a dataset."""
-    return typer.Option(flag, metavar="SPEC", help=text, autocompletion=complete_datasets)
+    """Return an option whose value is a dataset; `--data` is also `-d`."""
+    flags = (flag, "-d") if flag == "--data" else (flag,)
+    return typer.Option(*flags, metavar="SPEC", help=text, autocompletion=complete_datasets)
 
 
 def models_option(flag: str, text: str, metavar: str = "MODELS") -> Any:
-    """Return an option whose value is a model, or a selector of models."""
+    """Return an option whose value is a model, or a selector of models. MODELS may be several words after the flag."""
     return typer.Option(flag, metavar=metavar, help=text, autocompletion=complete_models)
 
 
@@ -62,7 +66,7 @@ Data = Annotated[
 ]
 OnlyData = Annotated[str | None, spec_option("--data", "Only outputs on this dataset. Default: on any.")]
 Base = Annotated[str | None, models_option("--base", "The model to start from.", "MODEL")]
-Candidates = Annotated[list[str] | None, models_option("--candidates", "Only these models may be added. May be repeated.")]
+Candidates = Annotated[list[str] | None, models_option("--candidates", "Only these models may be added.")]
 Kind = Literal["logits", "probabilities", "predictions", "embeddings"]
 
 _OUTPUTS, _CALIBRATION, FILES = "Outputs", "Calibration", "Models that are files (file:PATH, onnx:PATH)"
@@ -87,13 +91,18 @@ Classes = Annotated[
     str | None,
     typer.Option(rich_help_panel=FILES, help="Text file with one class per line, or a label set: imagenet-1k."),
 ]
+Mean = Annotated[
+    str | None, typer.Option("--mean", rich_help_panel=FILES, help="Subtracted from the input, e.g. 0.5,0.5,0.5.")
+]
+Std = Annotated[str | None, typer.Option("--std", rich_help_panel=FILES, help="The input is divided by it.")]
+ImageSize = Annotated[int | None, typer.Option("--image-size", min=8, help="Side of the input in pixels.")]
 TemperaturesFrom = Annotated[
     str | None,
     typer.Option(
-        metavar="SPEC|FRACTION|stored",
+        metavar="SPEC|FRACTION|cross-fit|stored",
         rich_help_panel=_CALIBRATION,
-        help="Fit temperatures on a dataset, or on a fraction of the examples, which is then not reported; or use 'stored' "
-        "ones. Default: the dataset's calibration split if it has one, else 0.5.",
+        help="Fit temperatures on a dataset; on a fraction of the examples, which is then not reported; in five folds, each "
+        "on the other four; or use stored ones. Default: the dataset's calibration split if it has one, else cross-fit.",
     ),
 ]
 Uncalibrated = Annotated[
@@ -117,8 +126,8 @@ ResizeMode = Annotated[
         help="evaluation: as the model's card says; transfer: shortest side to the input size. Default: the dataset's."
     ),
 ]
-ImageSize = Annotated[int | None, typer.Option("--image-size", min=8, help="Side of the input in pixels.")]
 Steps = Annotated[int, typer.Option(help="How many models to add.")]
+Ensemble = Annotated[bool, typer.Option("--ensemble", help="Add a row for the ensemble of all MODELS with equal weights.")]
 Seed = Annotated[int, typer.Option(help="Seed of random splits and samples.")]
 Level = Annotated[float, typer.Option(help="Level of the confidence intervals.")]
 NewName = Annotated[str | None, typer.Option("--name", help="Name of the model that is created.")]
@@ -130,6 +139,9 @@ class ModelFiles:
 
     arch: Arch = None
     classes: Classes = None
+    mean: Mean = None
+    std: Std = None
+    image_size: ImageSize = None
 
     def named(self, models: Sequence[str]) -> list[str]:
         """Return the models, with bare files replaced by the names they are registered under in this process.
@@ -137,6 +149,7 @@ class ModelFiles:
         A file is registered only if facts about it are given. Its name is that of the file without its ending; the folder's
         name goes in front if that name is taken or several files have it.
         """
+        checks.check_names(models)
         hints = self.hints()
         if not hints:
             return list(models)
@@ -144,8 +157,9 @@ class ModelFiles:
 
         paths = {model: Path(model.partition(":")[2]).expanduser().absolute() for model in models if _is_file(model)}
         if not paths:
+            stated = [field.name for field in dataclasses.fields(ModelFiles) if getattr(self, field.name) is not None]
             raise InputError(
-                "no model is a file, so {} has no effect".format(" and ".join(f"--{key}" for key in self._stated())),
+                f"no model is a file, so {' and '.join(option_name(one) for one in stated)} has no effect",
                 argument="models",
                 expected="file:PATH or onnx:PATH",
             )
@@ -158,11 +172,31 @@ class ModelFiles:
 
     def hints(self, **more: Any) -> dict[str, Any]:
         """Return the facts that are given, and further ones, as `zoo.register` takes them."""
-        facts = {"architecture": self.arch, "classes": self.classes and read_classes(self.classes), **more}
+        facts = {
+            "architecture": self.arch,
+            "classes": self.classes and read_classes(self.classes),
+            "mean": _numbers("mean", self.mean),
+            "std": _numbers("std", self.std),
+            "size": self.image_size,
+            **more,
+        }
         return {key: value for key, value in facts.items() if value is not None}
 
-    def _stated(self) -> list[str]:
-        return [key for key, value in (("arch", self.arch), ("classes", self.classes)) if value is not None]
+
+def option_name(argument: str) -> str:
+    """Return the usual name of an argument's option: `--image-size` for `image_size`."""
+    return f"--{argument.replace('_', '-')}"
+
+
+def _numbers(argument: str, text: str | None) -> list[float] | None:
+    """Return the numbers of a text such as 0.5,0.5,0.5; a single number stands for all three channels."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise InputError(argument=argument, expected="numbers such as 0.5,0.5,0.5", found=text) from error
+    return numbers * 3 if len(numbers) == 1 else numbers
 
 
 def read_classes(text: str) -> str | list[str]:
@@ -198,7 +232,15 @@ class ModelInputs(ModelFiles):
         """Return the outputs of models; `options` are those of `zoo.run`."""
         from zoo.runs.runner import run
 
-        return run(self.named(models), data=self.data, fresh=self.fresh, **options)
+        names = self.named(models)
+        try:
+            return run(names, data=self.data, fresh=self.fresh, **options)
+        except InputError:
+            raise
+        except ZooError:
+            if options.get("pretrained", True):
+                checks.explain_missing_weights(names)
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,11 +253,16 @@ class Inputs(ModelInputs):
 
     def runs(self, models: Sequence[str] | None, **options: Any) -> "Runs":
         """Return the outputs of models; those that the files hold are read from there. Without models: all of the files."""
-        runs = super().runs(models or (), **options) if self.files is None else self._with_files(models or (), **options)
+        if self.files is None:
+            checks.check_same_classes(self.named(models or ()), self.data)
+            runs = super().runs(models or (), **options)
+        else:
+            checks.check_files(self.files, "files")
+            runs = self._with_files(models or (), **options)
         return runs.common() if self.common else runs
 
     def _with_files(self, models: Sequence[str], **options: Any) -> "Runs":
-        from zoo.app.imported_files import read_outputs
+        from zoo.app.output_files import read_outputs
         from zoo.cards.selection import is_filter
         from zoo.outputs.outputs import Runs
 
@@ -287,7 +334,7 @@ class Results:
     def check(self, *endings: str) -> None:
         """Raise an error, before the work begins, if a file cannot be written or has another ending than these."""
         for path in self.output or ():
-            result_files.check_output(path, endings)
+            check_output(path, endings)
 
     def deliver(
         self,
@@ -310,11 +357,72 @@ class Results:
         else:
             show()
         for path in self.output or ():
-            result_files.write_result(path, value, table, chart)
+            write_result(path, value, table, chart)
+
+
+def check_output(path: Path, endings: Sequence[str]) -> None:
+    """Raise an error unless a file has one of these endings and lies in a folder that exists."""
+    if ending(path, endings) is None:
+        raise InputError(argument="output", expected=f"a file that ends in {', '.join(endings)}", found=str(path))
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raise an error, before the work begins, if the folder of a file to be written does not exist."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", argument="output")
+
+
+def ending(path: Path, endings: Sequence[str]) -> str | None:
+    """Return the longest of the endings that a file has, or None."""
+    return max((one for one in endings if path.name.lower().endswith(one)), key=len, default=None)
+
+
+def write_result(
+    path: Path, value: Any, table: "pd.DataFrame | None" = None, chart: Callable[[], Any] | None = None
+) -> None:
+    """Write a result in the form that the file's ending names.
+
+    Args:
+        path: the file, which `check_output` has checked.
+        value: contents of a .json file.
+        table: contents of a .csv file.
+        chart: returns the Altair chart.
+    """
+    from zoo.core import files
+    from zoo.core.text import csv_bytes
+
+    form = ending(path, (TABLE, NUMBERS, *CHARTS))
+    if form in CHARTS:
+        assert chart is not None  # the ending was checked
+        _save_chart(chart(), path)
+    elif form == TABLE:
+        assert table is not None
+        files.write(path, csv_bytes(table))
+    else:
+        files.write(path, json_bytes(value))
+    wrote(path)
+
+
+def _save_chart(chart: Any, path: Path) -> None:
+    try:
+        chart.save(str(path), format=(ending(path, CHARTS) or path.suffix).rpartition(".")[2].lower())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ZooError(f"cannot be written: {reason}", where=path, argument="output") from error
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands. An error about an argument is shown as one about the option of the command that was run."""
+    """A group of commands.
+
+    An option whose value is MODELS takes all words up to the next option. An error about an argument is shown as one about
+    the option of the command that was run.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, _repeat_flags(command, rest)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -323,6 +431,29 @@ class CommandGroup(TyperGroup):
             if not error.options:  # else the error comes from a command of a nested group
                 error.options = options_of(self.get_command(ctx, ctx.invoked_subcommand or ""))
             raise
+
+
+def _repeat_flags(command: Any, words: Sequence[str]) -> list[str]:
+    """Return `--candidates a --candidates b` for `--candidates a b`, of options whose value is MODELS."""
+    repeated = {
+        flag
+        for parameter in getattr(command, "params", ())
+        if isinstance(parameter, TyperOption) and parameter.multiple and parameter.metavar == "MODELS"
+        for flag in parameter.opts
+    }
+    result: list[str] = []
+    flag = ""  # the option that the next words belong to
+    for word in words:
+        if word.startswith("-"):
+            flag = word if word in repeated else ""
+        elif flag and result[-1] != flag:
+            result.append(flag)
+        result.append(word)
+    return result
+
+
+# Arguments of `zoo.register`, and the parameters of commands that stand for them.
+_RENAMED = {"architecture": "arch", "size": "image_size"}
 
 
 def options_of(command: Any) -> dict[str, str]:
@@ -335,7 +466,7 @@ def options_of(command: Any) -> dict[str, str]:
                 options[f"{parameter.name}=False"] = parameter.secondary_opts[0]
         elif isinstance(parameter, TyperArgument) and parameter.name:
             options[parameter.name] = (parameter.metavar or parameter.name).strip("[].").upper()
-    return options
+    return options | {argument: options[one] for argument, one in _RENAMED.items() if one in options}
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -363,6 +494,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
         function(**values)
 
+    # The terminal decides where lines end, not the source.
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    expanded.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded

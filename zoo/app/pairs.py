@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.completion import complete_measures
-from zoo.app.options import COMPARE, Inputs, OptionalModels, Results, command
-from zoo.app.result_files import CHARTS, NUMBERS, TABLE
-from zoo.app.terminal import note, print_table, print_text, width
+from zoo.app.options import CHARTS, COMPARE, NUMBERS, TABLE, Inputs, Level, OptionalModels, Results, command
+from zoo.app.terminal import MISSING, count, estimate, interval, note, print_table, print_text, width
 from zoo.core.text import as_text
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from diversity import Pairwise
 
 _NUMBER_WIDTH = 6
 
@@ -35,22 +36,31 @@ def pairs(
     ] = "kappa",
     long: Annotated[bool, typer.Option("--long", help="One row per pair instead of a matrix.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="Cluster the models: add a dendrogram.")] = False,
+    significance: Annotated[
+        bool, typer.Option("--significance", help="Test whether accuracies differ (McNemar, Holm) instead of a measure.")
+    ] = False,
+    level: Level = 0.95,
 ) -> None:
     """Compute a measure of every pair of models, as a matrix or one row per pair.
 
     --tree clusters by average linkage; the distance is 1 - kappa, 1 - agreement, or the measure itself if it grows with
-    diversity.
+    diversity. --significance sorts the models by accuracy; two models without a common letter differ significantly.
 
     [dim]zoo pairs 'resnet8-*' --data digits:test --measure kappa -o kappa.csv[/dim]
 
     [dim]zoo pairs @cifar10 --measure agreement --tree -o agreement.svg[/dim]
+
+    [dim]zoo pairs @cifar10 --significance -o differences.csv[/dim]
     """
     from diversity import pairwise
 
-    results.check(TABLE, NUMBERS, *CHARTS)
+    results.check(TABLE, NUMBERS, *(() if significance else CHARTS))
     table = pairwise(inputs.runs(models))
     if len(table.names) < 2:
         raise InputError(argument="models", expected="at least two models", found=", ".join(table.names))
+    if significance:
+        _deliver_significance(table, level, results)
+        return
     matrix = table.matrix(measure)
     dendrogram = table.tree(measure) if tree else None
     frame = table.to_frame()[["first", "second", measure]] if long else matrix.rename_axis("model").reset_index()
@@ -74,6 +84,37 @@ def pairs(
         return matrix_chart(matrix, title(measure), dendrogram)
 
     results.deliver(value, show, table=frame, chart=chart)
+
+
+def _deliver_significance(table: "Pairwise", level: float, results: Results) -> None:
+    from diversity import significance
+
+    found = significance(table, level=level)
+    models = found.by_model()
+
+    def show() -> None:
+        rows = [
+            {
+                "model": row["model"],
+                "accuracy": estimate(row["accuracy"], (row["accuracy_low"], row["accuracy_high"])),
+                "below best": MISSING if number == 0 else f"{100 * row['below_best']:.1f}",
+                f"{level:.0%} CI": MISSING
+                if number == 0
+                else interval((row["below_best_low"], row["below_best_high"]), None),
+                "p (Holm)": MISSING if number == 0 else f"{row['p_holm']:.2g}",
+                "letters": row["letters"],
+            }
+            for number, row in enumerate(models.to_dict("records"))
+        ]
+        formats = {key: str for key in rows[0] if key not in ("model", "letters")}
+        print_table(rows, title=f"Accuracy on {found.examples:,} examples, {level:.0%} CI in parentheses", formats=formats)
+        best = found.indistinguishable_from_best
+        others = (
+            f"not significantly better than {count(len(best) - 1, 'other model')}" if best[1:] else "better than all others"
+        )
+        note(f"best: {best[0]}, {others}; McNemar's test, Holm's correction for {count(len(found.to_frame()), 'pair')}")
+
+    results.deliver({"models": models, "pairs": found.to_frame(), "level": level}, show, table=found.to_frame())
 
 
 def _fits(matrix: "pd.DataFrame") -> bool:

@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo.app.options import FEATURES, Base, ModelInputs, Models, Pretrained, ResizeMode, Results, command, spec_option
-from zoo.app.result_files import CHARTS, NUMBERS, TABLE
+from zoo.app.options import (
+    CHARTS,
+    FEATURES,
+    NUMBERS,
+    TABLE,
+    Base,
+    ModelInputs,
+    Models,
+    Pretrained,
+    ResizeMode,
+    Results,
+    command,
+    spec_option,
+)
 from zoo.app.terminal import Format, note, percent, points, print_table
 from zoo.errors import InputError
 
@@ -20,8 +32,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["linear", "knn", "concat", "compress", "stack"]
 TEST_FRACTION = 0.2  # of each class, for a dataset without training and test splits
-DIMENSIONS_PER_STEP = 256  # of --kind compress
-MIN_STEPS = 8  # --kind compress takes smaller steps if 256 dimensions at a time would give fewer than half of this
+DIMENSIONS_PER_STEP = 256  # of --method compress
+MIN_STEPS = 8  # --method compress takes smaller steps if 256 dimensions at a time would give fewer than half of this
 
 
 def register(app: typer.Typer) -> None:
@@ -32,13 +44,15 @@ def register(app: typer.Typer) -> None:
 def probe(
     *,
     models: Models,
-    kind: Annotated[Kind, typer.Option("--kind", help="Which probe, see above.")] = "linear",
+    kind: Annotated[Kind, typer.Option("--method", help="Which probe, see above.")] = "linear",
     test: Annotated[str | None, spec_option("--test", "Dataset to test on; --data is then the training data.")] = None,
     metric: Annotated[str | None, typer.Option(help="accuracy, mean-per-class, map or auc. Default: the dataset's.")] = None,
     distance: Annotated[str, typer.Option(help="knn: cosine or euclidean.")] = "cosine",
     base: Base = None,
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
-    target: Annotated[float | None, typer.Option(help="compress: score to reach. Default: the base's own.")] = None,
+    target: Annotated[
+        float | None, typer.Option("--target-score", help="compress: score to reach. Default: the base's own.")
+    ] = None,
     multiples: Annotated[int | None, typer.Option("--dimensions-per-step", help="compress: default 256.")] = None,
     order: Annotated[
         str, typer.Option(help="compress: which dimensions come first: least-redundant, most-redundant or variance.")
@@ -57,7 +71,7 @@ def probe(
     model's. compress: how few dimensions of a pair reach a score. stack: all dimensions of every pair.
     If --data is a name without a split, probes are trained on its training split and tested on its test split.
 
-    [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --kind knn[/dim]
+    [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --method knn[/dim]
     """
     results.check(TABLE, NUMBERS, *CHARTS)
     splits = _splits(models, inputs, test, pretrained, resize_mode)

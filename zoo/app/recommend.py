@@ -1,17 +1,30 @@
 """`zoo recommend`: which model to add next."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zoo.app.candidates import candidate_cards
-from zoo.app.options import ENSEMBLE, Calibration, Level, ModelInputs, Results, Seed, command, models_option, population
-from zoo.app.result_files import NUMBERS, TABLE
-from zoo.app.terminal import note, print_text
+from zoo.app.options import (
+    ENSEMBLE,
+    NUMBERS,
+    TABLE,
+    Calibration,
+    Level,
+    ModelInputs,
+    Results,
+    Seed,
+    command,
+    models_option,
+    population,
+)
+from zoo.app.terminal import MISSING, Format, interval, note, percent, points, print_table
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
+    from ensembles.recommendation import Recommendation
     from zoo.cards.card import Card
     from zoo.outputs.outputs import Outputs, Runs
 
@@ -23,8 +36,8 @@ def register(app: typer.Typer) -> None:
 
 def recommend(
     *,
-    base: Annotated[list[str], models_option("--base", "The model to add one to; repeated: the ensemble.")],
-    candidates: Annotated[list[str], models_option("--candidates", "Models to choose from. May be repeated.")],
+    base: Annotated[list[str], models_option("--base", "The model to add one to; several: the ensemble.")],
+    candidates: Annotated[list[str], models_option("--candidates", "Models to choose from.")],
     known: Annotated[
         list[str] | None,
         models_option(
@@ -60,7 +73,41 @@ def recommend(
     evidence = _evidence(cards, runs, spec, examples, download, seed)
     found = predict_gains(runs, evidence, members, level=level, seed=seed, examples=max(examples, 1))
     value = {**found.to_dict(), "population": population(runs)}
-    results.deliver(value, lambda: print_text(found), table=found.table)
+    results.deliver(value, lambda: _print(found, level), table=found.table)
+
+
+def _print(found: "Recommendation", level: float) -> None:
+    rows = [
+        {
+            "model": str(row["model"]),
+            "category": row["category"],
+            "alone": row["accuracy"],
+            "ratio": row["ratio"],
+            "gain": row["gain"],
+            f"{level:.0%} CI": interval((row["low"], row["high"]), None),
+            "from": str(row["examples"] or "card"),
+        }
+        for row in found.table.to_dict("records")
+    ]
+    formats: dict[str, Format] = {
+        "alone": percent,
+        "gain": points,
+        f"{level:.0%} CI": str,
+        "from": str,
+        "ratio": _ratio,
+    }
+    print_table(rows, formats=formats)
+    base = ", ".join(map(str, found.base))
+    note(f"gain in points over the base: {base}, {percent(found.base_accuracy)} accuracy; ratio: disagreement / mean error")
+    for by in found.table["by"].unique():
+        note(f"predicted from {by}")
+    new = sorted(set(found.table["category"][found.table["new_category"]]))
+    if new:
+        note(f"no known model is of category {' or '.join(new)}: wider intervals")
+
+
+def _ratio(value: float) -> str:
+    return MISSING if math.isnan(value) else f"{value:.2f}"
 
 
 def _stored(spec: str | None) -> list[str]:

@@ -5,8 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
-from zoo.app.options import REPORT, Base, Candidates, Inputs, Json, OptionalModels, Seed, Steps, command, spec_option
-from zoo.app.terminal import json_bytes, print_json, print_text, size, wrote
+from zoo.app.options import (
+    REPORT,
+    Base,
+    Candidates,
+    Inputs,
+    Json,
+    OptionalModels,
+    Seed,
+    Steps,
+    check_folder,
+    command,
+    spec_option,
+)
+from zoo.app.terminal import count, fill, json_bytes, note, print_json, print_text, size, wrote
 from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
@@ -56,11 +68,14 @@ def report(
 
     chosen = None if json else _format(output, format)
     material = _material(models, inputs, transfer, unlabelled or [], candidates)
+    first = next(iter(material.runs.values()))
+    note(f"comparing {count(len(material.runs), 'model')} on {count(len(first), 'example')}")
     document = compose(material, base, steps, seed)
     if chosen is None:
         print_json(document.numbers)
     else:
         _write(document, output, chosen, static)
+        _print_findings(document)
 
 
 def _material(
@@ -116,12 +131,21 @@ def demo(
     shipped = None if models else study()
     if shipped is not None:
         _write(shipped, output.with_name(f"study{output.suffix}"), chosen)
+        if not json:
+            _print_findings(shipped)
     document = demonstrate(data, models)
     try:
         _write(document, output, chosen)
     finally:
         if json:
             print_json(document.numbers)
+        else:
+            _print_findings(document)
+
+
+def _print_findings(document: "Document") -> None:
+    for finding in document.findings:
+        print(fill(finding.sentence, f"{finding.number:<10} "))
 
 
 def _format(output: Path, format: Format | None = None) -> Format:
@@ -131,8 +155,7 @@ def _format(output: Path, format: Format | None = None) -> Format:
         raise InputError(
             argument="output", expected="a file that ends in .html, .md or .json", found=str(output), hint="Or pass {format}"
         )
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"no such folder: {output.absolute().parent}", argument="output")
+    check_folder(output)
     return cast(Format, chosen)
 
 

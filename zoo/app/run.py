@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo.app.checks import check_files
 from zoo.app.options import (
+    NUMBERS,
     RUN,
+    TABLE,
     BatchSize,
     Json,
     ModelFiles,
@@ -19,7 +22,6 @@ from zoo.app.options import (
     command,
     model_argument,
 )  # fmt: skip
-from zoo.app.result_files import NUMBERS, TABLE
 from zoo.app.terminal import note, percent, print_json, print_table
 from zoo.errors import InputError
 
@@ -129,6 +131,7 @@ def predict(
     from zoo.models import registry
 
     results.check(TABLE, NUMBERS)
+    check_files(paths, "paths")
     images = list(image_paths(paths))
     (name,) = model_files.named([model])
     loaded = registry.load(name, pretrained=pretrained, device=device)
@@ -159,10 +162,8 @@ def image_paths(paths: Sequence[Path]) -> Iterator[Path]:
             if not inside:
                 raise InputError("no images in this folder", where=path, argument="paths")
             yield from inside
-        elif path.is_file():
-            yield path
         else:
-            raise InputError("no such file or folder", where=path, argument="paths")
+            yield path
 
 
 def _decoded(paths: Sequence[Path]) -> dict[Path, Any]:

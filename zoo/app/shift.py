@@ -1,11 +1,10 @@
-"""`zoo shift` and `zoo accuracy`: models on data that differ from what they know."""
+"""`zoo shift` and `zoo accuracy`: models on data unlike their training data."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.options import COMPARE, Fresh, Level, ModelFiles, Models, Results, command, spec_option
-from zoo.app.result_files import NUMBERS, TABLE
+from zoo.app.options import NUMBERS, TABLE, TRUST, Fresh, Level, ModelFiles, Models, Results, command, spec_option
 from zoo.app.terminal import interval, note, percent, points, print_table
 from zoo.errors import InputError
 
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("shift", rich_help_panel=COMPARE)(command(shift))
-    app.command("accuracy", rich_help_panel=COMPARE)(command(accuracy))
+    app.command("shift", rich_help_panel=TRUST)(command(shift))
+    app.command("accuracy", rich_help_panel=TRUST)(command(accuracy))
 
 
 def shift(
@@ -97,7 +96,7 @@ def accuracy(
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
     estimate = accuracy_without_labels(
-        _run(names, unlabelled, fresh), _run(names, labelled, fresh), level=level, least_r2=min_r2
+        _run(names, unlabelled, fresh), _run(names, labelled, fresh), level=level, min_r2=min_r2
     )
 
     def show() -> None:

@@ -24,7 +24,7 @@ MISSING = "–"
 _GAP = 2  # spaces between the columns of a table
 _MIN_WRAPPED = 8  # a column whose texts are wrapped is not made narrower than this
 _MAX_PROSE_WIDTH = 100
-_NAME_COLUMNS = ("model", "name", "first", "second", "base", "partner", "with", "highest with", "lowest with")
+_NAME_COLUMNS = ("model", "first", "second", "base", "partner", "with", "highest with", "lowest with")
 
 Format = Callable[[Any], str]
 
@@ -165,6 +165,19 @@ def interval(ends: Sequence[float | None] | None, level: float | None = 0.95) ->
     return f"{low} to {high}" if level is None else f"{level * 100:g}% CI {low} to {high}"
 
 
+def estimate(value: float | None, ends: Sequence[float | None] | None, digits: int = 1) -> str:
+    """Return a fraction in percent with its confidence interval, whose level the title of the table says.
+
+    >>> estimate(0.912, (0.9, 0.922)), estimate(0.01234, (0.01, 0.015), digits=2)
+    ('91.2% (90.0 to 92.2)', '1.23% (1.00 to 1.50)')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    text = f"{100 * value:.{digits}f}%"
+    limits = [f"{100 * end:.{digits}f}" for end in ends or () if end is not None and not math.isnan(end)]
+    return f"{text} ({limits[0]} to {limits[1]})" if len(limits) == 2 else text
+
+
 def size(count: float) -> str:
     """Return a number of bytes with its unit.
 
@@ -198,8 +211,8 @@ def print_table(
 ) -> None:
     """Print rows as a table that fits the terminal.
 
-    A table that is too wide gets narrower in this order: the ending that all model names share is said once in the title,
-    text columns are wrapped, and the last columns are left out, which a note says.
+    The ending that all model names share, such as .cifar10, is said once, in the header. A table that is too wide gets
+    narrower: text columns are wrapped, then the last columns are left out, which a note says.
 
     Args:
         rows: the rows, by column, or a frame.
@@ -209,14 +222,13 @@ def print_table(
         cut: columns whose texts are cut off if the table is too wide; then no column is wrapped.
         rest: what the note about left-out columns recommends.
     """
-    rows = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
-    keys = list(columns or (rows[0] if rows else ()))
+    records: list[Any] = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
+    keys = list(columns or (records[0] if records else ()))
     formats = formats or {}
-    texts = {key: [as_text(formats.get(key, cell)(row.get(key))) for row in rows] for key in keys}
-    is_text = {key: not (key in formats or any(_is_number(row.get(key)) for row in rows)) for key in keys}
+    texts = {key: [as_text(formats.get(key, cell)(row.get(key))) for row in records] for key in keys}
+    is_text = {key: not (key in formats or any(_is_number(row.get(key)) for row in records)) for key in keys}
     headers = {key: as_text(key) for key in keys}
-    if _total(texts, headers) > width():
-        _remove_shared_ending(texts, headers)
+    _remove_shared_ending(texts, headers)
     gap = _GAP if not cut or _total(texts, headers) <= width() else 1
     widths = _fit(texts, headers, [key for key in keys if is_text[key]], cut, gap)
     if title is not None:
@@ -254,9 +266,12 @@ def _fit(
 
 
 def _remove_shared_ending(texts: dict[str, list[str]], headers: dict[str, str]) -> None:
-    """Remove the ending that all model names share, and add it to the header of the first column that has names."""
+    """Remove the ending that all model names share, and add it to the header of the first column that has names.
+
+    Names in parentheses, such as (ensemble), are not names of models.
+    """
     named = [key for key in texts if key in _NAME_COLUMNS]
-    names = [name for key in named for name in texts[key] if name != MISSING]
+    names = [name for key in named for name in texts[key] if name != MISSING and not name.startswith("(")]
     ending = shared_ending(names) if len(set(names)) > 1 else ""
     if not ending:
         return
@@ -288,4 +303,4 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool) and not _is_missing(value)

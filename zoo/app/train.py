@@ -157,7 +157,7 @@ def ship(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Add models that were trained here to a folder of cards: weights in float16, and results on the test images.
+    """Add models that were trained on this machine to a folder of cards: weights in float16, and results on the test images.
 
     [dim]zoo ship '*.cifar10' -o model_cards[/dim]
     """
@@ -178,7 +178,7 @@ def ship(
 
 
 def _local_models(models: list[str]) -> list[str]:
-    """Return the selected models; patterns and sets select only models that were trained here and are not shipped."""
+    """Return the selected models; patterns and sets select only local models, which are trained and not shipped."""
     from zoo.cards.selection import is_filter, is_pattern, select
     from zoo.models import registry
     from zoo.training.ship import made_here
@@ -188,7 +188,7 @@ def _local_models(models: list[str]) -> list[str]:
     chosen: dict[str, None] = {}
     for selector in [one for one in models if not is_filter(one)] or ["*"]:
         if filters or is_pattern(selector):
-            chosen |= dict.fromkeys(select([selector, *filters], local, what="model trained here"))
+            chosen |= dict.fromkeys(select([selector, *filters], local, what="local model"))
         else:
             chosen[selector] = None
     return list(chosen)

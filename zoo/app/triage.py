@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from zoo.app.options import COMPARE, Inputs, OptionalModels, Results, command
-from zoo.app.result_files import NUMBERS, TABLE
+from zoo.app.options import COMPARE, NUMBERS, TABLE, Inputs, OptionalModels, Results, command
 from zoo.app.terminal import note, percent, print_table
 
 _MAX_ID = 24  # characters of an id that the table shows

@@ -161,11 +161,11 @@ def test_datasets(cli, store_outputs, invoke):
     states = {row["name"]: row["state"] for row in cli("datasets", "--json").json}
     assert (states["digits"], states["my-set"]) == ("embedded", "outputs only")
     assert "my-set" in cli("datasets").out
-    assert cli("datasets", "my-set", "--ids").out.splitlines() == [f"my-set/{row}" for row in range(30)]
+    assert cli("datasets", "my-set", "--list-ids").out.splitlines() == [f"my-set/{row}" for row in range(30)]
     assert "299 examples, 10 classes: 0, 1, 2" in cli("datasets", "digits:calibration").out
-    assert len(cli("datasets", "digits:test", "--ids", "--json").json["ids"]) == 602
+    assert len(cli("datasets", "digits:test", "--list-ids", "--json").json["ids"]) == 602
     with pytest.raises(InputError, check=fields(argument="ids")):
-        invoke("datasets", "--ids")
+        invoke("datasets", "--list-ids")
     with pytest.raises(UnknownName, match="digits"):
         invoke("datasets", "digitz")
 

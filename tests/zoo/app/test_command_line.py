@@ -1,20 +1,23 @@
 """All commands together: options with one meaning, one way to select models, safe text, errors that name options."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Literal, get_origin
 
 import numpy as np
 import pytest
 import typer.main
+from raised import fields
 from typer.core import TyperGroup, TyperOption
 
 import zoo
 from zoo.app import options
-from zoo.app.main import app
+from zoo.app.main import app, main
 from zoo.cards import card as cards
 from zoo.cards.card import EnsembleMember, Reference
 from zoo.errors import InputError
@@ -37,7 +40,8 @@ def commands(group=None, words=()) -> dict[str, object]:
 COMMANDS = commands()
 OPTIONS = {name: [one for one in command.params if isinstance(one, TyperOption)] for name, command in COMMANDS.items()}
 PANELS = [
-    "Find models", "Run and import", "Compare", "Ensemble", "Probe features", "Report and figures", "Train", "Storage",
+    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe features", "Report and figures",
+    "Train", "Storage",
 ]  # fmt: skip
 
 
@@ -47,7 +51,6 @@ class TestOptions:
 
     def test_removed_options_are_gone(self):
         removed = {
-            "--out",
             "--into",
             "--save",
             "--as",
@@ -57,7 +60,6 @@ class TestOptions:
             "--chart",
             "--field",
             "--to",
-            "-d",
             "-f",
         }
         assert {
@@ -71,20 +73,51 @@ class TestOptions:
         looks = {(tuple(one.opts), one.help, one.metavar) for found in OPTIONS.values() for one in found if flag in one.opts}
         assert len(looks) == 1
 
+    def test_an_option_takes_the_same_kind_of_value_everywhere(self):
+        kinds = defaultdict(set)
+        for found in OPTIONS.values():
+            for one in found:
+                kind = one.type_descriptor.annotation
+                kinds[one.opts[0]].add(one.metavar or ("choice" if get_origin(kind) is Literal else kind.__name__))
+        assert {flag: found for flag, found in kinds.items() if len(found) > 1} == {
+            "--output": {"FILE", "FOLDER"},  # a folder of `zoo ship`
+            "--base": {"MODEL", "MODELS"},  # of `zoo recommend`, which may start from an ensemble
+            "--classes": {"str", "Path"},  # a file; for models also the name of a label set
+            "--device": {"str", "list"},  # of `zoo run`, which may use several
+        }
+
     def test_short_forms_mean_the_same_everywhere(self):
         meanings = defaultdict(set)
         for found in OPTIONS.values():
             for one in found:
                 for short in (flag for flag in one.opts if not flag.startswith("--")):
                     meanings[short].add(next(flag for flag in one.opts if flag.startswith("--")))
-        assert meanings == {"-o": {"--output"}, "-n": {"--first"}, "-O": {"--option"}, "-y": {"--yes"}}
+        assert meanings == {
+            "-o": {"--output"}, "-d": {"--data"}, "-n": {"--first"}, "-O": {"--option"}, "-y": {"--yes"},
+        }  # fmt: skip
+        assert not [one for found in OPTIONS.values() for one in found if "--data" in one.opts and "-d" not in one.opts]
+        assert not [one for found in OPTIONS.values() for one in found if "--output" in one.opts and "-o" not in one.opts]
+
+    def test_out_is_a_dataset_and_not_a_file(self):
+        assert {name for name, found in OPTIONS.items() for one in found if "--out" in one.opts} == {"ood"}
+
+    def test_models_after_an_option_all_belong_to_it(self, cli, store_outputs):
+        for seed, name in enumerate("abcd"):
+            store_outputs(name, seed, skill=0.8)
+        words = ("ensemble", "search", "a", "b", "c", "d", "--base", "a", "--uncalibrated", "--json")
+        apart = cli(*words, "--candidates", "b", "--candidates", "c").json
+        assert cli(*words, "--candidates", "b", "c", "--steps", "10").json == apart
+        assert set(apart["members"]) == {"a", "b", "c"}
 
     def test_commands_that_read_outputs_have_fresh_and_those_that_compare_have_from_and_common(self):
         having = {flag: {name for name, found in OPTIONS.items() if any(flag in one.opts for one in found)}
                   for flag in ("--fresh", "--from", "--common")}  # fmt: skip
         group = {name for name in COMMANDS if name.startswith("ensemble ")}
-        assert having["--from"] == having["--common"] == {"compare", "pairs", "report", "triage"} | group
-        readers = {"run", "export", "calibrate", "shift", "accuracy", "recommend", "probe", "separation", "figure", "head"}
+        assert having["--from"] == {"compare", "pairs", "report", "triage", "trust"} | group
+        assert having["--common"] == having["--from"] | {"ood"}
+        readers = {
+            "run", "export", "calibrate", "ood", "shift", "accuracy", "recommend", "probe", "separation", "figure", "head",
+        }  # fmt: skip
         assert having["--fresh"] == having["--from"] | readers
 
     def test_groups_of_options_arrive_as_one_object(self):
@@ -159,26 +192,76 @@ class TestErrors:
         assert max(map(len, result.stderr.splitlines())) <= 80
         assert "\x1b" not in result.stderr  # no colours if piped
 
+    def test_are_wrapped_on_a_terminal_and_one_line_elsewhere(self, cli, monkeypatch):
+        words = ("run", "timm:test_vit", "--random", "--data", "digits", "--precision", "int8" * 30)
+        assert cli(*words, code=2).err.count("\n") == 1
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", "60")
+        assert cli(*words, code=2).err.count("\n") > 1
+
+    def test_debugging_shows_where(self, monkeypatch):
+        monkeypatch.setattr(sys, "argv", ["zoo", "run", "no-such-model"])
+        with pytest.raises(SystemExit):
+            main()
+        monkeypatch.setenv("ZOO_DEBUG", "1")
+        with pytest.raises(InputError):
+            main()
+
     def test_options_for_files_need_files(self, invoke):
         with pytest.raises(InputError) as raised:
             invoke("run", "clip-vit-b32", "--arch", "resnet18")
         assert raised.value.argument == "models"
         with pytest.raises(InputError) as raised:
             invoke("run", "file:x.pth", "--classes", "imagenet-1kk")
-        assert (raised.value.argument, raised.value.suggestions) == ("classes", ("imagenet-1k",))
+        assert raised.value.argument == "classes"
+        assert raised.value.suggestions[0] == "imagenet-1k"
+
+
+class TestBeforeModelsRun:
+    """What would fail anyway fails before any model is run."""
+
+    def test_missing_weights_come_before_missing_images(self, cli):
+        printed = cli("compare", "resnet50-cosine.in1k", "resnet50-softmax.in1k", code=1)
+        assert "no trained weights" in printed.err
+        assert "zoo train resnet50-cosine.in1k" in printed.err
+
+    def test_models_of_different_classes(self, invoke):
+        with pytest.raises(InputError, check=fields(where="r7x2.cifar10 and resnet8-softmax.digits", problem="0 of them")):
+            invoke("compare", "r7x2.cifar10", "resnet8-softmax.digits", "--data", "digits:test")
+
+    @pytest.mark.parametrize(
+        ("words", "where", "problem"),
+        [
+            (("run", "https://example.org/x.pth"), "example.org", "address"),
+            (("pairs", "/nowhere/x", "y"), "/nowhere/x", "no such file or folder"),
+            (("pairs", "--from", "/nowhere/x"), "/nowhere/x", "no such file or folder"),
+            (("import", "nowhere/"), "nowhere", "no such file or folder"),
+            (("import", "https://example.org/x.npz"), "example.org", "address"),
+            (("predict", "r7x2.cifar10", "https://example.org/x.jpg"), "example.org", "address"),
+            (("run", "r7x2.cifar10", "--data", "folder:/nowhere"), "/nowhere", "folder"),
+        ],
+    )
+    def test_paths_that_do_not_exist_and_addresses(self, invoke, words, where, problem):
+        with pytest.raises(InputError, check=fields(where=where, problem=problem)):
+            invoke(*words)
+
+    def test_facts_about_files_reach_the_model(self, invoke, tmp_path):
+        (tmp_path / "mine.onnx").write_bytes(b"")
+        with pytest.raises(InputError, check=fields(argument="mean", found="x")):
+            invoke("run", f"onnx:{tmp_path / 'mine.onnx'}", "--mean", "x", "--data", "digits")
 
 
 class TestSelection:
     """Every command selects models by the same rule."""
 
-    COSINE = ["resnet20-cosine.digits", "resnet8-cosine.digits"]
-    SELECTORS = [
+    COSINE = ("resnet20-cosine.digits", "resnet8-cosine.digits")
+    SELECTORS = (
         ["*-cosine"],
         ["resnet20-cosine", "resnet8-cosine"],
         ["objective=cosine"],
         ["@two"],
         ["@all", "objective=cosine"],
-    ]
+    )
 
     @pytest.fixture
     def stored(self, store_outputs, zoo_home, tmp_path):
@@ -197,7 +280,7 @@ class TestSelection:
             (("list",), lambda found: [row["name"] for row in found]),
             (("run",), lambda found: [row["model"] for row in found]),
             (("outputs",), lambda found: [row["model"] for row in found]),
-            (("compare", "--resamples", "10"), lambda found: found["names"]),
+            (("compare", "--resamples", "10"), lambda found: [found["first"], found["second"]]),
             (("calibrate",), lambda found: [row["model"] for row in found]),
             (("pairs",), lambda found: [row["model"] for row in found]),
             (("triage",), lambda found: [name for group in found["groups"].values() for name in group]),
@@ -214,7 +297,7 @@ class TestSelection:
     def test_every_command_selects_the_same_models(self, cli, stored, monkeypatch, words, models, selectors):
         monkeypatch.chdir(stored)
         found = cli(*words, *selectors, "--data", "my-set", "--json").json
-        assert sorted(models(found)) == self.COSINE
+        assert sorted(models(found)) == list(self.COSINE)
 
     def test_shipped_sets(self, cli):
         expected = zoo.list(["@cifar10", "objective=cosine"])
@@ -228,10 +311,13 @@ class TestSelection:
 
 
 NASTY = "\x1b[31m[bold red]x[/]\nzoo: \u202eok"  # an escape sequence, Rich markup, a line break, reversed text
+NAMES = tuple(f"m{number}\u202e\x9b31m" for number in range(4))  # what the name of stored outputs may contain
+PAIR = NAMES[:2]
+DATA = ("-d", "my-set")
 
 
 class TestUntrustedText:
-    """Whatever cards and files contain, the terminal gets no control character and all text is shown."""
+    """Whatever cards and files contain, the terminal gets no control character."""
 
     @pytest.fixture
     def home(self, zoo_home):
@@ -242,61 +328,63 @@ class TestUntrustedText:
             card.training, dataset=NASTY, objective=NASTY, hyperparameters={"a": NASTY, **card.training.hyperparameters}
         )
         card = dataclasses.replace(
-            card, title=NASTY, body=f"# {NASTY}\n\n{NASTY}\n\n```\n{NASTY}\n```\n", license=NASTY, architecture=NASTY, family=NASTY,
-            training=training, reference=[Reference(paper=NASTY, place=NASTY, row=NASTY, accuracy=50.0)],
+            card, title=NASTY, body=f"# {NASTY}\n\n{NASTY}\n\n```\n{NASTY}\n```\n", license=NASTY, architecture=NASTY,
+            family=NASTY, training=training, reference=[Reference(paper=NASTY, table=NASTY, row=NASTY, accuracy=50.0)],
         )  # fmt: skip
-        for number in range(3):
+        for name in NAMES:
             logits = rng.normal(size=(120, 3)) + 2 * np.eye(3)[labels]
             store.save(
                 Outputs.from_arrays(
-                    f"m{number}{NASTY}", logits=logits, labels=labels, classes=[f"{k}{NASTY}" for k in range(3)],
-                    ids=[f"{row}{NASTY}" for row in range(120)], dataset="my-set", card=card, embeddings=rng.normal(size=(120, 4)),
+                    name, logits=logits, labels=labels, classes=[f"{k}{NASTY}" for k in range(3)],
+                    ids=[f"{row}{NASTY}" for row in range(120)], dataset="my-set", card=card,
+                    embeddings=rng.normal(size=(120, 4)),
                 )
             )  # fmt: skip
         (zoo_home / "cards").mkdir()
-        for name, members in (("mine", []), ("together", [EnsembleMember(f"m0{NASTY}", 0.5, 1.0, "logits")])):
+        for name, members in (("mine", []), ("together", [EnsembleMember(NAMES[0], 0.5, 1.0, "logits")])):
             own = dataclasses.replace(card, name=name, members=members, source="ensemble" if members else card.source)
             (zoo_home / "cards" / f"{name}.md").write_text(cards.write(own))
         return zoo_home
 
-    MODELS = [f"m{number}{NASTY}" for number in range(3)]
-
-    @pytest.mark.parametrize(
-        "words",
-        [
-            ("list",), ("list", "mine"), ("show", "mine"), ("show", "mine", "--card"), ("show", "together"), ("show", MODELS[0]),
-            ("show", NASTY), ("datasets",), ("datasets", "my-set"), ("datasets", "my-set", "--ids"), ("datasets", NASTY),
-            ("outputs",), ("outputs", MODELS[0]), ("verify",), ("run", *MODELS, "--data", "my-set"), ("run", NASTY),
-            ("compare", *MODELS[:2]), ("calibrate", *MODELS), ("pairs", *MODELS, "--tree"), ("pairs", *MODELS, "--long"),
-            ("pairs", *MODELS, "--measure", NASTY), ("triage", *MODELS), ("ensemble", "search", *MODELS),
-            ("ensemble", "combine", *MODELS), ("ensemble", "partners", *MODELS), ("ensemble", "combine", "--from", NASTY),
-            ("shift", *MODELS, "--source", "my-set", "--target", "my-set"), ("similarity", *MODELS[:2], "--data", "my-set"),
-            ("separation", *MODELS, "--data", "my-set"), ("probe", *MODELS, "--data", "my-set"),
-            ("probe", *MODELS, "--data", "my-set", "--kind", "stack"), ("export", *MODELS, "-o", f"{NASTY}.csv"),
-            ("export", MODELS[0], "-o", "out.csv"), ("import", NASTY), ("rm", MODELS[0], "--yes"), ("report", *MODELS, "-o", "r.md"),
-            ("predict", "mine", NASTY), ("train", NASTY), ("head", "mine", "--data", NASTY), ("figure", NASTY),
-            ("card", "new", NASTY, "--name", NASTY), ("recommend", "--base", MODELS[0], "--candidates", NASTY),
-        ],
-        ids=lambda words: " ".join(words[:2]).replace(NASTY, "?"),
+    WORDS = (
+        ("list",), ("list", "mine"), ("show", "mine"), ("show", "mine", "--card"), ("show", "together"), ("show", NAMES[0]),
+        ("show", NASTY), ("datasets",), ("datasets", "my-set"), ("datasets", "my-set", "--list-ids"), ("datasets", NASTY),
+        ("outputs",), ("outputs", NAMES[0]), ("verify",), ("run", *NAMES, *DATA), ("run", NASTY), ("compare", *PAIR, *DATA),
+        ("calibrate", *NAMES, *DATA), ("trust", *PAIR, "--ensemble", *DATA), ("triage", *NAMES, *DATA),
+        ("ood", *PAIR, "--in", "my-set", "--out", "my-set"), ("pairs", *NAMES, "--tree", *DATA),
+        ("pairs", *NAMES, "--long", *DATA), ("pairs", *NAMES, "--measure", NASTY, *DATA),
+        ("accuracy", *NAMES, "--labelled", "my-set", "--unlabelled", "my-set"), ("ensemble", "search", *NAMES, *DATA),
+        ("shift", *NAMES, "--source", "my-set", "--target", "my-set"), ("ensemble", "combine", *NAMES, *DATA),
+        ("ensemble", "partners", *NAMES, *DATA), ("ensemble", "combine", "--from", NASTY),
+        ("ensemble", "budget", *NAMES, *DATA), ("ensemble", "cascade", *NAMES, *DATA), ("similarity", *PAIR, *DATA),
+        ("separation", *NAMES, *DATA), ("probe", *NAMES, *DATA), ("probe", *NAMES, *DATA, "--method", "stack"),
+        ("predict", "mine", NASTY), ("export", *NAMES, *DATA, "-o", f"{NASTY}.csv"),
+        ("export", NAMES[0], *DATA, "-o", "out.csv"), ("import", NASTY), ("rm", NAMES[0], "--yes"),
+        ("report", *NAMES, *DATA, "-o", "r.md"), ("train", NASTY), ("ship", NASTY, "-o", "."), ("head", "mine", "-d", NASTY),
+        ("figure", NASTY), ("demo", NASTY), ("card", "new", NASTY, "--name", NASTY),
+        ("recommend", "--base", NAMES[0], "--candidates", NASTY, "mine", *DATA),
     )  # fmt: skip
+
+    def test_every_command_is_tried(self):
+        assert {name for name in COMMANDS for words in self.WORDS if " ".join(words).startswith(name)} == set(COMMANDS)
+
+    @pytest.mark.parametrize("words", WORDS, ids=lambda words: " ".join(words[:2]).encode("ascii", "ignore").decode())
     @pytest.mark.filterwarnings("ignore")
-    def test_nothing_reaches_the_terminal_raw(self, invoke, home, tmp_path, monkeypatch, capsys, words):
+    def test_nothing_reaches_the_terminal_raw(self, home, tmp_path, monkeypatch, capsys, words):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["zoo", *words])
-        from zoo.app.main import main
-
         with pytest.raises(SystemExit):
             main()
         captured = capsys.readouterr()
-        text = captured.out + captured.err
         assert "unexpected" not in captured.err
-        assert not {"\x1b", "\u202e", "\r"} & set(text)
+        assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(captured.out + captured.err)
         assert "\nzoo: ok" not in captured.out
 
     @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
     def test_json(self, home, encoding):
         environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        for words in (("outputs",), ("show", "mine"), ("pairs", *self.MODELS), ("list",)):
+        for words in (("outputs",), ("show", "mine"), ("pairs", *NAMES, *DATA), ("list",)):
             result = subprocess.run([sys.executable, "-m", "zoo", *words, "--json"], capture_output=True, env=environment)
             assert result.returncode == 0, result.stderr
             assert b"\x1b" not in result.stdout
+            assert json.loads(result.stdout.decode(encoding))

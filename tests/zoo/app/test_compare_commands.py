@@ -20,19 +20,24 @@ def pair(store_outputs):
 class TestCompare:
     def test_text(self, cli, pair):
         printed = cli("compare", "mine-a", "mine-b")
-        for fact in ("mine-a", "mine-b", "200 examples", "cifar10:test", "conversion rate"):
+        for fact in ("mine-a", "mine-b", "400 examples", "cifar10:test", "conversion rate"):
             assert fact in printed.out
-        assert "200 of 400 examples" in printed.err
+        assert "all 400 examples" in printed.err
 
     def test_json_is_the_comparison_of_calibrated_outputs(self, cli, pair):
         found = cli("compare", "mine-a", "mine-b", "--json").json
-        runs = calibrate(pair, 0.5)
+        runs = calibrate(pair)
         expected = diversity.compare(*runs.values())
-        assert found["examples"] == 200
+        assert found["examples"] == 400
         assert found["inconsistency"] == expected.inconsistency
         assert found["ensemble_accuracy"] == expected.ensemble_accuracy
         assert found["temperatures"] == [runs["mine-a"].temperature, runs["mine-b"].temperature]
         assert found["intervals"]["kappa"] == pytest.approx(expected.interval("kappa"))
+
+    def test_a_fraction_that_fits_temperatures_is_not_reported(self, cli, pair):
+        found = cli("compare", "mine-a", "mine-b", "--temperatures-from", "0.5", "--json").json
+        assert found["examples"] == 200
+        assert found["temperatures"] == [outputs.temperature for outputs in calibrate(pair, 0.5).values()]
 
     def test_uncalibrated_reports_on_every_example(self, cli, pair):
         found = cli("compare", "mine-a", "mine-b", "--uncalibrated", "--json").json
@@ -58,7 +63,7 @@ class TestCompare:
 
     def test_the_dataset_is_inferred_and_shipped_outputs_need_no_images(self, cli):
         found = cli("compare", "resnet7-softmax.cifar10", "r7x2.cifar10", "--json").json
-        assert (found["dataset"], found["examples"]) == ("cifar10:test", 5000)
+        assert (found["dataset"], found["examples"]) == ("cifar10:test", 10000)
 
     @pytest.mark.parametrize("ending", [".html", ".svg", ".png", ".json", ".vl.json"])
     def test_files(self, cli, pair, tmp_path, ending):
@@ -75,7 +80,7 @@ class TestCompare:
     def test_a_file_that_cannot_be_written_does_not_lose_the_result(self, cli, pair, tmp_path):
         (tmp_path / "chart.html").mkdir()
         printed = cli("compare", "mine-a", "mine-b", "--json", "-o", tmp_path / "chart.html", code=1)
-        assert printed.json["examples"] == 200
+        assert printed.json["examples"] == 400
         assert "chart.html" in printed.err
 
     @pytest.fixture
@@ -107,8 +112,9 @@ class TestCompare:
 
 
 class TestCalibrate:
-    def test_a_fraction_is_printed_and_not_stored(self, cli, pair):
-        printed = cli("calibrate", "mine-*")
+    @pytest.mark.parametrize("source", ["0.5", "cross-fit"])
+    def test_a_temperature_of_the_same_examples_is_printed_and_not_stored(self, cli, pair, source):
+        printed = cli("calibrate", "mine-*", "--temperatures-from", source)
         for text in ("mine-a", "mine-b", "NLL at T", "ECE at T"):
             assert text in printed.out
         assert "not stored" in printed.err

@@ -32,15 +32,15 @@ class TestSearch:
         assert [line.split()[0][0] for line in lines[1:5]] == ["1", "2", "3", "4"]
 
     def test_json_is_the_search_on_calibrated_outputs(self, cli, outputs):
-        options = ("--steps", "4", "--replace", "--objective", "nll", "--seed", "5")
+        options = ("--steps", "4", "--with-replacement", "--objective", "nll", "--seed", "5")
         found = cli("ensemble", "search", *NAMES, *options, "--json").json
-        path = ensembles.greedy(calibrate(outputs, 0.5), steps=4, replace=True, objective="nll", seed=5)
+        path = ensembles.greedy(calibrate(outputs), steps=4, replace=True, objective="nll", seed=5)
         assert found["members"] == path.members
         assert found["score"] == pytest.approx(path.score)
         assert found["test_score"] == pytest.approx(path.test_score)
         assert found["interval"] == pytest.approx(path.interval)
-        assert found["settings"]["selection_examples"] == 100
-        assert found["population"].startswith("200 of 400 examples")
+        assert found["settings"]["selection_examples"] == 200
+        assert found["population"].startswith("all 400 examples")
 
     def test_candidates_and_uncalibrated(self, cli, outputs):
         words = ("ensemble", "search", *NAMES, "--uncalibrated", "--json")
@@ -70,7 +70,7 @@ class TestSearch:
             store.save(
                 Outputs.from_arrays(name, predictions=predictions[name], labels=y, dataset="mine", classes=list("abcd"))
             )
-        words = ("ensemble", "search", *NAMES, "--replace", "--steps", "5", "--test-fraction", "0")
+        words = ("ensemble", "search", *NAMES, "--with-replacement", "--steps", "5", "--test-fraction", "0")
         found = cli(*words, "--votes", "--json").json
         voted = scipy.stats.mode([predictions[name] for name in found["members"]], axis=0).mode
         assert found["score"][-1] == pytest.approx((voted == y).mean())
@@ -93,7 +93,7 @@ class TestSearch:
 class TestCombine:
     def test_equals_the_function(self, cli, outputs):
         found = cli("ensemble", "combine", *NAMES, "--json").json
-        expected = ensembles.improvement(calibrate(outputs, 0.5))
+        expected = ensembles.improvement(calibrate(outputs))
         assert found["members"] == NAMES
         assert found["ensemble_accuracy"] == expected.ensemble_accuracy
         assert found["gain_over_best"] == expected.gain_over_best
@@ -106,7 +106,7 @@ class TestCombine:
 
     def test_votes(self, cli, outputs):
         found = cli("ensemble", "combine", *NAMES, "--votes", "--json").json
-        assert found["ensemble_accuracy"] == ensembles.improvement(outputs, how="predictions").ensemble_accuracy
+        assert found["ensemble_accuracy"] == ensembles.improvement(outputs, combine="predictions").ensemble_accuracy
 
     def test_files_that_are_not_stored(self, cli, outputs, tmp_path):
         for one in outputs[:2]:
@@ -117,7 +117,7 @@ class TestCombine:
 
 def test_partners(cli, outputs, tmp_path):
     words = ("ensemble", "partners", *NAMES)
-    expected = ensembles.best_partners(calibrate(outputs, 0.5))
+    expected = ensembles.best_partners(calibrate(outputs))
     found = cli(*words, "--json", "-o", tmp_path / "partners.csv").json["partners"]
     assert [(row["base"], row["partner"]) for row in found] == list(zip(expected["base"], expected["partner"], strict=True))
     assert [row["gain"] for row in found] == pytest.approx(expected["gain"].tolist())
@@ -141,7 +141,7 @@ class TestCosts:
     def test_budget(self, cli, runs):
         words = ("ensemble", "budget", *self.MODELS, *self.DATA)
         found = cli(*words, "--json").json
-        expected = ensembles.pareto(calibrate(runs, 0.5))
+        expected = ensembles.pareto(calibrate(runs))
         assert [row["cost"] for row in found["front"]] == expected["cost"].tolist()
         assert [tuple(row["members"]) for row in found["front"]] == expected["members"].tolist()
         assert found["best"] is None
@@ -155,7 +155,7 @@ class TestCosts:
     def test_cascade(self, cli, runs):
         words = ("ensemble", "cascade", *self.MODELS, *self.DATA, "--all")
         found = cli(*words, "--seed", "2", "--json").json
-        expected = ensembles.cascade(calibrate(runs, 0.5), members=list(self.MODELS), seed=2)
+        expected = ensembles.cascade(calibrate(runs), members=list(self.MODELS), seed=2)
         assert found["members"] == expected.members
         assert found["thresholds"] == pytest.approx(expected.thresholds)
         assert found["test_cost"] == pytest.approx(expected.test_cost)

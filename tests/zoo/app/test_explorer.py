@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -18,14 +19,13 @@ import diversity
 import ensembles
 import zoo
 from diversity import MEASURES
-from zoo.app.report import calibration, embedded
+from zoo.app.report import calibration, page_arrays
+from zoo.app.report.analysis import CATEGORY_TITLES, Analysis
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Part, shown
-from zoo.app.report.evidence import Evidence
-from zoo.app.report.explorer import to_explorer
-from zoo.app.report.features import transfer
-from zoo.app.report.html import chart_specs
-from zoo.app.report.material import FeatureMaterial, Material
+from zoo.app.report.html import chart_specs, to_explorer
+from zoo.app.report.inputs import ReportInputs, TransferEmbeddings
+from zoo.app.report.transfer import transfer
 from zoo.cards.card import Card, Training
 from zoo.cards.labels import describe
 from zoo.core.text import as_text
@@ -64,7 +64,7 @@ def probed(runs: Runs) -> Part:
         return Outputs.from_arrays(name, predictions=task, labels=task, embeddings=x, dataset=dataset)
 
     parts = [Runs(embedded_by(name, i, f"other:{i}") for name in runs) for i in range(3)]
-    part = transfer(Evidence(runs, "all", Material(runs, features=FeatureMaterial(*parts))))
+    part = transfer(Analysis(runs, "all", ReportInputs(runs, features=TransferEmbeddings(*parts))))
     return replace(part, findings=[replace(finding, section="transfer") for finding in part.findings])
 
 
@@ -75,9 +75,9 @@ def document():
     pixels = rng.integers(0, 255, (EXAMPLES, 8, 8, 3), np.uint8)
     images = zoo.datasets.Dataset("made", "made", ids, lambda row: Image.fromarray(pixels[row]), "0")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "MOST", 4)  # not every model has a diagram
-        made = compose(Material(carded_runs(), images=images), steps=3)
-    part = probed(made.evidence.runs)
+        patch.setattr(calibration, "MAX_DIAGRAMS", 4)  # not every model has a diagram
+        made = compose(ReportInputs(carded_runs(), images=images), steps=3)
+    part = probed(made.analysis.runs)
     return replace(made, sections=[*made.sections, part.section], findings=[*made.findings, *part.findings])
 
 
@@ -127,12 +127,12 @@ def table(browser, selector):
     return browser.execute_script(script, selector)
 
 
-def unit_text(value, unit):
-    return shown(float(value), unit == "share")
+def measure_text(value, measure):
+    return shown(float(value), measure.unit == "share", measure.difference)
 
 
 def test_twelve_pairs_are_those_of_the_api(document, explorer):
-    runs, halves = document.evidence.runs, document.evidence.halves
+    runs, halves = document.analysis.runs, document.analysis.splits
     names = runs.names
     rng = np.random.default_rng(1)
     pairs = [tuple(pair) for pair in itertools.permutations(names, 2)]
@@ -150,9 +150,9 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
             del measured["cka"]
         assert set(found) == set(measured)
         for name, (value, low, high) in measured.items():
-            unit = MEASURES[name].unit
-            assert found[name][0] == unit_text(value, unit), (a, b, on, name)
-            ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
+            measure = MEASURES[name]
+            assert found[name][0] == measure_text(value, measure), (a, b, on, name)
+            ends = f"{measure_text(low, measure)} to {measure_text(high, measure)}" if measure.has_interval else ""
             assert found[name][1] == ends, (a, b, on, name)
         counts = [
             int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for row in table(explorer, "#outcomes") for cell in row[1:]
@@ -162,7 +162,7 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         assert table(explorer, "#owned") == [
             [
                 describe(row["class"]), f"{row['count']:,}", shown(row["accuracy_first"], True),
-                shown(row["accuracy_second"], True), shown(row["advantage"], True), shown(row["p_holm"]),
+                shown(row["accuracy_second"], True), shown(row["advantage"], points=True), shown(row["p_holm"]),
                 {"first": a, "second": b}.get(row["owner"], ""),
             ]
             for row in owned.to_dict(orient="records")
@@ -179,7 +179,7 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
 
 
 def test_twelve_ensembles_are_those_of_the_api(document, explorer):
-    runs, halves = document.evidence.runs, document.evidence.halves
+    runs, halves = document.analysis.runs, document.analysis.splits
     rng = np.random.default_rng(2)
     for _ in range(12):
         members = sorted(rng.choice(MODELS, rng.integers(1, MODELS + 1), replace=False))
@@ -201,9 +201,9 @@ def test_twelve_ensembles_are_those_of_the_api(document, explorer):
                 "accuracy": f"{gains.ensemble_accuracy:.1%}",
                 "interval": f"{low:.1%} to {high:.1%}",
                 "best": f"{max(gains.accuracies):.1%}",
-                "gain": f"{100 * gains.gain_over_best:+.1f}",
-                "gain-interval": " to ".join(f"{100 * end:+.1f}" for end in gains.interval),
-                "gain-over-mean": f"{100 * gains.gain_over_mean:+.1f}",
+                "gain": f"{100 * gains.gain_over_best:+z.1f}",
+                "gain-interval": " to ".join(f"{100 * end:+z.1f}" for end in gains.interval),
+                "gain-over-mean": f"{100 * gains.gain_over_mean:+z.1f}",
                 "conversion": shown(gains.conversion_rate, True),
                 "nll": shown(zoo.calibration.negative_log_likelihood(together, labels)),
                 "ece": shown(zoo.calibration.expected_calibration_error(together, labels), True),
@@ -222,7 +222,7 @@ def scores(browser):
 
 
 def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
-    names = document.evidence.runs.names
+    names = document.analysis.runs.names
     first, second = document.numbers["pair"]
     complete_pair(explorer, names, first, second)
     assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {first} and {second}"
@@ -250,7 +250,7 @@ def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
     assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {b} and {a}"
     assert texts(explorer, "#ensemble-members li span:first-child") == sorted([a, b], key=names.index)
     chosen = Select(explorer.find_element(By.ID, "example-outcome")).first_selected_option
-    assert chosen.text == "only the first of the pair right"
+    assert chosen.text == "only the first of the pair correct"
 
 
 def click(browser, figure, first, second):
@@ -280,7 +280,7 @@ def rows_listed(browser):
 
 
 def test_filters_of_examples_chain(document, explorer):
-    runs = document.evidence.runs
+    runs = document.analysis.runs
     names, labels = runs.names, runs.labels
     said = np.stack([outputs.predictions for outputs in runs.values()])
     right = said == labels
@@ -289,9 +289,9 @@ def test_filters_of_examples_chain(document, explorer):
         range(len(labels)), key=lambda row: (-(1 - np.bincount(said[:, row]).max() / np.float64(MODELS)).round(6), row)
     )
     Select(explorer.find_element(By.ID, "example-class")).select_by_visible_text("class 2")
-    Select(explorer.find_element(By.ID, "example-outcome")).select_by_visible_text("only the second of the pair right")
+    Select(explorer.find_element(By.ID, "example-outcome")).select_by_visible_text("only the second of the pair correct")
     Select(explorer.find_element(By.ID, "example-sort")).select_by_visible_text("θ of the pair")
-    Select(explorer.find_element(By.ID, "example-order")).select_by_visible_text("least first")
+    Select(explorer.find_element(By.ID, "example-order")).select_by_visible_text("smallest first")
     for field, count in (("least", "2"), ("most", "5")):
         box = explorer.find_element(By.ID, f"example-{field}")
         box.clear()
@@ -317,7 +317,7 @@ def test_filters_of_examples_chain(document, explorer):
 
 
 def test_hidden_models_leave_every_chart_and_number(document, explorer):
-    names = document.evidence.runs.names
+    names = document.analysis.runs.names
     kept = [name for i, name in enumerate(names) if i % 2 == 0]  # those of the family resnet
     explorer.find_element(By.CSS_SELECTOR, "#toolbar summary").click()
     Select(explorer.find_element(By.ID, "field")).select_by_value("family")
@@ -327,20 +327,24 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     assert sorted(shown_rows) == kept
     wait(explorer, lambda browser: browser.execute_script("return charts.get('inconsistency').vconcat.length") == 1)
     cells = explorer.execute_script("return charts.get('inconsistency').vconcat[0].data.values")
-    matrix = diversity.pairwise(document.evidence.runs).matrix("inconsistency")
+    matrix = diversity.pairwise(document.analysis.runs).matrix("inconsistency")
     assert {(c["first"], c["second"]): c["value"] for c in cells} == {
         (x, y): pytest.approx(matrix.loc[x, y], abs=5.1e-5) for x in kept for y in kept
     }
-    means = diversity.by_category(diversity.pair_frame(Runs(document.evidence.runs[name] for name in kept)))
+    means = diversity.by_category(diversity.pair_frame(Runs(document.analysis.runs[name] for name in kept)))
     assert [(row[0], int(row[1]), *row[2:]) for row in table(explorer, "#by-category")] == [
-        (row["category"], row["pairs"], *(shown(row[m.name], True) for m in MEASURES.values() if m.by_category))
+        (
+            CATEGORY_TITLES[row["category"]],
+            row["pairs"],
+            *(shown(row[m.name], not m.difference, m.difference) for m in MEASURES.values() if m.by_category),
+        )
         for row in means.to_dict(orient="records")
     ]
     wait(
         explorer,
         lambda b: {d["first"] for d in b.execute_script("return charts.get('gain').layer[1].data.values")} <= set(kept),
     )
-    assert f"of {len(kept)} right" in texts(explorer, "#example-list .line")[0]
+    assert f"of {len(kept)} correct" in texts(explorer, "#example-list .line")[0]
     diagrams = "return charts.get('reliability').datasets || charts.get('reliability').data"
     wait(
         explorer,
@@ -373,23 +377,28 @@ SINGLED_OUT = """return {
 FOUND = "return document.body.dataset.found"
 
 
+def without_interval(finding):
+    """The sentence without the interval of a correlation, which the page does not compute."""
+    return re.sub(r"(r = -?[\d.]+), 95% CI -?[\d.]+ to -?[\d.]+", r"\1", finding.sentence)
+
+
 def starting_from(browser, title):
     Select(browser.find_element(By.ID, "ensemble-start")).select_by_visible_text(title)
     return browser.execute_script("return explorer.state.members")
 
 
 def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
-    runs = document.evidence.runs
+    runs = document.analysis.runs
     names = runs.names
     at_first = explorer.execute_script(SINGLED_OUT)
     # The best model, from which the search starts, and one of the two side by side.
     gone = {document.numbers["path"]["members"][0], document.numbers["pair"][0]}
     kept = [name for name in names if name not in gone]
     left = Runs(runs[name] for name in kept)
-    expected = compose(Material(left), steps=3)
+    expected = compose(ReportInputs(left), steps=3)
     anew = {one.section: one for one in [*expected.findings, *probed(left).findings]}
-    standing = [one.section for one in document.findings if one.section in ("serving", "labels")]
-    assert standing == ["serving", "labels"]
+    standing = [one.section for one in document.findings if one.section in ("serving", "calibration", "labels")]
+    assert standing == ["serving", "calibration", "labels"]
     of_all = {
         one.section: replace(one, sentence=f"{one.sentence} (of all {MODELS} models)")
         for one in document.findings
@@ -402,17 +411,27 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
 
     assert texts(explorer, "h1") == [f"{len(kept)} of {document.title}"]
     assert texts(explorer, "#shown") == [f"{len(kept)} shown"]
-    findings = [" ".join(text.split()) for text in texts(explorer, ".findings li")]
-    assert findings == [f"{one.number} {one.sentence}" for one in said]
-    warnings = explorer.execute_script("return [...document.querySelectorAll('.findings li')].map((one) => one.className)")
-    assert warnings == ["warning" * one.warning for one in said]
+    findings = {
+        section: (number, sentence)
+        for section, number, sentence in explorer.execute_script(
+            "return [...document.querySelectorAll('.findings li')].map((one) => [one.dataset.section,"
+            " ...['strong', '.sentence'].map((part) => one.querySelector(part).textContent)])"
+        )
+    }
+    assert findings == {one.section: (one.number, without_interval(one)) for one in said}
+    warned = explorer.execute_script(
+        "return [...document.querySelectorAll('.findings li.warning')].map((one) => one.dataset.section)"
+    )
+    assert set(warned) == {one.section for one in said if one.warning}
     assert texts(explorer, "#transfer-table tbody tr:not(.out) th") == kept
     assert texts(explorer, "#calibration > p")[0].endswith(f"4 most accurate models are drawn. (of all {MODELS} models)")
-    with pytest.warns(ZooWarning, match="within noise"):  # which the finding says too
-        path = ensembles.greedy(left, steps=3, split=document.evidence.halves).to_frame()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)  # the finding says that the gain is within noise
+        path = ensembles.greedy(left, steps=3, split=document.analysis.splits).to_frame()
     assert table(explorer, "#steps") == [
         [
-            row["model"], str(row["step"]), shown(row["category"]), shown(row["selection"], True), shown(row["test"], True),
+            row["model"], str(row["step"]), CATEGORY_TITLES.get(row["category"], ""), shown(row["selection"], True),
+            shown(row["test"], True), shown(row["gain"], points=True), shown((row["low"], row["high"]), points=True),
             "yes" * row["in_best"],
         ]
         for row in path.to_dict(orient="records")
@@ -427,7 +446,7 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     assert texts(explorer, "#ensemble-members li span:first-child") == [name for name in kept if name in members]
     assert texts(explorer, "#pair-title") == ["Side by side: {} and {}".format(*expected.numbers["pair"])]
     complete_pair(explorer, names, *expected.numbers["pair"])
-    assert texts(explorer, "#pair-population")[0].endswith("the others chose the pair.")
+    assert texts(explorer, "#pair-population")[0].endswith("chosen on the other examples.")
     best = path["model"][path["in_best"]]
     assert starting_from(explorer, "greedy search") == sorted(names.index(name) for name in best)
     assert starting_from(explorer, "whole greedy path") == sorted(names.index(name) for name in path["model"])
@@ -439,7 +458,7 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
 
 
 def test_by_keyboard_alone(document, explorer):
-    names = document.evidence.runs.names
+    names = document.analysis.runs.names
     explorer.find_element(By.ID, "pair-first").send_keys(Keys.ARROW_DOWN)
     wait(explorer, lambda b: hash_of(b) != "")
     first = int(explorer.find_element(By.ID, "pair-first").get_attribute("value"))
@@ -455,7 +474,7 @@ def test_by_keyboard_alone(document, explorer):
     assert explorer.execute_script("return document.querySelector('.line[aria-selected=true]').dataset.place") == "2"
     examples.send_keys(Keys.END)
     assert explorer.execute_script("return document.querySelector('.line[aria-selected=true]').ariaPosInSet") == str(
-        len(document.evidence.runs.labels)
+        len(document.analysis.runs.labels)
     )
 
 
@@ -476,7 +495,7 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
     browser.find_element(By.CSS_SELECTOR, "#example-list .line").click()
     row = browser.execute_script("return explorer.state.open")
     assert browser.execute_script("return document.querySelector('#example-open h3').textContent") == as_text(
-        document.evidence.runs[ODD[0]].ids[row]
+        document.analysis.runs[ODD[0]].ids[row]
     )
     marked_up = "main img:not([src^='data:image/']), main script, main b b"
     assert browser.execute_script("return document.querySelectorAll(arguments[0]).length", marked_up) == 0
@@ -493,24 +512,24 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
 
 
 def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr(embedded, "BUDGET", 1)
-    document = compose(Material(made_runs(4, 400, 8)), steps=2)
+    monkeypatch.setattr(page_arrays, "MAX_CHARACTERS", 1)
+    document = compose(ReportInputs(made_runs(4, 400, 8)), steps=2)
     page = tmp_path / "top.html"
     page.write_text(to_explorer(document))
     opened(browser, page)
     assert browser.execute_script("return explorer.data.about.kept") == {"kind": "top", "planes": 2, "top": 2}
-    names, test = document.evidence.runs.names, document.evidence.test
+    names, test = document.analysis.runs.names, document.analysis.test
     for a, b in itertools.permutations(names, 2):
         go(browser, f"#pair={a},{b}")
         complete_pair(browser, names, a, b)
         found = browser.execute_script(MEASURED)
         for name, (value, low, high) in diversity.compare(test[a], test[b]).measured().items():
-            unit = MEASURES[name].unit
+            measure = MEASURES[name]
             if name == "capa":
                 assert float(found[name][0]) == pytest.approx(value, abs=0.1)
                 continue
-            ends = f"{unit_text(low, unit)} to {unit_text(high, unit)}" if MEASURES[name].has_interval else ""
-            assert found[name] == [unit_text(value, unit), ends], (a, b, name)
+            ends = f"{measure_text(low, measure)} to {measure_text(high, measure)}" if measure.has_interval else ""
+            assert found[name] == [measure_text(value, measure), ends], (a, b, name)
 
 
 @pytest.mark.slow
@@ -522,7 +541,7 @@ def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
         Outputs.from_arrays(f"m{i}", logits=shared + rng.normal(size=shared.shape), labels=labels, temperature=1.0)
         for i in range(100)
     )
-    document = compose(Material(runs), steps=3)
+    document = compose(ReportInputs(runs), steps=3)
     page = tmp_path / "large.html"
     page.write_text(to_explorer(document))
     assert page.stat().st_size < 8e6
@@ -543,7 +562,7 @@ def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
     assert (busy() - before) / 5 < 0.1
     # What the page says of its own error is true of the ensemble it shows.
     members = browser.execute_script("return explorer.state.members")
-    test = runs.select(document.evidence.halves[1])
+    test = runs.select(document.analysis.splits[1])
     exact = ensembles.improvement(Runs(test[f"m{i}"] for i in members)).ensemble_accuracy
     said = {row[0]: row[2] for row in scores(browser) if row[0] == "accuracy"}["accuracy"]
     bound = re.search(r"within \+([\d.]+) points", browser.find_element(By.ID, "ensemble-close").text)
@@ -558,7 +577,7 @@ def test_class_names_alone_vote(browser, tmp_path):
         said[name] = np.where(rng.random(90) < 0.7, labels, rng.integers(0, 3, 90))
     said["c"][:4] = -1
     runs = Runs(Outputs.from_arrays(n, predictions=p, labels=labels, classes=["x", "y", "z"]) for n, p in said.items())
-    document = compose(Material(runs), steps=2)
+    document = compose(ReportInputs(runs), steps=2)
     page = tmp_path / "votes.html"
     page.write_text(to_explorer(document))
     browser.get_log("browser")
@@ -566,7 +585,7 @@ def test_class_names_alone_vote(browser, tmp_path):
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     go(browser, "#ensemble=a,b,c&pair=a,c")
     complete_pair(browser, runs.names, "a", "c")
-    test = runs.select(document.evidence.halves[1])
+    test = runs.select(document.analysis.splits[1])
     expected = ensembles.improvement(test, how="predictions")
     found = {row[0]: row[1:] for row in scores(browser)}
     assert found["accuracy"][1] == f"{expected.ensemble_accuracy:.1%}"

@@ -1,4 +1,4 @@
-"""The explorer's scripts under node: their arithmetic against NumPy's, SciPy's and the package's own."""
+"""The explorer's scripts under node, compared with NumPy, SciPy and the package."""
 
 import json
 import os
@@ -17,10 +17,11 @@ import ensembles
 import zoo
 from diversity import MEASURES
 from diversity.specialization import holm
-from ensembles import _choices
-from zoo.app.report import embedded, evidence
+from ensembles import subsets
+from zoo.app.report import analysis, page_arrays
 from zoo.app.report.document import shown
-from zoo.app.report.material import Material
+from zoo.app.report.findings import templates
+from zoo.app.report.inputs import ReportInputs
 from zoo.errors import ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -50,8 +51,8 @@ def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
         start = runs.names[base] if base in models else None
         with monkeypatch.context() as patch, warnings.catch_warnings():
             warnings.simplefilter("ignore", ZooWarning)
-            patch.setattr(evidence, "ALL_PAIRS", ALL_PAIRS)
-            known = evidence.Evidence(left, "", Material(left))
+            patch.setattr(analysis, "MAX_ALL_PAIRS", ALL_PAIRS)
+            known = analysis.Analysis(left, "", ReportInputs(left))
             path = ensembles.greedy(left, base=start, steps=4, split=halves, kind=kind)
             found.append(
                 {
@@ -64,14 +65,15 @@ def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
                         "size": path.best,
                         "selection": [shown(score, True) for score in path.score],
                         "test": [shown(score, True) for score in path.test_score],
-                        "interval": [f"{100 * end:+.1f}" for end in path.interval],
+                        "interval": [f"{100 * end:+z.1f}" for end in path.interval],
+                        "sufficient": path.smallest_sufficient(),
                     },
                     **pairs_of(runs, known.all_pairs),
                 }
             )
             if kind == "probabilities":
                 found[-1] |= {"front": front_of(runs, left, halves)}
-                patch.setattr(_choices, "MOST_PRICED", 0)
+                patch.setattr(subsets, "MAX_BUDGET_SUBSETS", 0)
                 found[-1] |= {"met": front_of(runs, left, halves)}  # by greedy searches
     return found
 
@@ -94,7 +96,10 @@ def pairs_of(runs, frame) -> dict[str, object]:
     ]
     if "gain_over_mean" not in frame or len(frame) < 3:
         return {"pairs": rows, "line": None}
-    line = diversity.regression(frame["inconsistency"], frame["gain_over_mean"])
+    comparable = frame[frame["comparable"]]
+    if len(comparable) < 3 or comparable["inconsistency"].round(9).nunique() < 2:
+        return {"pairs": rows, "line": None}
+    line = diversity.regression(frame, resamples=2)
     return {"pairs": rows, "line": f"{line}, {line.points} pairs"}
 
 
@@ -110,16 +115,20 @@ def stores(monkeypatch) -> list[dict[str, object]]:
         "predictions": of_shown(bare, "predictions", monkeypatch),
     }
     rng = np.random.default_rng(0)
-    subsets = [sorted(rng.choice(6, rng.integers(1, 7), replace=False).tolist()) for _ in range(8)]
+    chosen_members = [sorted(rng.choice(6, rng.integers(1, 7), replace=False).tolist()) for _ in range(8)]
     found = []
     for kind, planes, top in (("all", 3, 7), ("all", 2, 7), ("top", 2, 6), ("top", 2, 4), ("top", 2, 2), ("votes", 0, 0)):
-        ways = [one for one in embedded._ways(7) if (one[0]["kind"], one[0]["planes"], one[0]["top"]) == (kind, planes, top)]
-        monkeypatch.setattr(embedded, "_ways", lambda _, ways=ways: iter(ways))
+        ways = [
+            one
+            for one in page_arrays._encoders(7)
+            if (one[0]["kind"], one[0]["planes"], one[0]["top"]) == (kind, planes, top)
+        ]
+        monkeypatch.setattr(page_arrays, "_encoders", lambda _, ways=ways: iter(ways))
         given = bare if kind == "votes" else runs
-        kept, blocks = embedded.answers(given, kind != "votes")
+        kept, blocks = page_arrays.prediction_arrays(given, kind != "votes")
         monkeypatch.undo()
         combined = []
-        for members in subsets:
+        for members in chosen_members:
             chosen = Runs(given[given.names[m]] for m in members)
             if kind == "votes":
                 combined.append({"members": members, "predicted": ensembles.vote(chosen).tolist(), "nll": None})
@@ -172,12 +181,13 @@ def truth(monkeypatch) -> dict[str, object]:
         "holm": {"p": p.tolist(), "adjusted": holm(p).tolist()},
         "percentiles": {"values": values.tolist(), "ends": np.quantile(values, [0.025, 0.975]).tolist()},
         "format": [
-            {"value": x, "percent": shown(x, True), "digits": shown(x), "two": f"{x:.2f}"} for x in numbers
+            {"value": x, "percent": shown(x, True), "digits": shown(x), "two": f"{x:.2f}", "points": shown(x, points=True),
+             "general": f"{abs(x):.2g}"} for x in numbers
         ],
         "stores": kept,
         "setup": {
             "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS,
-            "allPairs": ALL_PAIRS,
+            "allPairs": ALL_PAIRS, "band": analysis.ACCURACY_BAND, "sentences": templates(),
         },
         "ranks": {"x": [3, 1, 2, 5], "y": [1, 1, 2, 4], "rho": scipy.stats.spearmanr([3, 1, 2, 5], [1, 1, 2, 4]).statistic},
     }  # fmt: skip
@@ -187,7 +197,7 @@ def test_scripts_under_node(node, tmp_path, monkeypatch):
     place = tmp_path / "truth.json"
     place.write_text(json.dumps(truth(monkeypatch)))
     done = subprocess.run(
-        [node, "--test", *map(str, sorted((ROOT / "tests" / "app" / "scripts").glob("*.test.js")))],
+        [node, "--test", *map(str, sorted((ROOT / "tests" / "zoo" / "app" / "scripts").glob("*.test.js")))],
         env=os.environ | {"TRUTH": str(place), "SCRIPTS": str(SCRIPTS)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -195,11 +205,11 @@ def test_scripts_under_node(node, tmp_path, monkeypatch):
 
 def test_pages_beyond_the_budget_keep_top_classes(monkeypatch):
     runs = zoo.calibrate(made_runs(3, 200, 30), 0.5, 0)
-    assert embedded.answers(runs, True)[0] == {"kind": "all", "planes": 3, "top": 30}
+    assert page_arrays.prediction_arrays(runs, True)[0] == {"kind": "all", "planes": 3, "top": 30}
     sizes = []
     for budget in (30_000, 5_000, 1_000):
-        monkeypatch.setattr(embedded, "BUDGET", budget)
-        kept, blocks = embedded.answers(runs, True)
+        monkeypatch.setattr(page_arrays, "MAX_CHARACTERS", budget)
+        kept, blocks = page_arrays.prediction_arrays(runs, True)
         sizes.append(sum(map(len, blocks.values())))
         assert kept["kind"] == ("all" if budget == 30_000 else "top")
     assert sizes == sorted(sizes, reverse=True)

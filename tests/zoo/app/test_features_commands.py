@@ -54,7 +54,7 @@ def test_separation_of_embeddings(cli, tmp_path: Path) -> None:
 
 
 def test_separation_of_layers_and_over_training(cli, tmp_path: Path) -> None:
-    options = ("--random", "--layers", "--metric", "euclidean")
+    options = ("--random", "--layers", "--distance", "euclidean")
     layers = cli("separation", RESNET, "--data", DATA, *options, "--json").json
     assert [row["layer"] for row in layers][-1] == "embedding"
     assert all(0 <= row["r2"] <= 1 for row in layers)
@@ -89,7 +89,7 @@ def test_mistakes(invoke) -> None:
     for words in (
         ("similarity", RESNET, VIT, *random, "--kernel", "poly"),
         ("similarity", RESNET, VIT, *random, "--layer", "layer9"),
-        ("separation", RESNET, *random, "--layers", "--metric", "manhattan"),
+        ("separation", RESNET, *random, "--layers", "--distance", "manhattan"),
     ):
         with pytest.raises(InputError, match=words[-1]):
             invoke(*words)

@@ -1,4 +1,4 @@
-"""Figures that look inside networks or into their training, of networks that were hardly trained; and every example."""
+"""Figures of layers, final layers and training logs, with networks trained for two epochs; and every example of the list."""
 
 import json
 import shlex
@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from raised import fields
+from scipy import special
 from typer.testing import CliRunner
 
 import probes
-from zoo import training
+from zoo import calibration, training
 from zoo.app.figures import FIGURES, Study, find
+from zoo.app.figures.layers import initial_model, initial_network
 from zoo.app.main import app
+from zoo.errors import InputError
 from zoo.models import registry, trained
 from zoo.runs.runner import run
 
@@ -24,7 +28,7 @@ NETWORKS = {
     "cold": ("resnet8-cosine", {"tau": 0.05}),
     "warm": ("resnet8-cosine", {"tau": 0.5}),
     "auto": ("resnet8-softmax", {"auto_augment": "cifar10", "schedule": "exponential", "decay": 0.985}),
-    "both": ("resnet8-sigmoid+dropout", {"holdout": 16, "rho": 0.7}),
+    "both": ("resnet8-sigmoid+dropout", {"holdout": 16, "rho": 0.7, "measure_every": 1}),
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
@@ -32,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One home for all of these tests, with a network of each kind."""
+    """Return one home folder for all tests of this module, with a network of each kind."""
     place = tmp_path_factory.mktemp("networks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOO_HOME", str(place))
@@ -55,7 +59,7 @@ def study(*names: str, **changes: object) -> Study:
 
 def embeddings(name: str, data: str = DATA) -> tuple[np.ndarray, np.ndarray]:
     outputs = run(name, data=data, progress=False)[name]
-    return outputs.embeddings.astype(float), outputs.labels
+    return np.asarray(outputs.require_embeddings()[:], float), outputs.labels
 
 
 def weights(name: str) -> np.ndarray:
@@ -63,7 +67,7 @@ def weights(name: str) -> np.ndarray:
 
 
 def unbiased_cka(x: np.ndarray, y: np.ndarray) -> float:
-    """HSIC_1 (Song et al. 2012), written out."""
+    """CKA from HSIC_1 (Song et al. 2012), written out."""
     n = len(x)
     k, m = (np.array(a @ a.T) for a in (x - x.mean(0), y - y.mean(0)))
     for gram in (k, m):
@@ -78,21 +82,44 @@ def unbiased_cka(x: np.ndarray, y: np.ndarray) -> float:
 def test_layers_of_one_objective_against_those_of_another() -> None:
     known = study("soft-one", "soft-two", "cold")
     frame = find("loss/2a").of(known).frame
-    assert list(dict.fromkeys(frame["second"])) == ["soft-two", "cold", "at initialization"]
+    assert list(dict.fromkeys(frame["second"])) == ["soft-two", "cold", "at initialisation"]
     last = frame[(frame["layer"] == "embedding") & (frame["other layer"] == "embedding")].set_index("second")["cka"]
     for other in ("soft-two", "cold"):
         assert last[other] == pytest.approx(unbiased_cka(embeddings("soft-one")[0], embeddings(other)[0]), abs=1e-3)
-    assert last["at initialization"] < 0.999
+    assert last["at initialisation"] < 0.999
     same = find("loss/2b").of(known).frame.set_index(["row", "other", "layer"])["cka"]
     assert same["softmax", "softmax", "embedding"] == pytest.approx(last["soft-two"], abs=1e-6)
     assert same["softmax", "cosine", "embedding"] == pytest.approx(last["cold"], abs=1e-6)
 
 
+def test_corresponding_layers_have_one_colour_scale_and_all_layers() -> None:
+    result = find("loss/2b").of(study("soft-one", "cold"))
+    drawn = result.chart.to_dict()
+    assert drawn["spec"]["encoding"]["color"]["scale"]["domain"] == [0, 1]
+    (cells,) = drawn["datasets"].values()
+    assert [*dict.fromkeys(cell["layer"] for cell in cells)] == ["stem", "stage1_0", "stage2_0", "stage3_0", "embedding"]
+    assert {(cell["row"], cell["other"]) for cell in cells} == {("softmax", "cosine"), ("cosine", "softmax")}
+
+
+def test_the_control_has_the_weights_that_training_began_with() -> None:
+    """A learning rate so low that training changes nothing leaves a model with its initial weights."""
+    training.train("resnet8-softmax", data=FEW, epochs=1, save_as="kept", batch_size=16, progress=False,
+                          learning_rate=1e-30, weight_decay=0.0, seed=3)  # fmt: skip
+    kept = registry.load("kept", device="cpu")
+    found = initial_network(kept)
+    for name, weight in kept.network.named_parameters():
+        assert torch.allclose(found.get_parameter(name), weight, rtol=0, atol=1e-20), name
+    control = initial_model("kept", study("kept"), 32).network
+    assert torch.allclose(control.head.weight.cpu(), kept.network.head.weight, rtol=0, atol=1e-20)
+
+
 def test_sparsity_and_separation_by_layer() -> None:
     known = study("soft-one", "soft-two")
     sparse = find("loss/3").of(known).frame.set_index("column")
-    shares = [100 * np.mean(embeddings(name)[0] != 0) for name in known.names]
-    assert sparse.loc["embedding", "mean"] == pytest.approx(np.mean(shares), abs=1e-3)
+    nonzero = [100 * np.mean(embeddings(name)[0] != 0) for name in known.names]
+    assert sparse.loc["embedding", "mean"] == pytest.approx(np.mean(nonzero), abs=1e-3)
+    layers = find("loss/3").of(known).chart.to_dict()["layer"]
+    assert any(layer["mark"]["type"] == "rule" for layer in layers)  # between stages
     apart = find("loss/4").of(known).frame.set_index("column")
     expected = []
     for name in known.names:
@@ -140,34 +167,69 @@ def test_hardness_spectra_and_distances() -> None:
         assert distances[kind].to_numpy() == pytest.approx(expected, abs=0.15)
 
 
-def test_curves_are_what_the_log_says() -> None:
+def entries(name: str) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (trained.path(name).parent / "log.jsonl").read_text().splitlines()]
+
+
+def test_curves_are_of_plain_images_up_to_the_epoch_of_the_weights() -> None:
     known = study("soft-one", "both")
-    logs = {name: (trained.path(name).parent / "log.jsonl").read_text().splitlines() for name in known.names}
-    lines = {name: [json.loads(line) for line in text] for name, text in logs.items()}
-    shown = find("loss/C.2").of(known).frame
-    for name in known.names:
-        expected = [100 * line.get("train_accuracy", line["accuracy"]) for line in lines[name]]
-        assert shown.loc[shown["model"] == name, "accuracy"].tolist() == pytest.approx(expected)
-    held = [100 * line["holdout_accuracy"] for line in lines["both"]]
-    assert find("loss/C.1").of(known).frame["accuracy"].tolist() == pytest.approx(held)
+    last = trained.describe(trained.path("both")).epoch
+    log = [entry for entry in entries("both") if entry["epoch"] <= last]
+    quantities = {
+        "loss/C.1": ("accuracy", "test_accuracy"),  # not holdout_accuracy, which the log has too
+        "loss/C.2": ("accuracy", "train_accuracy"),  # not that of augmented batches
+    }
+    assert all("holdout_accuracy" in entry and "accuracy" in entry for entry in log)
+    for key, (column, field) in quantities.items():
+        frame = find(key).of(known).frame
+        assert set(frame["model"]) == {"both"}
+        assert frame[column].tolist() == pytest.approx([100 * entry[field] for entry in log])
     both = find("loss/C.3").of(known).frame
-    assert both["accuracy_validation"].tolist() == pytest.approx(held)
-    separation = find("loss/E.4").of(known).frame
-    assert set(separation["images"]) == {"training", "validation"}
-    last = separation[(separation["model"] == "both") & (separation["images"] == "validation")]
-    assert last["class_separation"].iloc[-1] == pytest.approx(lines["both"][-1]["holdout_class_separation"])
+    assert both["accuracy_training"].tolist() == pytest.approx([100 * entry["train_accuracy"] for entry in log])
+    assert both["accuracy_validation"].tolist() == pytest.approx([100 * entry["test_accuracy"] for entry in log])
+    separation = find("loss/E.4").of(known).frame.set_index("images")["class_separation"]
+    for images, field in (("training", "train_class_separation"), ("validation", "test_class_separation")):
+        assert separation[[images]].tolist() == pytest.approx([entry[field] for entry in log])
 
 
-def test_logs_with_plain_images_are_taken_at_their_word(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [{"epoch": 8, "accuracy": 0.5, "train_accuracy": 0.7}, {"epoch": 9, "accuracy": 0.6}]
-    monkeypatch.setattr(trained, "log", lambda folder: lines)
-    frame = find("loss/C.2").of(study("soft-one")).frame
-    assert frame[["epoch", "accuracy"]].to_numpy().tolist() == [[8, pytest.approx(70)]]
+def test_curves_end_at_the_epoch_that_was_best_on_the_holdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [{"epoch": n, "train_accuracy": n / 10, "test_accuracy": n / 20, "holdout_accuracy": 0.5} for n in (1, 2, 3, 4)]
+    monkeypatch.setattr(trained, "log", lambda folder: log)
+    monkeypatch.setattr(Study, "saved_epoch", lambda self, name: 3)
+    assert find("loss/C.2").of(study("soft-one")).frame["epoch"].tolist() == [1, 2, 3]
+    assert find("loss/C.1").of(study("soft-one")).frame["accuracy"].tolist() == pytest.approx([5, 10, 15])
+
+
+def test_a_log_without_plain_images_is_refused_with_the_option_that_adds_them() -> None:
+    for key in ("loss/C.2", "loss/C.3", "loss/E.4"):
+        with pytest.raises(InputError, check=fields(where=key, problem=["plain training images", "--measure-every"])):
+            find(key).of(study("soft-one"))
+
+
+def test_temperatures_come_from_each_models_own_holdout() -> None:
+    """Two seeds hold out different images; the temperature of each is fitted on its own."""
+    for seed in (0, 1):
+        for objective in ("softmax", "sigmoid"):
+            training.train(f"resnet8-{objective}", data="digits", epochs=1, save_as=f"held-{objective}-{seed}", seed=seed,
+                           holdout=300, warmup_epochs=0, progress=False)  # fmt: skip
+    names = [f"held-{objective}-{seed}" for objective in ("softmax", "sigmoid") for seed in (0, 1)]
+    known = Study(names, "digits:test", outputs=lambda models, data: run(models, data=data, progress=False))
+    result = find("loss/table-C.3").of(known)
+    assert all(spec in result.notes[0] for spec in ("digits:holdout-300", "digits:holdout-300-s1"))
+    losses = []
+    for seed in (0, 1):
+        own = run(f"held-softmax-{seed}", data=f"digits:holdout-300-s{seed}", progress=False)[f"held-softmax-{seed}"]
+        temperature = calibration.fit_temperature(own.logits, own.labels).temperature
+        outputs = known.runs[f"held-softmax-{seed}"]
+        p = special.log_softmax(np.asarray(outputs.logits, float) / temperature, axis=1)
+        losses.append(-p[np.arange(len(p)), outputs.labels].mean())
+    cells = result.frame.set_index(["row", "column"])
+    assert cells.loc[("softmax", "nll-calibrated"), "mean"] == pytest.approx(np.mean(losses), rel=1e-3)
 
 
 def test_combined_objectives_augmentation_and_long_training() -> None:
     combined = find("loss/table-C.4").of(study("both")).frame.iloc[0]
-    log = [json.loads(line) for line in (trained.path("both").parent / "log.jsonl").read_text().splitlines()]
+    log = entries("both")
     assert (combined["row"], combined["column"]) == ("sigmoid", "holdout-dropout-0.7")
     assert combined["mean"] == pytest.approx(100 * max(line["holdout_accuracy"] for line in log))
     assert combined["paper"] == 80.3
@@ -191,12 +253,14 @@ def test_temperatures_of_cosine_softmax() -> None:
     assert {row for row, _ in frame.index} == {"cosine tau=0.05", "cosine tau=0.5"}
     assert frame.loc[("cosine tau=0.05", "class-separation"), "paper"] == 0.634
     assert frame.loc[("cosine tau=0.5", "top1"), "mean"] == 100 * known.runs["warm"].accuracy
+    relearnt = find("loss/table-4").of(known, {"examples": "40"}).frame.set_index(["row", "column"])
+    assert relearnt.loc[("cosine tau=0.05", "linear-in50k"), "paper"] == 76.4
     points = find("loss/5b").of(known)
     assert points.notes[0] == "too few points for a rank correlation"
 
 
 @pytest.mark.slow
-def test_fine_tuning_and_the_layers_it_changes() -> None:
+def test_fine_tuning_and_the_layers_that_it_changes() -> None:
     task = "digits-rotated:test[:40]"
     settings = {"steps": "3", "rates": "0.3", "decays": "0"}
     known = study("soft-one", "cold", transfer=[task])
@@ -209,7 +273,7 @@ def test_fine_tuning_and_the_layers_it_changes() -> None:
     images = torch.stack([tuned.transform.pixels(image) for image in _images()])
     after = tuned.forward(images)[0].double().numpy()
     assert changed["embedding"] == pytest.approx(unbiased_cka(embeddings("cold")[0], after), abs=1e-3)
-    assert changed["embedding"] < 0.99
+    assert changed["embedding"] < 0.999  # of an unchanged network it is 1
 
 
 def _images() -> list[object]:
@@ -221,16 +285,16 @@ def _images() -> list[object]:
 
 @pytest.mark.slow
 def test_every_example_of_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the README says, after the networks that it says are to be trained first."""
+    """Run every example after training the networks that the README lists."""
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
     for objective in ("softmax", "sigmoid", "squared-error"):
         for seed in range(2):
-            training.train(f"resnet8-{objective}", data="digits", seed=seed, progress=False)
+            training.train(f"resnet8-{objective}", data="digits", seed=seed, snapshots_every=4, progress=False)
     own: dict[str, tuple[str, dict[str, object]]] = {
         "cosine-tau-0.05": ("resnet8-cosine", {"tau": 0.05}),
         "cosine-tau-0.5": ("resnet8-cosine", {"tau": 0.5}),
-        "sigmoid-held": ("resnet8-sigmoid", {"holdout": 200}),
-        "sigmoid-dropout-held": ("resnet8-sigmoid+dropout", {"holdout": 200}),
+        "sigmoid-held": ("resnet8-sigmoid", {"holdout": 200, "measure_every": 1}),
+        "sigmoid-dropout-held": ("resnet8-sigmoid+dropout", {"holdout": 200, "measure_every": 1}),
         "softmax-auto": ("resnet8-softmax", {"auto_augment": "cifar10"}),
         "softmax-long": ("resnet8-softmax", {"auto_augment": "cifar10", "schedule": "exponential", "decay": 0.985}),
     }

@@ -139,9 +139,9 @@ class TestExport:
         with pytest.raises(InputError, check=fields(argument="output", expected=[".safetensors", ".csv", ".parquet"])):
             invoke("export", "a", "-o", tmp_path / "a.xlsx")
         with pytest.raises(InputError, check=fields(argument="embeddings")):
-            invoke("export", "a", "-o", tmp_path / "a.csv", "--embeddings", "a")
+            invoke("export", "a", "-o", tmp_path / "a.csv", "--embeddings-of", "a")
         with pytest.raises(InputError, match="a"):
-            invoke("export", "a", "-o", tmp_path / "a.safetensors", "--embeddings", "a")
+            invoke("export", "a", "-o", tmp_path / "a.safetensors", "--embeddings-of", "a")
 
 
 def test_json_of_an_import_can_be_read(cli, tmp_path):

@@ -10,6 +10,7 @@ from raised import fields
 from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import cohen_kappa_score
 
+import diversity
 from zoo.errors import InputError, UnknownName, ZooError
 
 N = 200
@@ -71,6 +72,19 @@ def test_files_that_are_not_stored(cli, predictions, tmp_path):
     assert len(rows) == 10
     some = cli("pairs", "[wb]*", "--from", tmp_path / "all.csv", "--kind", "predictions", "--long", "--json").json
     assert [(row["first"], row["second"]) for row in some] == [("weak", "best")]
+
+
+def test_significance(cli, predictions, tmp_path):
+    words = ("pairs", *SKILL, "--significance", "--level", "0.9")
+    found = cli(*words, "--json", "-o", tmp_path / "p.csv").json
+    expected = diversity.significance(np.stack(list(predictions.values())), LABELS, list(SKILL), level=0.9)
+    assert [row["model"] for row in found["models"]] == list(expected.models)
+    assert [row["letters"] for row in found["models"]] == list(expected.letters)
+    assert [row["p_holm"] for row in found["pairs"]] == pytest.approx(expected.to_frame()["p_holm"].tolist())
+    assert len(pd.read_csv(tmp_path / "p.csv")) == len(SKILL) * (len(SKILL) - 1) // 2
+    printed = cli(*words)
+    assert f"{100 * expected.accuracy[0]:.1f}%" in printed.out
+    assert "90% CI" in printed.out
 
 
 def test_mistakes(predictions, invoke, tmp_path):

@@ -37,7 +37,7 @@ def both() -> tuple:
 
 @pytest.mark.parametrize("kind", ["linear", "knn"])
 def test_scores_equal_the_function(cli, kind: str, tmp_path: Path) -> None:
-    words = ("probe", RESNET, VIT, *SPLITS, "--kind", kind)
+    words = ("probe", RESNET, VIT, *SPLITS, "--method", kind)
     value = cli(*words, "--json", "-o", tmp_path / "scores.svg", "-o", tmp_path / "scores.csv").json
     expected = probes.probe(*both(), kind=kind)
     assert (value["train"], value["test"], value["kind"], value["metric"]) == (TRAIN, TEST, kind, "accuracy")
@@ -51,7 +51,7 @@ def test_scores_equal_the_function(cli, kind: str, tmp_path: Path) -> None:
 
 
 def test_concatenation_and_stacking(cli, tmp_path: Path) -> None:
-    words = ("probe", RESNET, VIT, *SPLITS, "--kind")
+    words = ("probe", RESNET, VIT, *SPLITS, "--method")
     value = cli(*words, "concat", "--seeds", "1", "--json", "-o", tmp_path / "c.html").json
     (features, labels), test = (features_of(side) for side in both())
     expected = probes.concatenate(features, labels, RESNET, seeds=1, test=test)
@@ -68,7 +68,7 @@ def test_concatenation_and_stacking(cli, tmp_path: Path) -> None:
 
 
 def test_compression_aims_at_the_score_of_the_base(cli, tmp_path: Path) -> None:
-    words = ("probe", VIT, RESNET, *SPLITS, "--kind", "compress")
+    words = ("probe", VIT, RESNET, *SPLITS, "--method", "compress")
     printed = cli(*words, "--dimensions-per-step", "80", "--json", "-o", tmp_path / "chart.vl.json")
     alone = probes.probe(*both()).set_index("model")["score"][VIT]
     assert printed.json["base"] == VIT
@@ -77,8 +77,8 @@ def test_compression_aims_at_the_score_of_the_base(cli, tmp_path: Path) -> None:
     assert [row["dimensions"] for row in result["frame"]] == [80, 160]
     assert f"{100 * alone:.1f}%" in printed.err
     assert "layer" in json.loads((tmp_path / "chart.vl.json").read_text())
-    assert " 80 " in cli(*words, "--dimensions-per-step", "80", "--target", "0.1").out
-    options = ("--dimensions-per-step", "160", "--target", "0.1", "--order", "variance", "--json")
+    assert " 80 " in cli(*words, "--dimensions-per-step", "80", "--target-score", "0.1").out
+    options = ("--dimensions-per-step", "160", "--target-score", "0.1", "--order", "variance", "--json")
     order = cli(*words, *options).json["results"][RESNET]["order"]
     assert order["variance"] == sorted(order["variance"], reverse=True)
 
@@ -105,7 +105,7 @@ def test_multilabel_stacking_ignores_difficult_objects(cli, invoke, tmp_path: Pa
             red, green = (128 + 60 * int(marks[split, name][n]) for name in ("cat", "dog"))
             Image.new("RGB", (32, 32), (red, green, int(rng.integers(256)))).save(root / f"JPEGImages/{row:06}.jpg")
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
-    words = ("probe", RESNET, VIT, "--data", "voc2007", "--random", "--kind")
+    words = ("probe", RESNET, VIT, "--data", "voc2007", "--random", "--method")
     value = cli(*words, "stack", "--json").json
     assert value["metric"] == "map"
     sides = [run([RESNET, VIT], data=f"voc2007:{split}", pretrained=False, progress=False) for split in ("train", "test")]
@@ -136,11 +136,11 @@ def test_mistakes(invoke) -> None:
     words = ("probe", RESNET, VIT, *SPLITS)
     for kind in ("concat", "compress"):
         with pytest.raises(UnknownName, check=fields(name="nobody")):
-            invoke(*words, "--kind", kind, "--base", "nobody")
+            invoke(*words, "--method", kind, "--base", "nobody")
     with pytest.raises(InputError, match="map"):
         invoke(*words, "--metric", "map")
     with pytest.raises(InputError, match="manhattan"):
-        invoke(*words, "--kind", "knn", "--distance", "manhattan")
+        invoke(*words, "--method", "knn", "--distance", "manhattan")
     with pytest.raises(InputError, check=fields(argument="output", found="scores.bmp")):
         invoke(*words, "-o", "scores.bmp")
     with pytest.raises(UnknownName, match="digitz"):

@@ -1,10 +1,11 @@
-"""The section on errors, where nothing can be said of a link."""
+"""The section on errors, if a correlation is undefined or there are no gains."""
 
 import numpy as np
+import pytest
 
+from zoo.app.report.analysis import Analysis
 from zoo.app.report.errors import errors
-from zoo.app.report.evidence import Evidence
-from zoo.app.report.material import Material
+from zoo.app.report.inputs import ReportInputs
 from zoo.outputs.outputs import Outputs, Runs
 
 WRONG = {"a": range(2), "b": range(2, 6), "c": range(6, 12)}  # of twenty examples, no two of them at once
@@ -17,26 +18,36 @@ def made(name: str) -> Outputs:
     return Outputs.from_arrays(name, probabilities=np.stack([p, 1 - p], 1), labels=np.zeros(20, int))
 
 
-def evidence_of(runs: Runs) -> Evidence:
-    return Evidence(runs, "all 20 examples", Material(runs))
+def analysis_of(runs: Runs) -> Analysis:
+    return Analysis(runs, "all 20 examples", ReportInputs(runs))
 
 
-def test_gains_that_are_all_the_same_have_no_correlation() -> None:
-    part = errors(evidence_of(Runs(made(name) for name in WRONG)))
+def test_equal_gains_have_no_correlation() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zoo.app.report.analysis.ACCURACY_BAND", 100.0)
+        part = errors(analysis_of(Runs(made(name) for name in WRONG)))
     section, findings, numbers = part.section, part.findings, part.numbers
-    assert numbers["line"] == {"slope": 0.0, "correlation": None, "pairs": 3}
-    said = {finding.number: finding.sentence for finding in findings}
-    assert "r is not defined: all points have the same height" in said["no correlation"]
+    line = numbers["line"]
+    assert (line["slope"], line["correlation"], line["interval"], line["pairs"]) == (0.0, None, None, 3)
+    (finding,) = findings
+    assert finding.number == "undefined"
+    assert "3 pairs" in finding.sentence
     assert "nan" not in str(findings).lower()
     (gain,) = (figure for figure in section.figures if figure.id == "gain")
-    assert gain.chart.to_dict()["title"] == "r is not defined: all points have the same height, 3 pairs"
+    assert "undefined" in gain.chart.to_dict()["title"]
+
+
+def test_only_pairs_of_comparable_accuracy_are_correlated() -> None:
+    part = errors(analysis_of(Runs(made(name) for name in WRONG)))  # accuracies 10 points apart
+    assert part.findings == []
+    assert "line" not in part.numbers
 
 
 def test_predictions_alone_have_categories_but_no_gains() -> None:
     runs = Runs(
         Outputs.from_arrays(n, predictions=made(n).predictions, labels=np.zeros(20, int), classes="pq") for n in WRONG
     )
-    part = errors(evidence_of(runs))
-    assert [figure.id for figure in part.section.figures] == ["inconsistency"]
+    part = errors(analysis_of(runs))
+    assert [figure.id for figure in part.section.figures] == ["inconsistency", "map"]
     assert part.findings == []
     assert part.numbers["inconsistency"]["b"]["c"] == 0.5

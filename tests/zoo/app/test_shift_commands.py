@@ -49,7 +49,7 @@ def test_shift(cli, both, tmp_path):
 def test_accuracy_equals_the_function(cli, both, tmp_path):
     words = ("accuracy", "mine-*", *SPECS, "--min-r2", "0.5")
     found = cli(*words, "--json", "-o", tmp_path / "a.csv").json
-    expected = diversity.accuracy_without_labels(both[1], both[0], least_r2=0.5)
+    expected = diversity.accuracy_without_labels(both[1], both[0], min_r2=0.5)
     assert found["refusal"] is expected.refusal is None
     assert [row["accuracy"] for row in found["frame"]] == pytest.approx(expected.frame["accuracy"].tolist())
     assert (found["labelled"], found["unlabelled"], found["r2"]) == ("known", "new", pytest.approx(expected.r2))

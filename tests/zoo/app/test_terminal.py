@@ -27,13 +27,14 @@ class TestTables:
         print_table(frame, ["model", "accuracy", "gain"], title="Title", formats={"accuracy": percent, "gain": points})
         assert lines(capsys) == ["Title", "", "model  accuracy  gain", "a         91.2%  +2.3"]
 
-    def test_a_shared_ending_is_said_once_if_the_table_is_too_wide(self, capsys, monkeypatch):
+    def test_a_shared_ending_is_said_once(self, capsys):
         rows = [{"model": f"resnet7-{name}.cifar10", "accuracy": 0.5} for name in ("softmax", "cosine")]
         print_table(rows)
-        assert "resnet7-cosine.cifar10" in lines(capsys)[2]
-        monkeypatch.setenv("COLUMNS", "30")
-        print_table(rows)
         assert lines(capsys) == ["model (.cifar10)  accuracy", "resnet7-softmax        0.5", "resnet7-cosine         0.5"]
+        print_table([*rows, {"model": "(ensemble)", "accuracy": 0.6}])
+        assert lines(capsys)[2:] == ["resnet7-cosine         0.5", "(ensemble)             0.6"]
+        print_table([*rows, {"model": "r.digits", "accuracy": 0.6}])
+        assert "resnet7-cosine.cifar10" in lines(capsys)[2]
 
     def test_long_texts_are_wrapped_and_the_last_columns_left_out(self, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "24")
@@ -72,6 +73,13 @@ def test_intervals():
     assert terminal.interval((0.9, 0.9224)) == "95% CI 90.0 to 92.2"
     assert terminal.interval((-0.004, 0.032), 0.9) == "90% CI -0.4 to 3.2"
     assert terminal.interval((np.nan, 0.9)) == terminal.interval(None) == terminal.MISSING
+
+
+def test_estimates():
+    assert terminal.estimate(0.9123, (0.9, 0.9224)) == "91.2% (90.0 to 92.2)"
+    assert terminal.estimate(0.01234, (0.01, 0.015), digits=2) == "1.23% (1.00 to 1.50)"
+    assert terminal.estimate(0.5, None) == terminal.estimate(0.5, (np.nan, np.nan)) == "50.0%"
+    assert terminal.estimate(None, (0, 1)) == terminal.estimate(np.nan, (0, 1)) == terminal.MISSING
 
 
 def test_plain_values():

@@ -20,7 +20,7 @@ from zoo.models.sources import transformers as from_transformers
 from zoo.training import campaign, plan
 
 FOLDER = Path(__file__).parents[3] / "model_cards"
-FILES = sorted(FOLDER.glob("*.md"))
+FILES = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
 CARDS = [read(path) for path in FILES]
 MODELS = [model for card in CARDS for model in card.expand()]
 GONTIJO, KORNBLITH, DEMYSTIFYING = "Gontijo-Lopes 2021", "Kornblith 2021", "Demystifying 2021"
@@ -39,7 +39,8 @@ def test_the_folder_has_cards_weights_plans_and_sets_only() -> None:
     others = {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES}
     ending = {"recipe": "safetensors", "fitted": "head.safetensors"}
     pretrained = {f"{one.name}.{ending[one.source]}" for one in MODELS if one.source in ending and one.sha256}
-    assert {name for name in others if not name.endswith((".plan.yaml", ".outputs.safetensors", ".set"))} == pretrained
+    endings = (".plan.yaml", ".outputs.safetensors", ".set", "README.md")
+    assert {name for name in others if not name.endswith(endings)} == pretrained
 
 
 def test_names_differ_by_more_than_case() -> None:
@@ -87,7 +88,11 @@ def test_an_open_clip_card_equals_open_clips_registry(card: Card) -> None:
         assert getattr(card, field) == getattr(known, field), field
 
 
-@pytest.mark.parametrize("card", of_source("packaged"), ids=lambda card: card.name)
+@pytest.mark.parametrize(
+    "card",
+    [card for card in of_source("packaged") if card.details.get("library") != "torchvision"],
+    ids=lambda card: card.name,
+)
 def test_a_packaged_card_equals_timms_registry_for_its_network(card: Card) -> None:
     known = registry.card(f"timm:{card.architecture}")
     for field in ("architecture", "family", "license", "transform", "labels"):

@@ -175,7 +175,7 @@ def test_a_card_describes_what_is_trained(name):
 
 def test_a_plan_has_the_command_that_repeats_it():
     made = plan("resnet8-sigmoid+dropout", data="digits", seed=1, epochs=3, save_as="mine", rho=0.9)
-    assert made.command == "zoo train resnet8-sigmoid+dropout-s1.digits --set rho=0.9 --set epochs=3 --as mine"
+    assert made.command == "zoo train resnet8-sigmoid+dropout-s1.digits --set rho=0.9 --set epochs=3 --name mine"
     again = plan("resnet8-sigmoid+dropout-s1", data="digits", save_as="mine", rho=0.9, epochs=3)
     assert again == made
 

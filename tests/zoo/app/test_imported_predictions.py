@@ -4,6 +4,7 @@ Every number is recomputed from the file with pandas and scikit-learn.
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,11 @@ def test_commands(decisions: pd.DataFrame) -> None:
 
     numbers = json.loads(command("report", *WHO, "--data", "contrast", "--json"))
     assert numbers["path"]["settings"]["kind"] == "predictions"
+    printed = command("report", *WHO, "--data", "contrast", "-o", "report.md")
+    numbers_of_findings = re.findall(r"^- .*?\*\*(.+?)\*\*", Path("report.md").read_text(), re.MULTILINE)
+    assert numbers_of_findings
+    assert all(number in printed for number in numbers_of_findings)
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_in_python(decisions: pd.DataFrame) -> None:

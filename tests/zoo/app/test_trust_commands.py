@@ -1,0 +1,163 @@
+"""`zoo trust` and `zoo ood`, against the functions they call and on stored outputs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from raised import fields
+
+import diversity
+import ensembles
+from zoo.calibration import calibrate
+from zoo.calibration.calibrated_runs import refit_for_selection
+from zoo.calibration.conformal import fit_conformal
+from zoo.calibration.ood import ClassGaussians, detection, energy_score, knn_score
+from zoo.calibration.selective import certainty, choose_threshold, judge_threshold, risk_coverage
+from zoo.calibration.smooth import smooth_calibration_error
+from zoo.core.splits import stratified_split
+from zoo.errors import InputError
+from zoo.outputs.outputs import Runs
+
+NAMES = ["mine-a", "mine-b"]
+
+
+@pytest.fixture
+def outputs(store_outputs):
+    return [store_outputs(name, seed, skill=1 + 0.3 * seed) for seed, name in enumerate(NAMES)]
+
+
+class TestTrust:
+    OPTIONS = ("--score", "margin", "--coverage", "0.7", "--min-accuracy", "0.8", "--alpha", "0.2", "--seed", "3")
+
+    def test_json_equals_the_functions(self, cli, outputs):
+        found = {one["model"]: one for one in cli("trust", *NAMES, *self.OPTIONS, "--ensemble", "--json").json["models"]}
+        runs = calibrate(outputs).aligned()
+        fitted = stratified_split(runs.labels, 0.5, 3, runs["mine-a"].ids)
+        runs = refit_for_selection(runs, fitted, 3)
+        probabilities = {name: runs[name].probabilities for name in NAMES} | {"(ensemble)": ensembles.average(runs)}
+        assert list(found) == list(probabilities)
+        for name, p in probabilities.items():
+            one, correct, scores = found[name], p.argmax(1) == runs.labels, certainty(p, "margin")
+            curve = risk_coverage(scores, correct, 200, 3)
+            assert one["accuracy"]["value"] == pytest.approx(correct.mean())
+            for measure in ("aurc", "augrc", "excess_aurc"):
+                assert one[measure]["value"] == pytest.approx(getattr(curve, measure))
+                assert one[measure]["interval"] == pytest.approx(curve.intervals[measure])
+            error, interval = smooth_calibration_error(p.max(1).clip(0, 1), correct, 200, 3)
+            assert one["smooth_calibration_error"] == {"value": pytest.approx(error), "interval": pytest.approx(interval)}
+            for place, aim in (("at_coverage", {"coverage": 0.7}), ("at_accuracy", {"accuracy": 0.8})):
+                threshold = choose_threshold(scores[fitted], correct[fitted], **aim)
+                judged = judge_threshold(threshold, scores[~fitted], correct[~fitted])
+                assert one[f"{place}.coverage"] == pytest.approx(judged.coverage)
+                assert one[f"{place}.accuracy"]["interval"] == pytest.approx(judged.accuracy_interval)
+            for method in ("lac", "aps", "raps"):
+                predictor = fit_conformal(p[fitted], runs.labels[fitted], 0.2, method, seed=3)
+                report = predictor.evaluate(p[~fitted], runs.labels[~fitted], 3)
+                assert one[f"{method}.coverage"]["value"] == pytest.approx(report.coverage)
+                assert one[f"{method}.mean_size"] == pytest.approx(report.mean_size)
+                assert one[f"{method}.expected_coverage"] == pytest.approx(report.expected)
+                low, high = one[f"{method}.coverage"]["interval"]
+                assert low < report.coverage < high
+
+    def test_text_and_files(self, cli, outputs, tmp_path):
+        paths = [tmp_path / "trust.csv", tmp_path / "risk.svg"]
+        printed = cli("trust", *NAMES, "--uncalibrated", *(word for path in paths for word in ("-o", path)))
+        found = cli("trust", *NAMES, "--uncalibrated", "--json").json
+        assert found["population"] == "all 400 examples"
+        table = pd.read_csv(paths[0]).set_index(["model", "measure"])
+        for one in found["models"]:
+            accuracy = table.loc[(one["model"], "accuracy")]
+            assert accuracy["value"] == pytest.approx(one["accuracy"]["value"])
+            low, high = one["accuracy"]["interval"]
+            assert f"{100 * accuracy['value']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in printed.out
+            assert f"{one['lac.mean_size']:.2f}" in printed.out
+        assert {"aps.coverage", "at_accuracy.threshold", "augrc"} <= {measure for _, measure in table.index}
+        assert paths[1].read_text().startswith("<svg")
+        assert "fitted on 200 examples" in printed.remarks
+
+    def test_groups(self, cli, outputs, tmp_path):
+        path = tmp_path / "groups.csv"
+        groups = {row_id: "day" if row % 3 else "night" for row, row_id in enumerate(outputs[0].ids.tolist())}
+        path.write_text("id,group,other\n" + "".join(f"{row_id},{group},x\n" for row_id, group in groups.items()))
+        words = ("trust", *NAMES, "--uncalibrated", "--groups", path)
+        found = cli(*words, "--json").json["groups"]
+        expected = diversity.groups(Runs(outputs), groups)
+        assert [row["accuracy"] for row in found["groups"]] == pytest.approx(expected.frame["accuracy"].tolist())
+        assert {(row["group"], row["model"]) for row in found["models"]} == {(g, n) for g in ("day", "night") for n in NAMES}
+        night = found["groups"][1]
+        low, high = night["accuracy_low"], night["accuracy_high"]
+        assert f"{100 * night['accuracy']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in cli(*words).out
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [("id,condition\na,b\n", {"found": "id, condition"}), ("id,group\na,b\na,c\n", {"problem": "'a'"}), ("", {})],
+    )
+    def test_files_of_groups_that_cannot_be_read(self, outputs, invoke, tmp_path, text, expected):
+        (tmp_path / "groups.csv").write_text(text)
+        with pytest.raises(InputError, check=fields(argument="groups", where="groups.csv", **expected)):
+            invoke("trust", *NAMES, "--groups", tmp_path / "groups.csv")
+
+    def test_thresholds_are_judged_on_other_examples(self, cli, store_outputs):
+        """Of a model that guesses, a threshold for 60% accuracy does not keep its promise on examples it has not seen."""
+        store_outputs("guess", 0, skill=0)
+        (found,) = cli("trust", "guess", "--uncalibrated", "--min-accuracy", "0.6", "--json").json["models"]
+        assert found["at_accuracy.accuracy"] is None or found["at_accuracy.accuracy"]["value"] < 0.6
+
+    def test_mistakes(self, cli, outputs, store_outputs, invoke):
+        assert "--coverage" in cli("trust", *NAMES, "--coverage", "1.5", code=2).err
+        assert "--alpha" in cli("trust", *NAMES, "--alpha", "0", code=2).err
+        store_outputs("hard", 0, kind="predictions")
+        with pytest.raises(InputError, check=fields(where="hard")):
+            invoke("trust", "hard", "--uncalibrated")
+        with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
+            invoke("trust", *NAMES, "-o", "trust.xlsx")
+
+
+class TestOod:
+    WORDS = ("ood", *NAMES, "--in", "known", "--out", "near", "--out", "far")
+
+    @pytest.fixture
+    def runs(self, store_outputs):
+        found = {}
+        for data, skill in (("train", 1.5), ("known", 1.5), ("near", 1.0), ("far", 0.0)):
+            for seed, name in enumerate(NAMES):
+                labels = np.random.default_rng(len(data)).integers(0, 4, 400)  # as the fixture draws them
+                spread = np.random.default_rng(seed + len(data)).normal(size=(400, 6))
+                embeddings = spread + 2 * skill * np.eye(6)[labels]
+                found[data, name] = store_outputs(name, seed + 7 * len(data), data=data, skill=skill, embeddings=embeddings)
+        return found
+
+    def test_json_equals_the_functions(self, cli, runs, tmp_path):
+        found = cli(*self.WORDS, "--ensemble", "--train", "train", "--json", "-o", tmp_path / "ood.csv").json
+        rows = {(row["out"], row["model"], row["score"]): row for row in found["results"]}
+        assert len(pd.read_csv(tmp_path / "ood.csv")) == len(rows) == 2 * (2 * 5 + 3)
+        for out in ("near", "far"):
+            for name in NAMES:
+                inside, outside, train = runs["known", name], runs[out, name], runs["train", name]
+                gaussians = ClassGaussians.fit(train.embeddings.array(), train.labels)
+                scores = {
+                    "confidence": lambda o: certainty(o.probabilities, "confidence"),
+                    "entropy": lambda o: certainty(o.probabilities, "entropy"),
+                    "energy": lambda o: energy_score(o.logits),
+                    "nearest": lambda o, known=train: knn_score(o.embeddings.array(), known.embeddings.array(), 50),
+                    "Mahalanobis": lambda o, fit=gaussians: fit.score(o.embeddings.array()),
+                }
+                for score, of in scores.items():
+                    expected, row = detection(of(inside), of(outside)), rows[out, name, score]
+                    assert row["auroc"] == pytest.approx(expected.auroc)
+                    assert row["fpr95"] == pytest.approx(expected.fpr95)
+                    assert (row["aupr_low"], row["aupr_high"]) == pytest.approx(expected.intervals["aupr"])
+            assert rows[out, "(ensemble)", "disagreement"]["auroc"] > 0
+        assert rows["far", "mine-a", "confidence"]["auroc"] > rows["near", "mine-a", "confidence"]["auroc"] > 0.5
+
+    def test_text(self, cli, runs):
+        printed = cli(*self.WORDS).out
+        row = cli(*self.WORDS, "--json").json["results"][0]
+        expected = f"{100 * row['auroc']:.1f}% ({100 * row['auroc_low']:.1f} to {100 * row['auroc_high']:.1f})"
+        assert expected in printed
+        assert "known against far" in printed
+
+    def test_mistakes(self, runs, invoke):
+        with pytest.raises(InputError, match="nowhere"):
+            invoke("ood", *NAMES, "--in", "known", "--out", "nowhere")
+        with pytest.raises(InputError, check=fields(argument="output")):
+            invoke(*self.WORDS, "-o", "ood.svg")

@@ -1,0 +1,139 @@
+"""`zoo import` and `zoo export`: outputs from and to files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from zoo.app.checks import check_files
+from zoo.app.options import RUN, Json, Kind, ModelInputs, Models, check_output, command, models_option, spec_option
+from zoo.app.output_files import read_outputs, write_rows
+from zoo.app.run import print_runs
+from zoo.app.terminal import count, note, print_json, size, wrote
+from zoo.errors import InputError
+
+BUNDLE, TABLES = ".safetensors", (".csv", ".parquet")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("import", rich_help_panel=RUN)(command(import_))
+    app.command("export", rich_help_panel=RUN)(command(export))
+
+
+def import_(
+    source: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES...",
+            help="csv, tsv, json, jsonl, parquet, feather, npz, npy or safetensors files, or folders of them.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[str | None, spec_option("--data", "Dataset of the outputs: a known one, or a new name.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the model. Default: the file's name.")] = None,
+    kind: Annotated[Kind | None, typer.Option("--kind", help="What the numbers are, if the files do not say it.")] = None,
+    link: Annotated[
+        Literal["softmax", "sigmoid"] | None,
+        typer.Option("--link", help="How logits become probabilities. Default: softmax.", show_default=False),
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="True classes: .npy, or .txt with one per line.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Class names: .txt with one per line.")] = None,
+    ids: Annotated[Path | None, typer.Option(help="Ids of the examples: .txt with one per line.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="MEANING=COLUMN", help="Which column holds what, e.g. labels=answer. May be repeated."
+        ),
+    ] = None,
+    meta: Annotated[Path | None, typer.Option(help="Table about the models: model, family, params, ...")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace outputs stored under the same name.")] = False,
+    json: Json = False,
+) -> None:
+    """Store outputs that another program computed; all commands find them by name.
+
+    [dim]zoo import mine.npz --kind logits --data cifar10:test[/dim]
+
+    [dim]zoo import predictions/ --data cifar10.1-v6 --meta models.csv[/dim]
+
+    [dim]zoo import study.safetensors[/dim]
+    """
+    from zoo.cards.names import similar
+    from zoo.datasets import is_user_dataset, user_datasets
+    from zoo.datasets.listing import list_datasets
+    from zoo.outputs.outputs import Runs
+    from zoo.outputs.store import save
+
+    pairs = [text.partition("=")[::2] for text in columns or ()]
+    if not all(column for _, column in pairs):
+        raise InputError(
+            argument="columns", expected="MEANING=COLUMN, such as labels=answer", found=", ".join(columns or ())
+        )
+    check_files(source, "source")
+    runs = read_outputs(
+        source,
+        data,
+        kind,
+        name=name,
+        link=link,
+        labels=labels,
+        classes=classes,
+        ids=ids,
+        columns=dict(pairs) or None,
+        meta=meta,
+    )
+    is_new = data is not None and is_user_dataset(data) and not user_datasets.exists(data)
+    print_runs(Runs(save(outputs, replace=replace) for outputs in runs.values()), json)
+    if is_new:
+        close = similar(str(data), [listed.name for listed in list_datasets() if listed.name != data])
+        hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+        note(f"{data} is a new dataset{hint}: known by these outputs, without images")
+
+
+def export(
+    models: Models,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write: .safetensors (for zoo import and NumPy), .csv or .parquet.",
+        ),
+    ],
+    inputs: ModelInputs,
+    embeddings: Annotated[
+        list[str] | None,
+        models_option("--embeddings-of", "Include the embeddings of these models (.safetensors only)."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the outputs of models on one dataset to one file.
+
+    .safetensors holds logits as float16: predictions do not change, and the file says how far any probability moved.
+    .csv and .parquet have a row per example and model: id, label, prediction, confidence and all probabilities.
+
+    [dim]zoo export 'resnet8-*' --data digits:test -o study.safetensors[/dim]
+
+    [dim]zoo export @cifar10 -o study.parquet[/dim]
+    """
+    from zoo.outputs.bundle import export_outputs
+
+    check_output(output, (BUNDLE, *TABLES))
+    is_table = output.suffix.lower() in TABLES
+    if is_table and embeddings:
+        raise InputError("are written to .safetensors files only", argument="embeddings", found=str(output))
+    runs = inputs.runs(models, embeddings=True if embeddings else None)
+    if is_table:
+        rows = write_rows(runs, output)
+        if json:
+            print_json({"models": runs.names, "rows": rows, "path": output})
+        wrote(output, f"{count(rows, 'row')}, {count(len(runs), 'model')}, {size(output.stat().st_size)}")
+        return
+    chosen = runs.subset(embeddings).names if embeddings else []
+    about = export_outputs(runs, output, chosen)
+    if json:
+        print_json(about)
+    change = max(model["largest_change"] for model in about["models"])
+    wrote(output, f"{count(len(runs), 'model')}, embeddings of {len(chosen)}, {size(output.stat().st_size)}")
+    note("predictions are unchanged" + (f", probabilities moved by at most {change:.1g}" if change else ""))

@@ -1,0 +1,154 @@
+"""`zoo ood`: can models tell examples of another dataset from those they know?"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zoo.app.options import (
+    NUMBERS,
+    TABLE,
+    TRUST,
+    Common,
+    Ensemble,
+    Fresh,
+    ModelFiles,
+    Models,
+    Results,
+    Seed,
+    command,
+    spec_option,
+)
+from zoo.app.terminal import estimate, print_table
+from zoo.app.trust import ENSEMBLE, RESAMPLES
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from zoo.outputs.outputs import Outputs, Runs
+
+NEIGHBOUR = 50  # the distance to this nearest training example is the kNN score
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("ood", rich_help_panel=TRUST)(command(ood))
+
+
+def ood(
+    *,
+    models: Models,
+    inside: Annotated[str, spec_option("--in", "Dataset like the models' training data.")],
+    outside: Annotated[list[str], spec_option("--out", "Out-of-distribution dataset. May be repeated.")],
+    train: Annotated[
+        str | None,
+        spec_option("--train", "Training data, for the scores by embeddings: Mahalanobis distance and nearest neighbours."),
+    ] = None,
+    ensemble: Ensemble = False,
+    common: Common = False,
+    fresh: Fresh = False,
+    seed: Seed = 0,
+    model_files: ModelFiles,
+    results: Results,
+) -> None:
+    """Detect out-of-distribution examples: how well does each score separate --out from --in?
+
+    AUROC and AUPR: 100% is perfect. FPR@95: the fraction of --out that is accepted if 95% of --in are.
+
+    [dim]zoo ood 'resnet8-*' --in digits:test --out digits-holes:test[/dim]
+
+    [dim]zoo ood r7x2.cifar10 --in cifar10:test --out fashion-mnist:test --train cifar10:train -o ood.csv[/dim]
+    """
+    import pandas as pd
+
+    from zoo.calibration.ood import detection
+    from zoo.runs.runner import run
+
+    results.check(TABLE, NUMBERS)
+    names = model_files.named(models)
+
+    def outputs_on(data: str, embeddings: bool | None = None) -> "Runs":
+        runs = run(names, data=data, fresh=fresh, embeddings=embeddings)
+        return runs.common() if common else runs
+
+    embeddings = True if train else None
+    known = outputs_on(train, embeddings) if train else None
+    before = outputs_on(inside, embeddings)
+    rows = []
+    for spec in outside:
+        after = outputs_on(spec, embeddings)
+        for model, score, scores, other_scores in _scores(before, after, known, ensemble):
+            found = detection(scores, other_scores, RESAMPLES, seed)
+            row: dict[str, Any] = {"out": spec, "model": model, "score": score, "examples": len(scores)}
+            row["out_examples"] = len(other_scores)
+            for measure, (low, high) in found.intervals.items():
+                row |= {measure: getattr(found, measure), f"{measure}_low": low, f"{measure}_high": high}
+            rows.append(row)
+
+    def show() -> None:
+        titles = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR@95"}
+        for number, spec in enumerate(outside):
+            if number:
+                print()
+            print_table(
+                (
+                    {"model": row["model"], "score": row["score"]}
+                    | {title: estimate(row[key], (row[f"{key}_low"], row[f"{key}_high"])) for key, title in titles.items()}
+                    for row in rows
+                    if row["out"] == spec
+                ),
+                title=f"{inside} against {spec} (95% CI)",
+                formats=dict.fromkeys(titles.values(), str),
+            )
+
+    results.deliver({"in": inside, "train": train, "results": rows}, show, table=pd.DataFrame(rows))
+
+
+def _scores(
+    before: "Runs", after: "Runs", known: "Runs | None", ensemble: bool
+) -> "Iterator[tuple[str, str, np.ndarray, np.ndarray]]":
+    """Yield model, score, and the values of the score on in- and out-of-distribution examples."""
+    both = [name for name in before if name in after and (known is None or name in known)]
+    if not both:
+        raise InputError("no model has outputs on all datasets")
+    for name in both:
+        inner = _of_model(before[name], None if known is None else known[name])
+        outer = _of_model(after[name], None if known is None else known[name])
+        for score, values in inner.items():
+            if score in outer:
+                yield name, score, values, outer[score]
+    if ensemble and len(both) > 1:
+        inner, outer = (_of_ensemble(runs.subset(both)) for runs in (before, after))
+        for score, values in inner.items():
+            yield ENSEMBLE, score, values, outer[score]
+
+
+def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndarray]":
+    """Return each score [N] that the outputs allow; larger means more familiar."""
+    from zoo.calibration.ood import ClassGaussians, energy_score, knn_score
+    from zoo.calibration.selective import certainty
+
+    scores = {score: certainty(outputs.probabilities, score) for score in ("confidence", "entropy")}
+    if outputs.kind == "logits" and outputs.link == "softmax":
+        scores["energy"] = energy_score(outputs.logits)
+    if known is not None:
+        training, embeddings = known.require_embeddings().array(), outputs.require_embeddings().array()
+        scores["nearest"] = knn_score(embeddings, training, min(NEIGHBOUR, len(known)))
+        if known.labels is not None:
+            scores["Mahalanobis"] = ClassGaussians.fit(training, known.labels).score(embeddings)
+    return scores
+
+
+def _of_ensemble(runs: "Runs") -> "dict[str, np.ndarray]":
+    from ensembles import average
+    from zoo.calibration.selective import certainty
+
+    runs = runs.aligned()
+    mean = average(runs)
+    members = [outputs.probabilities for outputs in runs.values()]
+    return {
+        "confidence": certainty(mean, "confidence"),
+        "entropy": certainty(mean, "entropy"),
+        "disagreement": certainty(mean, "disagreement", members),  # type: ignore[arg-type]  # any sequence
+    }

@@ -1,0 +1,337 @@
+"""`zoo trust`: how far the predictions of models can be trusted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from zoo.app.checks import check_files
+from zoo.app.options import (
+    CHARTS,
+    NUMBERS,
+    TABLE,
+    TRUST,
+    Calibration,
+    Ensemble,
+    Inputs,
+    OptionalModels,
+    Results,
+    Seed,
+    command,
+    population,
+)
+from zoo.app.terminal import estimate, interval, note, percent, print_table
+from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from zoo.calibration.conformal import SetReport
+    from zoo.calibration.selective import RiskCoverage, Threshold
+    from zoo.core.arrays import Array
+    from zoo.outputs.outputs import Runs
+
+ENSEMBLE = "(ensemble)"  # its name in the tables
+METHODS: tuple[Literal["lac", "aps", "raps"], ...] = ("lac", "aps", "raps")
+RESAMPLES = 200
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("trust", rich_help_panel=TRUST)(command(trust))
+
+
+def trust(
+    *,
+    models: OptionalModels = None,
+    score: Annotated[
+        Literal["confidence", "margin", "entropy"],
+        typer.Option(help="Certainty: largest probability, its lead over the second, or minus the entropy."),
+    ] = "confidence",
+    coverage: Annotated[float, typer.Option(help="Report the accuracy on this fraction of the examples.")] = 0.8,
+    min_accuracy: Annotated[float, typer.Option(help="Report the fraction of examples on which this is reached.")] = 0.95,
+    alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
+    groups: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also by group of examples: .csv with the columns id and group."),
+    ] = None,
+    ensemble: Ensemble = False,
+    seed: Seed = 0,
+    inputs: Inputs,
+    calibration: Calibration,
+    results: Results,
+) -> None:
+    """Measure how far to trust predictions: calibration, when to abstain, and sets that hold the true class.
+
+    A model that abstains accepts its most certain examples first; risk is the error rate among the accepted ones. AURC is
+    the mean risk over all coverages, excess AURC what a perfect order would save, AUGRC the same area with errors counted
+    among all examples. Thresholds and conformal sets (LAC, APS, RAPS) are fitted on half of the reported examples, and
+    judged on the other half.
+
+    [dim]zoo trust resnet7-softmax.cifar10 r7x2.cifar10 --ensemble[/dim]
+
+    [dim]zoo trust 'resnet8-*' --data digits:test --coverage 0.9 -o trust.csv -o risk.svg[/dim]
+    """
+    from zoo.calibration.calibrated_runs import refit_for_selection
+    from zoo.core.splits import stratified_split
+
+    results.check(TABLE, NUMBERS, *CHARTS)
+    group_of = None if groups is None else _read_groups(groups)
+    calibrated = calibration.apply(inputs.runs(models))
+    runs = calibrated.aligned()
+    fitted = stratified_split(runs.labels, 0.5, seed, next(iter(runs.values())).ids)
+    runs = refit_for_selection(runs, fitted, seed)  # no label that judges a threshold fits a temperature
+    found = [
+        _judge(name, probabilities, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
+        for name, probabilities in named_probabilities(runs, ensemble)
+    ]
+
+    grouped = None
+    if group_of is not None:
+        import diversity
+
+        grouped = diversity.groups(runs, group_of, seed=seed)
+
+    def show() -> None:
+        _print(found, coverage, min_accuracy, alpha)
+        note(f"thresholds and sets: fitted on {fitted.sum():,} examples, judged on {(~fitted).sum():,} others")
+        if grouped is not None:
+            _print_groups(grouped.frame)
+
+    settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha, "seed": seed}
+    value = {
+        "models": [one.to_dict() for one in found],
+        "groups": grouped and {"groups": grouped.frame, "models": grouped.models},
+        "settings": settings,
+        "population": population(calibrated),
+    }
+    results.deliver(value, show, table=_long_table(found), chart=lambda: _risk_chart(found))
+
+
+def named_probabilities(runs: "Runs", ensemble: bool) -> "Iterator[tuple[str, Array]]":
+    """Yield the probabilities [N, K] of each model, and of the ensemble with equal weights if asked for."""
+    for name, outputs in runs.items():
+        yield name, outputs.probabilities
+    if ensemble:
+        from ensembles import average
+
+        yield ENSEMBLE, average(runs)
+
+
+@dataclass(frozen=True)
+class _Trust:
+    """The measures of one model. Each interval is a 95% confidence interval."""
+
+    model: str
+    examples: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    confidence: float  # mean
+    calibration_error: float  # smooth
+    calibration_interval: tuple[float, float] | None
+    curve: "RiskCoverage"
+    at_coverage: "Threshold"
+    at_accuracy: "Threshold"
+    sets: "dict[str, SetReport]"
+
+    def measures(self) -> dict[str, tuple[float, tuple[float, float] | None]]:
+        """Return every number with its confidence interval, if it has one."""
+        curve = self.curve
+        numbers: dict[str, tuple[float, tuple[float, float] | None]] = {
+            "accuracy": (self.accuracy, self.accuracy_interval),
+            "confidence": (self.confidence, None),
+            "smooth_calibration_error": (self.calibration_error, self.calibration_interval),
+            **{name: (getattr(curve, name), ends) for name, ends in curve.intervals.items()},
+        }
+        for place, threshold in (("at_coverage", self.at_coverage), ("at_accuracy", self.at_accuracy)):
+            numbers |= {
+                f"{place}.threshold": (threshold.value, None),
+                f"{place}.coverage": (threshold.coverage, None),
+                f"{place}.accuracy": (threshold.accuracy, threshold.accuracy_interval),
+            }
+        for method, report in self.sets.items():
+            numbers[f"{method}.coverage"] = (report.coverage, _coverage_interval(report))
+            numbers[f"{method}.mean_size"] = (report.mean_size, None)
+            numbers[f"{method}.empty"] = (report.empty, None)
+        return numbers
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, and the expected coverage of valid sets, in plain types."""
+        values = {
+            name: {"value": value, "interval": ends} if ends else value for name, (value, ends) in self.measures().items()
+        }
+        expected = {f"{method}.expected_coverage": report.expected for method, report in self.sets.items()}
+        return {"model": self.model, "examples": self.examples, **values, **expected}
+
+
+def _judge(
+    name: str,
+    probabilities: "Array",
+    labels: "np.ndarray",
+    fitted: "np.ndarray",
+    score: Literal["confidence", "margin", "entropy"],
+    coverage: float,
+    min_accuracy: float,
+    alpha: float,
+    seed: int,
+) -> _Trust:
+    """Return the measures of one model.
+
+    Args:
+        name: of the model.
+        probabilities: [N, K].
+        labels: [N].
+        fitted: [N] mask of the examples that thresholds and sets are fitted on.
+        score: how certainty is measured.
+        coverage: at which the accuracy is reported.
+        min_accuracy: at which the coverage is reported.
+        alpha: of the conformal sets.
+        seed: of resamples and randomised sets.
+    """
+    from zoo.calibration.conformal import fit_conformal
+    from zoo.calibration.selective import binomial_interval, certainty, choose_threshold, judge_threshold, risk_coverage
+    from zoo.calibration.smooth import smooth_calibration_error
+    from zoo.core import arrays
+
+    p = arrays.to_numpy(arrays.probabilities(probabilities))
+    correct = p.argmax(1) == labels
+    scores, confidence = certainty(p, score), p.max(1).clip(0, 1)
+    curve = risk_coverage(scores, correct, RESAMPLES, seed)
+    error, error_interval = smooth_calibration_error(confidence, correct, RESAMPLES, seed)
+
+    def judged(**aim: float) -> "Threshold":
+        return judge_threshold(choose_threshold(scores[fitted], correct[fitted], **aim), scores[~fitted], correct[~fitted])
+
+    predictors = {method: fit_conformal(p[fitted], labels[fitted], alpha, method, seed=seed) for method in METHODS}
+    return _Trust(
+        model=name,
+        examples=len(p),
+        accuracy=curve.accuracy,
+        accuracy_interval=binomial_interval(int(correct.sum()), len(p)),
+        confidence=float(confidence.mean()),
+        calibration_error=error,
+        calibration_interval=error_interval,
+        curve=curve,
+        at_coverage=judged(coverage=coverage),
+        at_accuracy=judged(accuracy=min_accuracy),
+        sets={method: one.evaluate(p[~fitted], labels[~fitted], seed) for method, one in predictors.items()},
+    )
+
+
+def _coverage_interval(report: "SetReport") -> tuple[float, float]:
+    from zoo.calibration.selective import binomial_interval
+
+    return binomial_interval(round(report.coverage * report.examples), report.examples)
+
+
+def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: float) -> None:
+    tables: dict[str, list[dict[str, str]]] = {
+        "Calibration: does confidence equal accuracy? (95% CI)": [
+            {
+                "model": one.model,
+                "accuracy": estimate(one.accuracy, one.accuracy_interval),
+                "confidence": percent(one.confidence),
+                "smooth calibration error": estimate(one.calibration_error, one.calibration_interval),
+            }
+            for one in found
+        ],
+        "Abstention: area under the risk-coverage curve in percent, smaller is better (95% CI)": [
+            {"model": one.model}
+            | {
+                title: estimate(getattr(one.curve, name), one.curve.intervals[name], digits=2).replace("%", "")
+                for name, title in (("aurc", "AURC"), ("excess_aurc", "excess AURC"), ("augrc", "AUGRC"))
+            }
+            for one in found
+        ],
+        "Thresholds: accuracy on the accepted examples (95% CI)": [
+            {
+                "model": one.model,
+                f"at {100 * coverage:g}% coverage": estimate(one.at_coverage.accuracy, one.at_coverage.accuracy_interval),
+                f"coverage for {100 * min_accuracy:g}%": percent(one.at_accuracy.coverage),
+                "accuracy there": estimate(one.at_accuracy.accuracy, one.at_accuracy.accuracy_interval),
+            }
+            for one in found
+        ],
+        f"Conformal sets for {100 * (1 - alpha):g}% coverage (95% CI; expected: 95% range of valid sets)": [
+            {
+                "model": one.model,
+                "sets": method.upper(),
+                "coverage": estimate(report.coverage, _coverage_interval(report)),
+                "expected": interval(report.expected, None),
+                "mean size": f"{report.mean_size:.2f}",
+                "empty": percent(report.empty),
+            }
+            for one in found
+            for method, report in one.sets.items()
+        ],
+    }
+    for number, (title, rows) in enumerate(tables.items()):
+        if number:
+            print()
+        print_table(rows, title=title, formats={key: str for key in rows[0] if key not in ("model", "sets")})
+
+
+def _print_groups(frame: "pd.DataFrame") -> None:
+    titles = {
+        "accuracy": "accuracy", "overconfidence": "overconfidence", "ensemble_accuracy": "ensemble accuracy",
+    }  # fmt: skip
+    rows = [
+        {"group": row["group"], "examples": row["examples"]}
+        | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in titles.items()}
+        for row in frame.to_dict("records")
+    ]
+    print()
+    print_table(rows, title="Groups of examples: mean over the models (95% CI)", formats=dict.fromkeys(titles.values(), str))
+
+
+def _read_groups(path: Path) -> dict[str, str]:
+    """Return the group of each example id in a .csv file."""
+    import pandas as pd
+
+    check_files([path], "groups")
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (ValueError, OSError) as error:  # ValueError: not UTF-8, or not a table
+        raise InputError("is not a .csv file that can be read", where=path, argument="groups") from error
+    if not {"id", "group"} <= set(table):
+        raise InputError(
+            where=path, argument="groups", expected="the columns id and group", found=", ".join(map(str, table))
+        )
+    if table["id"].duplicated().any():
+        raise InputError(f"id {table['id'][table['id'].duplicated()].iloc[0]!r} occurs twice", where=path, argument="groups")
+    return dict(zip(table["id"], table["group"], strict=True))
+
+
+def _long_table(found: list[_Trust]) -> "pd.DataFrame":
+    """Return one row per model and measure: value, low, high."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {"model": one.model, "measure": measure, "value": value, "low": low, "high": high}
+            for one in found
+            for measure, (value, ends) in one.measures().items()
+            for low, high in [ends or (None, None)]
+        ]
+    )
+
+
+def _risk_chart(found: list[_Trust]) -> Any:
+    import altair as alt
+    import pandas as pd
+
+    frame = pd.concat([one.curve.to_frame().assign(model=one.model) for one in found], ignore_index=True)
+    return (
+        alt.Chart(frame)
+        .mark_line()
+        .encode(
+            x=alt.X("coverage:Q", title="coverage", axis=alt.Axis(format="%")),
+            y=alt.Y("risk:Q", title="error rate among the accepted", axis=alt.Axis(format=".1%")),
+            color=alt.Color("model:N", sort=None, legend=alt.Legend(symbolLimit=10)),
+            tooltip=["model", alt.Tooltip("coverage:Q", format=".1%"), alt.Tooltip("risk:Q", format=".2%")],
+        )
+        .properties(width=420, height=280)
+    )
