@@ -56,7 +56,7 @@ study: $(READY)
 	for objective in $(filter-out softmax,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half --data cifar10 \
 		--name resnet7-$$objective-half-linear.cifar10 || exit 1; done
 	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --output model_cards
-	$(BIN)/zoo export @cifar10 $(OBJECTIVES:%=--embeddings resnet7-%.cifar10) \
+	$(BIN)/zoo export @cifar10 --embeddings-of $(OBJECTIVES:%=resnet7-%.cifar10) \
 		--data cifar10:test -o model_cards/cifar10.outputs.safetensors
 
 # Each benchmark is a script that prints ratios against a peer in the same run. Use otherwise idle cores.

@@ -57,8 +57,10 @@ class Triage:
     the most common class), `ambiguity` (Jensen-Shannon divergence of the groups' distributions, as a fraction of its
     maximum) and `unsure` (mean entropy of the groups, as a fraction of its maximum).
 
-    The probabilities rank the examples. Their sum is no estimate of the number of wrong labels: see `expected_wrong` and
-    `check`.
+    The probabilities rank the examples. They are calibrated for labels that are wrong at random, so their sum is no estimate
+    of the number of wrong labels: a wrong label of a hard example looks like a mistake of the models. Among the 10,000 test
+    images of CIFAR-10 the probabilities of 51 models sum to 2, and people found more than 50 wrong labels. `check` estimates
+    the number from labels that people checked.
 
     Rows are sorted by `log_odds`, which finds labels that were flipped at random better than `margin` does. For labels that
     people contradict (CIFAR-10H), neither leads the other significantly, and neither leads 1 - mean probability of the same
@@ -72,18 +74,6 @@ class Triage:
     dataset: str | None = None
     ids: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0, str))  # [N] in the order of the dataset
     wrong_labels: WrongLabels | None = None  # None unless labels were checked
-
-    @property
-    def expected_wrong(self) -> tuple[float, float, float]:
-        """Sum of the probabilities of a wrong label, and the ends of its 95% interval if these are calibrated.
-
-        They are calibrated for labels that are wrong at random. A wrong label of a hard example looks like a mistake of the
-        models and gets a low probability: among the 10,000 test images of CIFAR-10, 51 models expect 2 wrong labels, and
-        people found more than 50. Use `check` for the number of all wrong labels.
-        """
-        p = self.frame["wrong"].to_numpy()
-        half = 1.96 * float(np.sqrt((p * (1 - p)).sum()))
-        return float(p.sum()), max(0.0, float(p.sum()) - half), float(p.sum()) + half
 
     def sample(self, count: int = 400, seed: int = 0) -> "pandas.DataFrame":
         """Return a simple random sample of examples to check, in random order: their ids and labels.

@@ -116,7 +116,7 @@ def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
         result = triage(runs, given)
         frame = result.frame.set_index("id").loc[runs[runs.names[0]].ids]
         ours.append(judged(frame["log_odds"].to_numpy(), wrong, first))
-        chances.append((result.expected_wrong, float(result.frame["wrong"][:first].mean())))
+        chances.append((result.frame["wrong"].sum(), float(result.frame["wrong"][:first].mean())))
         hot = [np.maximum(p, 1e-6) ** believable_power(p, given) for p in probs]
         calibrated = np.mean([p / p.sum(1, keepdims=True) for p in hot], 0)
         cases += [(values, given) for values in (mean, probs, calibrated, probs[single])]

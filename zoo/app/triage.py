@@ -1,11 +1,14 @@
 """`zoo triage`: labels that are likely wrong, ambiguous examples, and examples unlike the training data."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from zoo.app import options
 from zoo.app.options import COMPARE, NUMBERS, TABLE, Inputs, OptionalModels, Results, command
 from zoo.app.terminal import note, percent, print_table
+from zoo.errors import InputError
 
 _MAX_ID = 24  # characters of an id that the table shows
 
@@ -25,25 +28,40 @@ def triage(
         typer.Option("--only", help="Only examples of this kind. Default: all, the likeliest wrong label first."),
     ] = None,
     first: Annotated[int, typer.Option("--first", "-n", min=1, help="How many examples to show.")] = 20,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Draw N random examples to check by hand."),
+    ] = None,
+    checked: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A .csv of checked examples: columns id and correct (a class, or yes/no)."),
+    ] = None,
+    seed: options.Seed = 0,
 ) -> None:
     """Find wrong labels: rank the examples of a dataset by how likely their label is wrong.
 
-    The models must have been trained on other examples. A .csv file gets the whole list, --json the first ones.
+    The models must have been trained on other examples. A .csv file gets the whole list, --json the first ones. Models alone
+    cannot tell how many labels are wrong: check a random sample by hand (--sample 400), fill in its column correct, and pass
+    the file with --checked.
 
     [dim]zoo triage 'resnet8-*' --data digits-holes:test --first 10[/dim]
 
-    [dim]zoo triage @cifar10 --only ambiguous -o ambiguous.csv[/dim]
+    [dim]zoo triage @cifar10 --sample 400 -o to_check.csv[/dim]
+
+    [dim]zoo triage @cifar10 --checked to_check.csv[/dim]
     """
     from diversity import triage as triage_runs
 
     results.check(TABLE, NUMBERS)
-    found = triage_runs(inputs.runs(models))
+    found = triage_runs(inputs.runs(models), checked=None if checked is None else _read_checked(checked))
+    if sample is not None:
+        drawn = found.sample(sample, seed).assign(correct="")
+        results.deliver(drawn, lambda: print_table(drawn[["id", "label"]]), table=drawn)
+        return
     chosen = found.frame if only is None else found.of_kind(only)
-    expected, low, high = found.expected_wrong
     value = {
-        "dataset": found.dataset, "examples": len(found.frame), "kinds": found.counts(), "expected_wrong": expected,
-        "expected_wrong_interval": [low, high], "groups": found.groups, "weights": found.weights,
-        "rows": chosen.head(first),
+        "dataset": found.dataset, "examples": len(found.frame), "kinds": found.counts(), "wrong_labels": found.wrong_labels,
+        "groups": found.groups, "weights": found.weights, "rows": chosen.head(first),
     }  # fmt: skip
 
     def show() -> None:
@@ -53,6 +71,24 @@ def triage(
         note(str(found))
 
     results.deliver(value, show, table=chosen)
+
+
+def _read_checked(path: Path) -> dict[str, object]:
+    """Return the right class of each example, or whether its label is right; examples without an entry are left out."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read as csv: {error}", where=str(path), argument="checked") from error
+    for column in ("id", "correct"):
+        if column not in frame:
+            raise InputError(where=str(path), argument="checked", expected=f"a column {column}", found=list(frame.columns))
+    answers = {"yes": True, "true": True, "no": False, "false": False}
+    return {
+        row_id: answers.get(text.strip().lower(), text.strip())
+        for row_id, text in zip(frame["id"], frame["correct"], strict=True)
+    }
 
 
 def _end(row_id: str) -> str:

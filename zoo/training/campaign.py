@@ -19,14 +19,14 @@ from zoo.cards.names import parse_recipe
 from zoo.core import files, typed
 from zoo.errors import InputError, UnknownName, ZooError
 from zoo.models import trained
-from zoo.training.plans import plan
+from zoo.training.plans import NOT_SETTINGS, plan
 
 State = Literal["shipped", "trained", "begun", "left"]
 MAX_BYTES = 2**20
 MAX_SEEDS = 1000  # of one recipe
 MAX_MODELS = 5000  # of a plan, every seed counted
+_MAX_SHOWN = 200  # characters of an unknown field's name in a message
 _FIELDS = {"name", "data", "seeds", "set", "as"}  # of an item of `models`
-_NOT_SETTINGS = ("name", "data", "seed", "save_as")  # parameters of `plan` that `set` must not replace
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class _Item:
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             raise InputError(where=".seeds", expected=f"from 1 to {MAX_SEEDS}", found=self.seeds)
         for key, value in self.set.items():
-            if key in _NOT_SETTINGS:
+            if key in NOT_SETTINGS:
                 raise UnknownName(kind="setting", name=key, where=".set")
             if not isinstance(value, (str, int, float)):
                 raise InputError(where=f".set.{key}", expected="a number, text, true or false", found=value)
@@ -115,7 +115,7 @@ def _item(value: Any, root: str, path: Path) -> _Item:
     if isinstance(fields, Mapping):
         for key in set(fields) - _FIELDS:
             hint = f"Known fields: {', '.join(sorted(_FIELDS))}"
-            raise InputError("unknown field", where=f"{path}: {root}.{key}", hint=hint)
+            raise InputError("unknown field", where=f"{path}: {root}.{str(key)[:_MAX_SHOWN]}", hint=hint)
         fields = {"save_as" if key == "as" else key: field for key, field in fields.items()}
     return typed.build(_Item, fields, str(path), root)
 

@@ -27,6 +27,7 @@ from zoo.errors import InputError, UnknownName
 from zoo.models import recipe_cards
 
 PATTERN_ARCHITECTURES = (*SMALL_ARCHITECTURES, "resnet50", "inception_v3")  # which a pattern is matched against
+NOT_SETTINGS = frozenset({"name", "data", "seed", "save_as"})  # parameters of `plan` other than settings
 _OTHER_NAME = "Choose another name with {save_as=NAME}"
 
 
@@ -93,7 +94,7 @@ def plan(
     if epochs is not None:
         changes["epochs"] = epochs
 
-    defaults = recipe_cards.objective_settings(parts.objective, dataset)
+    defaults: dict[str, Any] = recipe_cards.objective_settings(parts.objective, dataset)
     options = objectives.options(parts.objective)
     for key in changes:
         if key not in options and key not in setting_names():

@@ -8,19 +8,22 @@ Several grids are searched in order, each with the best settings of those before
 import dataclasses
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from zoo import datasets
+from zoo.cards.names import parse_recipe
+from zoo.cards.recipes import Recipe
 from zoo.core import files
 from zoo.core import home as home_layout
-from zoo.errors import InputError, ZooError
+from zoo.errors import CorruptFile, InputError, UnknownName, ZooError, ZooWarning
 from zoo.training.loop import Diverged, fit
 from zoo.training.parallel import call_each
-from zoo.training.plans import Plan, plan
+from zoo.training.plans import NOT_SETTINGS, Plan, plan
 from zoo.training.trainer import initial_network, probabilities
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ SCHEMA = 1
 MAX_EXTENSIONS = 4  # rounds of extension, each by one step, per axis of a grid
 HOLDOUT_FRACTION = 0.1  # of the training images, if the recipe has no holdout
 DECAY_PRODUCT = "decay_product"  # weight decay times learning rate, the axis of the paper's grids
+_WHOLE_NUMBERS = {key for key, kind in get_type_hints(Recipe).items() if kind is int}  # settings such as `batch_size`
 
 Stage = Literal["coarse", "extended", "fine"]
 
@@ -91,9 +95,10 @@ def search(
     """Tune settings of a recipe on a holdout of its training set.
 
     Args:
-        name: a recipe, such as `resnet7-cosine.cifar10`.
+        name: a recipe without a seed, such as `resnet7-cosine.cifar10`.
         grids: the grids to search in order. Each maps a setting of the recipe or hyper-parameter of the objective to the
-            values to try. `decay_product` stands for weight decay times learning rate.
+            values to try. `decay_product` stands for weight decay times learning rate. All grids are checked before the
+            first trial.
         data: spec of the training images; default: those of the name's dataset.
         epochs: length of each trial; default: the recipe's. The warm-up is shortened in proportion.
         seeds: initialisations to average over for each grid point.
@@ -102,16 +107,33 @@ def search(
         home: where the scores of finished trials are stored, so that an interrupted search resumes; default `ZOO_HOME`.
         progress: called with one line of text after each trial.
         settings: fixed settings of all trials, for example `holdout=5000`.
+
+    >>> grids = [{"learning_rate": [0.05, 0.1], "decay_product": [1e-4, 1e-3]}, {"tau": [0.05, 0.1, 0.2]}]
+    >>> result = search("resnet8-cosine", grids, seeds=3)  # doctest: +SKIP
+    >>> zoo.train("resnet8-cosine", save_as="tuned", **result.settings)  # doctest: +SKIP
     """
     for argument, count in {"seeds": seeds, "jobs": jobs, "grids": len(grids)}.items():
-        if count < 1:
-            raise InputError(argument=argument, expected="at least 1", found=count)
+        if not isinstance(count, int) or count < 1:
+            raise InputError(argument=argument, expected="a whole number of at least 1", found=count)
+    parts = parse_recipe(name)
+    if parts is not None and parts.seed:
+        hint = "{seeds=N} averages each grid point over seeds 0 to N - 1"
+        raise InputError(argument="name", expected="a recipe without a seed", found=name, hint=hint)
+    for key in settings.keys() & NOT_SETTINGS:
+        raise UnknownName(kind="setting", name=key)
     axes_of_grids = [_axes(grid, number) for number, grid in enumerate(grids, 1)]
     shared = _shared_settings(name, data, epochs, settings)
+
+    def evaluation(number: int, earlier: dict[str, float]) -> _Evaluation:
+        return _Evaluation(name, data, shared, earlier, number, seeds, jobs, home, progress)
+
+    earlier: dict[str, float] = {}
+    for number, axes in enumerate(axes_of_grids, 1):
+        earlier |= evaluation(number, earlier).check(axes)
     trials: list[Trial] = []
     best: dict[str, float] = {}
     for number, axes in enumerate(axes_of_grids, 1):
-        evaluate = _Evaluation(name, data, shared, best, number, seeds, jobs, home, progress)
+        evaluate = evaluation(number, best)
         _search_grid(axes, evaluate, fine)
         trials += evaluate.trials.values()
         best_trial = max(evaluate.trials.values(), key=_merit)
@@ -128,6 +150,8 @@ def _axes(grid: Mapping[str, Sequence[float]], number: int) -> dict[str, list[fl
         axes = {key: sorted({float(value) for value in values}) for key, values in grid.items()}
     except (TypeError, ValueError):
         axes = {}
+    for key in axes.keys() & NOT_SETTINGS:
+        raise UnknownName(kind="setting", name=key, where=f"grid {number}")
     if not axes or not all(axes.values()):
         raise InputError(where=f"grid {number}", argument="grids", expected="one or more numbers per setting", found=grid)
     return axes
@@ -180,6 +204,16 @@ class _Evaluation:
     def best(self) -> dict[str, float]:
         """The values of this grid's axes at its best point so far."""
         return self.points[max(self.trials, key=lambda key: _merit(self.trials[key]))]
+
+    def check(self, axes: Mapping[str, Sequence[float]]) -> dict[str, float]:
+        """Raise an error if a recipe cannot have the settings of a point of this grid; return the last point."""
+        point: dict[str, float] = {}
+        for point in _product(axes):
+            try:
+                self._plan(point, 0)
+            except InputError as error:
+                raise error.inside(f"grid {self.number}")  # noqa: B904  # the same error
+        return point
 
     def is_valid(self, point: Mapping[str, float]) -> bool:
         """Return whether a recipe can have these settings. A keep probability above 1, for example, is not valid."""
@@ -237,10 +271,8 @@ def _train_trial(planned: Plan, home: Path | str | None = None) -> dict[str, flo
         "data": train_set.fingerprint,
     }
     path = home_layout.folder("search", home) / f"{planned.name}.json"
-    if path.exists():
-        stored = files.read_json(path, SCHEMA)
-        if stored["run"] == run:
-            return {"accuracy": float(stored["accuracy"]), "nll": float(stored["nll"])}
+    if (stored := _stored_trial(path)) is not None and stored["run"] == run:
+        return {"accuracy": float(stored["accuracy"]), "nll": float(stored["nll"])}
     teacher = recipe.teacher
     soft_targets = probabilities(teacher, train_set, home_layout.root(home), progress=False) if teacher else None
     try:
@@ -255,21 +287,38 @@ def _train_trial(planned: Plan, home: Path | str | None = None) -> dict[str, flo
     return score
 
 
+def _stored_trial(path: Path) -> dict[str, Any] | None:
+    """Return the stored result of a trial; None if there is none. A damaged file is renamed, with a warning."""
+    try:
+        return files.read_json(path, SCHEMA) if path.exists() else None
+    except CorruptFile as error:
+        renamed = files.set_aside(path)
+        warnings.warn(f"{error}; renamed to {renamed.name}, the trial is trained again", ZooWarning, stacklevel=2)
+        return None
+
+
 def _shared_settings(name: str, data: str | None, epochs: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fixed settings of all trials, with a holdout, and with a warm-up in proportion to their epochs."""
     default = plan(name, data, save_as="trial")
+    plan(name, data, epochs=epochs, save_as="trial")  # raises an error if `epochs` is invalid
     recipe, shared = default.recipe, dict(settings)
-    shared["epochs"] = shared.get("epochs", epochs) or recipe.epochs
+    shared["epochs"] = recipe.epochs if epochs is None else epochs
     images = len(datasets.load(default.data))
-    shared["holdout"] = shared.get("holdout") or recipe.holdout or math.ceil(HOLDOUT_FRACTION * images)
+    shared.setdefault("holdout", recipe.holdout or math.ceil(HOLDOUT_FRACTION * images))
+    if shared["holdout"] == 0:
+        raise InputError(argument="holdout", expected="at least 1, because trials are compared on held-out images", found=0)
     if shared["epochs"] != recipe.epochs and recipe.warmup_epochs:
         shared.setdefault("warmup_epochs", recipe.warmup_epochs * shared["epochs"] / recipe.epochs)
     return shared
 
 
 def _recipe_settings(point: Mapping[str, float]) -> dict[str, float]:
-    """Return a grid point as settings of a recipe: `decay_product` becomes a weight decay."""
-    settings = {key: value for key, value in point.items() if key != DECAY_PRODUCT}
+    """Return a grid point as settings of a recipe: `decay_product` becomes a weight decay, whole numbers become int."""
+    settings = {
+        key: int(value) if key in _WHOLE_NUMBERS and value.is_integer() else value
+        for key, value in point.items()
+        if key != DECAY_PRODUCT
+    }
     if DECAY_PRODUCT in point:
         if "learning_rate" not in point:
             problem = f"{DECAY_PRODUCT} needs learning_rate on the same grid or an earlier one"

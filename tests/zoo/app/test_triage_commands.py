@@ -28,6 +28,25 @@ def test_equals_the_function(cli, runs, tmp_path):
     assert [row["id"] for row in ambiguous] == expected.of_kind("ambiguous")["id"][:3].tolist()
 
 
+def test_a_checked_sample_gives_the_number_of_wrong_labels(cli, runs, tmp_path, invoke):
+    file = tmp_path / "sample.csv"
+    cli("triage", "mine-*", "--sample", "40", "-o", file)
+    drawn = pd.read_csv(file, dtype=str)
+    expected = diversity.triage(runs).sample(40)
+    assert drawn["id"].tolist() == expected["id"].tolist()
+    drawn["correct"] = ["no"] * 3 + ["yes"] * 36 + [""]
+    drawn.to_csv(file, index=False)
+    found = cli("triage", "mine-*", "--checked", file, "--json").json["wrong_labels"]
+    checked = {row_id: text == "yes" for row_id, text in zip(drawn["id"], drawn["correct"], strict=True) if text}
+    count = diversity.triage(runs, checked=checked).wrong_labels
+    assert (found["checked"], found["wrong"], tuple(found["interval"])) == (39, 3, count.interval)
+    assert f"{count.interval[1]:,}" in cli("triage", "mine-*", "--checked", file).err
+    assert cli("triage", "mine-*", "--json").json["wrong_labels"] is None
+    (tmp_path / "bad.csv").write_text("id,answer\n1,yes\n")
+    with pytest.raises(InputError, check=fields(argument="checked", expected="correct")):
+        invoke("triage", "mine-*", "--checked", tmp_path / "bad.csv")
+
+
 def test_mistakes(cli, runs, tmp_path, invoke):
     assert "--first" in cli("triage", "mine-*", "-n", "0", code=2).err
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):

@@ -118,7 +118,7 @@ def test_commands_have_the_option() -> None:
     paths = {ask("run", *data)[0]["path"], ask("run", *data, "--resize-mode", "transfer")[0]["path"]}
     assert len(paths) == 2
     sides = ("--data", "digits:train[:60]", "--test", "digits:test[:40]")
-    ask("probe", *sides, "--resize-mode", "transfer", "--kind", "knn")
+    ask("probe", *sides, "--resize-mode", "transfer", "--method", "knn")
     assert {run.identity.resize_mode for run in store.stored() if run.identity.dataset == "digits:train[:60]"} == {
         "transfer"
     }

@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from raised import fields
 from typer.testing import CliRunner, Result
 
@@ -132,6 +135,42 @@ def test_a_plan_that_is_not_a_text_of_moderate_size_is_refused(tmp_path: Path, z
     for unreadable in (path, tmp_path, tmp_path / "missing.yaml", Path("/dev/zero")):
         with pytest.raises(InputError, check=fields(where=str(unreadable))):
             campaign.read(unreadable)
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12), st.dates(), st.binary(max_size=4),
+    st.sampled_from(["resnet8-softmax", "resnet8-cosine-s3", "digits", "digits[:9]", "", "*", "~", 10**120, "\x1b[31m"]),
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(SCALARS, inner, max_size=2), max_leaves=4
+)
+ITEMS = VALUES | st.fixed_dictionaries(
+    {"name": st.just("resnet8-softmax") | VALUES},
+    optional={
+        "data": SCALARS, "seeds": st.integers(-1, 3) | VALUES, "as": SCALARS,
+        "set": st.dictionaries(st.sampled_from(["epochs", "flip", "schedule", "teacher"]) | SCALARS, VALUES, max_size=2),
+    },
+)  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.fixed_dictionaries({"models": st.lists(ITEMS, max_size=2)}, optional={"data": SCALARS}) | VALUES)
+def test_any_yaml_is_a_plan_or_an_error_that_names_the_file(tmp_path: Path, zoo_home: Path, value: object) -> None:
+    path = written(tmp_path, yaml.safe_dump(value, allow_unicode=True))
+    entries, message = [], ""
+    try:
+        entries = campaign.read(path)
+    except InputError as error:
+        message = str(error)
+    assert entries or str(path) in message
+    assert len(message) < 3000
+    assert all(plan(**entry.call).name == entry.name for entry in entries)
+
+
+def test_a_long_unknown_field_is_cut_in_the_message(tmp_path: Path, zoo_home: Path) -> None:
+    with pytest.raises(InputError, check=fields(where="models[0].xxx")) as raised:
+        campaign.read(written(tmp_path, f"models: [{{{'x' * 900}: 1}}]"))
+    assert len(str(raised.value)) < 600
 
 
 def test_settings_reach_the_plan(tmp_path: Path, zoo_home: Path) -> None:

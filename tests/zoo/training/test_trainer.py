@@ -2,6 +2,7 @@
 
 import dataclasses
 import multiprocessing
+import re
 import threading
 
 import numpy as np
@@ -12,8 +13,8 @@ from raised import fields
 
 import zoo
 from zoo.cards.card import Card, EnsembleMember, Training, write
-from zoo.core import files
-from zoo.errors import InputError, MissingWeights, ZooError, ZooWarning
+from zoo.core import files, progress
+from zoo.errors import CorruptFile, InputError, MissingWeights, ZooError, ZooWarning
 from zoo.models import trained
 from zoo.training import default_jobs, loop, plan, train, train_each, trainer
 from zoo.training.batches import order, split_rows
@@ -121,7 +122,8 @@ def test_recipes_of_different_objectives_start_from_independent_weights_at_equal
 def test_a_network_trained_before_names_mattered_still_loads_and_counts_as_finished(zoo_home):
     made = quick()
     path = trained.path(made.name)
-    record, tensors, _ = trained.read(path)
+    record, stored, _ = trained.read(path)
+    tensors = {name: np.array(value) for name, value in stored.items()}  # copies, because the file is replaced below
     assert record.card.training.initialisation == "name and seed"
     training = dataclasses.replace(record.card.training, initialisation=None)
     older = dataclasses.replace(record, card=dataclasses.replace(record.card, training=training))
@@ -132,9 +134,54 @@ def test_a_network_trained_before_names_mattered_still_loads_and_counts_as_finis
     assert path.read_bytes() == before
     model = zoo.load(made.name)
     assert model.card.training.initialisation is None
-    assert torch.equal(model.head.weight, torch.from_numpy(np.array(tensors["head.weight"])))
+    assert torch.equal(model.head.weight, torch.from_numpy(tensors["head.weight"]))
     with pytest.raises(InputError, check=fields(problem="hyperparameters.tau")):
         quick(tau=0.3)
+
+
+@pytest.mark.parametrize("initialisation", [None, "name and seed"])
+def test_restart_replaces_a_finished_model_whatever_its_initialisation(zoo_home, initialisation):
+    made = quick()
+    path = trained.path(made.name)
+    fresh = path.read_bytes()
+    record, stored, _ = trained.read(path)
+    training = dataclasses.replace(record.card.training, initialisation=initialisation)
+    other = {name: np.asarray(value + 1) for name, value in stored.items()}
+    files.write(
+        path, trained.encode(dataclasses.replace(record, card=dataclasses.replace(record.card, training=training)), other)
+    )
+    assert path.read_bytes() != fresh
+    assert not quick().fresh
+    assert quick(restart=True).fresh
+    assert path.read_bytes() == fresh  # with the initialisation of today
+
+
+def test_a_checkpoint_without_the_name_in_its_recipe_is_not_continued(zoo_home, monkeypatch):
+    """Initial weights and batch order derived from the seed alone: to continue would mix two orders."""
+    planned = plan("resnet8-cosine", data="digits[:100]", epochs=2, save_as="quick")
+    older = dataclasses.replace(planned, recipe=planned.recipe.change(name=""))
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    original = trainer.Monitor.__call__
+    monkeypatch.setattr(trainer.Monitor, "__call__", stop)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train_plan(older, zoo_home, progress=False, checkpoint_every=0)
+    monkeypatch.setattr(trainer.Monitor, "__call__", original)
+    with pytest.raises(InputError, check=fields(where="checkpoint.safetensors", problem="recipe.name", hint="restart")):
+        quick(epochs=2)
+    assert quick(epochs=2, restart=True).fresh
+
+
+def test_a_damaged_finished_model_is_named_and_not_trained_over(zoo_home):
+    made = quick()
+    path = trained.path(made.name)
+    path.write_bytes(b"\x00" * 50)
+    with pytest.raises(CorruptFile, check=fields(where=str(path))):
+        quick()
+    assert path.read_bytes() == b"\x00" * 50
+    assert quick(restart=True).fresh
 
 
 def test_the_same_name_and_seed_give_the_same_bytes(tmp_path):
@@ -252,6 +299,22 @@ def test_loading_trains_a_missing_model_once_and_says_so(zoo_home, capsys, monke
     again = zoo.load("resnet8-cosine")
     assert capsys.readouterr().err == ""
     assert torch.equal(again.head.weight, model.head.weight)
+
+
+def test_building_a_missing_model_prints_lines_with_the_time_left_where_there_is_no_terminal(zoo_home, capsys, monkeypatch):
+    """With a line after every step instead of every ten seconds, and a short recipe in place of the default one."""
+    short = plan("resnet8-cosine", data="digits[:100]", epochs=2, save_as="quick")
+    monkeypatch.setattr(trainer, "plan", lambda name: short)
+    monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
+    trainer.build("resnet8-cosine")
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert "quick" in first
+    assert "2 epochs" in first
+    assert [re.search(r"(\d+)%, epoch (\d)", line).groups() for line in lines] == [
+        ("17", "1"), ("33", "1"), ("50", "1"), ("67", "2"), ("83", "2"), ("100", "2")
+    ]  # fmt: skip
+    assert all(re.fullmatch(r"quick: .* loss \d\.\d+ .* \d:\d\d:\d\d left", line) for line in lines)
+    assert lines[-1].endswith("0:00:00 left")
 
 
 def test_loading_does_not_train_if_autotrain_is_off(monkeypatch):
