@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 from diversity.bootstrap import LEVEL, check_level
 from diversity.intervals import wilson
 from diversity.pairs import Pairwise, pairwise
-from diversity.specialization import holm
 from diversity.tables import ErrorTable, on_host
 from zoo.core.arrays import Array
+from zoo.core.statistics import holm
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 

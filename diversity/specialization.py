@@ -21,6 +21,7 @@ from diversity.intervals import wilson
 from diversity.tables import ErrorTable
 from zoo.core import arrays
 from zoo.core.arrays import Array
+from zoo.core.statistics import holm
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -223,20 +224,6 @@ def specialization_by_class(
     columns["owner"] = np.select([owned & (advantage > 0), owned & (advantage < 0)], ["first", "second"], "either")
     order = ["advantage"] if theta is None else ["advantage", "theta"]
     return pandas.DataFrame(columns).sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
-
-
-def holm(p: np.ndarray) -> np.ndarray:
-    """Return p-values [m] adjusted for m tests (Holm 1979): the k-th smallest times m - k + 1, made non-decreasing.
-
-    SciPy has no such function.
-
-    >>> holm(np.array([0.01, 0.04, 0.03]))
-    array([0.03, 0.06, 0.06])
-    """
-    order = np.argsort(p)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
-    return adjusted
 
 
 def extremes(

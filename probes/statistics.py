@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from zoo.core.statistics import holm as holm
 from zoo.errors import InputError
 
 MIN_TESTED = 3  # values per group; with two, a t-test has one or two degrees of freedom and hardly ever finds a difference
@@ -192,24 +193,6 @@ def leave_one_out(x: ArrayLike, y: ArrayLike, labels: Sequence[str] | None = Non
         varied = all(np.ptp(sample) > 0 for sample in rest)
         table.append((name, *(spearman(*rest) if varied else (np.nan, np.nan))))
     return pd.DataFrame(table, columns=["without", "correlation", "p"])
-
-
-def holm(p_values: ArrayLike) -> np.ndarray:
-    """Return p-values [M] adjusted for M tests by Holm's method, in the given order.
-
-    The smallest p-value is multiplied by M, the next by M - 1, and so on; none is below a smaller one's adjusted value.
-    Rejecting where the result is below 5% keeps the probability of any false rejection below 5%.
-
-    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    p = _sample(p_values, "p_values")
-    if ((p < 0) | (p > 1)).any():
-        raise InputError(argument="p_values", expected="numbers from 0 to 1", found=p[(p < 0) | (p > 1)][0])
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return adjusted
 
 
 def table(
