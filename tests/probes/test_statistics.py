@@ -269,7 +269,7 @@ UNEQUAL = {"a": np.ones((2, 2)), "b": np.ones((2, 3))}
         (lambda: statistics.leave_one_out([1, 2, 3], [1, 2, 3]), {"argument": "x", "found": [3]}),
         (lambda: statistics.leave_one_out([1, 2, 3, 4], [1, 2, 3, 4], "ab"), {"argument": "labels", "found": 2}),
         (lambda: statistics.holm([0.1, 1.5]), {"argument": "p_values", "found": 1.5}),
-        (lambda: statistics.holm([0.1, np.nan]), {"argument": "p_values", "problem": "[1]"}),
+        (lambda: statistics.holm([0.1, np.nan]), {"argument": "p_values", "expected": "from 0 to 1"}),
         (lambda: statistics.table(pd.DataFrame({"objective": []})), {"argument": "frame", "problem": "dataset"}),
         (lambda: statistics.table(_frame(), lower_is_better=["z"]), {"argument": "lower_is_better", "found": "z"}),
         (lambda: statistics.table(_frame(), lower_is_better=["x"], average=True), {"argument": "average"}),
