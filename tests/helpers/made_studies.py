@@ -1,4 +1,4 @@
-"""Studies of made-up outputs under the names of recipes, whose cards are real: nothing is trained or run."""
+"""Studies of made-up outputs under the names of recipes, which have real cards. No model is trained or run."""
 
 import dataclasses
 import zlib
@@ -16,7 +16,7 @@ TASK = tuple(str(90 * turns) for turns in range(4))  # classes of the other task
 
 
 def made(name: str, spec: str) -> Outputs:
-    """Outputs of one model: logits that are often right, embeddings that hold the class, the same for the same arguments."""
+    """Return outputs of one model, the same for the same arguments, whose logits and embeddings depend on the class."""
     rows, rng = SIZES[spec], np.random.default_rng(zlib.crc32(f"{name} {spec}".encode()))
     shared = np.random.default_rng(zlib.crc32(spec.encode()))
     other = spec.startswith("digits-rotated")
@@ -33,7 +33,7 @@ def made(name: str, spec: str) -> Outputs:
 
 
 def outputs(names: Sequence[str], data: str, **options: object) -> Runs:
-    """In place of `zoo.run`."""
+    """Return made-up outputs of several models; takes the place of `zoo.run`."""
     return Runs(made(name, data) for name in names)
 
 
@@ -42,6 +42,6 @@ def names(objectives: Sequence[str] = ("softmax", "sigmoid", "squared-error"), s
 
 
 def study(models: Sequence[str] | None = None, **changes: object) -> Study:
-    """By default three objectives from three seeds, half of the examples for the temperatures, and another task."""
-    options = {"transfer": ["digits-rotated:test"], "split": 0.5, "outputs": outputs} | changes
+    """Return a study with another task; default: three objectives with three seeds, temperatures from half of the rows."""
+    options = {"transfer": ["digits-rotated:test"], "temperatures_from": 0.5, "outputs": outputs} | changes
     return Study(models or names(), "digits:test", **options)  # type: ignore[arg-type]

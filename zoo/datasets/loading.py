@@ -7,6 +7,9 @@
     hf:REPO[:split]          a dataset of the Hugging Face hub
     NAME                     a user-defined dataset, of which only outputs are stored
 
+Embedded and known datasets with a training set have one more kind of split: `in1k:holdout-50046` are the training images
+that `zoo train --set holdout=50046` holds out with seed 0, `in1k:holdout-50046-s1` with seed 1.
+
 A corruption may follow: `cifar10:test~noise3` (`zoo.datasets.corruptions`). `[start:stop]` at the end selects rows, as in
 `cifar10:test[:5000]`; a second range counts within the first.
 """
@@ -16,6 +19,8 @@ import os
 import re
 from pathlib import Path
 from typing import TypeAlias
+
+import numpy as np
 
 from zoo.cards.names import similar
 from zoo.core import settings
@@ -30,6 +35,7 @@ _RANGE = re.compile(r"(?P<spec>.+)\[(?P<start>\d*):(?P<stop>\d*)\]\Z")
 _CORRUPTED = re.compile(r"(?P<spec>.*[^:/])~(?P<corruption>[^~:/]+)\Z")  # `folder:~/x` is a home folder
 _USER_DEFINED = "own"
 _Rows: TypeAlias = tuple[int | None, int | None]
+_HOLDOUT = re.compile(r"holdout-(?P<count>[1-9]\d*)(?:-s(?P<seed>\d+))?\Z")
 _SPLIT_ALIASES = {"val": "validation", "dev": "validation", "calib": "calibration"}
 
 
@@ -199,6 +205,37 @@ def training_split(spec: str) -> str | None:
     return None
 
 
+def holdout_spec(spec: str, count: int, seed: int = 0) -> str:
+    """Return the spec of the images of a dataset's training set that training with this holdout does not use.
+
+    Args:
+        spec: of any split of the dataset.
+        count: number of images held out, `Recipe.holdout`.
+        seed: of the training run. The images depend on it and on the number only.
+
+    >>> holdout_spec("digits", 200), holdout_spec("cifar10:train", 5000, seed=3)
+    ('digits:holdout-200', 'cifar10:holdout-5000-s3')
+    """
+    parsed = dataclasses.replace(parse(spec), rows=None, corruption="")
+    return str(parse(str(dataclasses.replace(parsed, split=f"holdout-{count}-s{seed}"))))
+
+
+def holdout_rows(images: int, count: int, seed: int = 0) -> np.ndarray:
+    """Return the rows [count], in ascending order, that training holds out of a training set.
+
+    Args:
+        images: number of training images.
+        count: number of images held out.
+        seed: of the training run.
+    """
+    import torch
+
+    # The draw of `zoo.training.batches.split_rows`, of which `zoo.training.randomness.For.HOLDOUT` is number 1.
+    state = np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+    shuffled = torch.randperm(images, generator=torch.Generator().manual_seed(int(state))).numpy()
+    return np.sort(shuffled[:count])
+
+
 def metric_of(spec: str | None) -> Metric:
     """Return the metric that a dataset's authors recommend. Its images need not be on this machine.
 
@@ -248,6 +285,9 @@ def load(spec: "str | Dataset") -> Dataset:
 
 
 def _load(spec: Spec) -> Dataset:
+    holdout = _HOLDOUT.match(spec.split) if spec.kind in EMBEDDED or spec.kind in KNOWN else None
+    if holdout:
+        return _load_holdout(spec, int(holdout["count"]), int(holdout["seed"] or 0))
     if spec.kind in EMBEDDED:
         return EMBEDDED[spec.kind].load(spec.split)
     if spec.kind == "folder":
@@ -270,6 +310,14 @@ def _load(spec: Spec) -> Dataset:
     if known.label_set == imagenet.IMAGENET:
         dataset = imagenet.in_imagenet(dataset, known.subset)
     return dataclasses.replace(dataset, name=spec.kind, metric=known.metric, resize_mode=known.resize_mode)
+
+
+def _load_holdout(spec: Spec, count: int, seed: int) -> Dataset:
+    training = _load(dataclasses.replace(spec, split="train"))
+    if count >= len(training):
+        expected = f"a holdout of fewer than the {len(training)} images of {training.spec}"
+        raise InputError(where=f"dataset {str(spec)!r}", expected=expected, found=count)
+    return dataclasses.replace(training.select(holdout_rows(len(training), count, seed)), spec=str(spec))
 
 
 def _with_label_set(dataset: Dataset) -> Dataset:
@@ -328,6 +376,8 @@ def _split(split: str, known: dict[str, str], spec: str) -> str:
     split = _SPLIT_ALIASES.get(split, split)
     if split in known:
         return split
+    if "train" in known and _HOLDOUT.match(split):
+        return split.removesuffix("-s0")
     ours = next((name for name, hub_split in known.items() if hub_split == split), None)
     if ours is None:
         raise UnknownName(kind="split", name=split, where=f"dataset {spec!r}", hint=f"It has {', '.join(known)}")

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 import probes
 from zoo import training
+from zoo.app import figures
 from zoo.app.figure import _print, in_markdown
 from zoo.app.figures import FIGURES, PAPERS, find, papers, sized
 from zoo.app.figures.needs import LONG_DECAY
@@ -28,9 +29,10 @@ from zoo.cards import published
 from zoo.cards.recipe_names import OBJECTIVES
 from zoo.core.splits import hold_out
 from zoo.errors import InputError, UnknownName
+from zoo.models import registry
 from zoo.outputs.outputs import Outputs, Runs
 
-README = (Path(__file__).resolve().parents[3] / "README.md").read_text()
+README = (Path(figures.__file__).parent / "README.md").read_text()
 BASE = names()[0]
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # made-up models gain little from ensembles
@@ -738,6 +740,17 @@ def test_recipes_have_the_epochs_of_the_papers_tables() -> None:
         if "long-autoaugment-mixup-epochs" in numbers:
             assert published.LONG_MIXUP_EPOCHS[objective] == numbers["long-autoaugment-mixup-epochs"][0]
     assert published.recipe("inception_v3", "softmax", "in1k").holdout == 50_046
+
+
+def test_numbers_of_the_earlier_version_have_standard_errors() -> None:
+    for objective in OBJECTIVES:
+        for model in (f"all-cnn-c-{objective}.cifar10", f"wrn-16-8-{objective}.cifar100"):
+            (row,) = (row for row in registry.card(model).reference if row.paper == "Demystifying 2021")
+            assert 0.02 <= row.errors["accuracy"] <= 0.06  # the range of Table 1 there
+        assert all(numbers[1] for name, numbers in papers.inception_table()[objective].items() if name in ("top1", "top5"))
+        assert papers.IN50K[objective] < papers.loss_table("1")[objective]["top1"][0]
+    by_tau = [papers.IN50K_OF_TAU[tau] for tau in sorted(papers.IN50K_OF_TAU)]
+    assert by_tau == sorted(by_tau)  # a higher temperature makes the classes easier to relearn
 
 
 def test_the_commands_to_train_are_accepted() -> None:

@@ -1,4 +1,4 @@
-"""Every table and figure of the two papers, made of whatever models are at hand: `zoo figure KEY NAMES`."""
+"""Tables and figures of the two papers, from any models: `zoo figure KEY MODELS`. Each module registers its figures."""
 
 from zoo.app.figures import behaviour as behaviour
 from zoo.app.figures import layers as layers
@@ -13,5 +13,6 @@ from zoo.app.figures.record import PAPERS as PAPERS
 from zoo.app.figures.record import Figure as Figure
 from zoo.app.figures.record import find as find
 from zoo.app.figures.result import Result as Result
+from zoo.app.figures.shapes import sized as sized
 from zoo.app.figures.study import Study as Study
 from zoo.app.figures.study import at_hand as at_hand

@@ -1,13 +1,18 @@
-"""How errors differ between two models: Figures 1 to 4 and 8 and the tables of Gontijo-Lopes et al. 2021."""
+"""How the errors of two models differ: Figures 1 to 4 and 8 and the tables of Gontijo-Lopes et al. 2021."""
 
 import math
+import re
 from collections.abc import Sequence
 
+import altair as alt
+import numpy as np
 import pandas as pd
 
 import diversity
-import zoo
 from diversity import charts
+from diversity.comparison import Comparison, joint_histogram
+from diversity.specialization import LIMIT, OUTCOMES
+from diversity.summary import ACCURACY_BAND, GAIN_PARTS, Line, fit_line
 from probes.charts import score_chart
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, models
@@ -16,143 +21,337 @@ from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
 from zoo.cards.names import bare
 from zoo.errors import InputError
+from zoo.outputs.outputs import Runs
 
-HERE, THERE = f"{DIGITS} --base resnet8-softmax", "NAMES --base resnet50-ra --data in1k"
-BAND = f"{THERE} -O low=74 -O high=78"  # of about equal accuracy: else errors differ because one model makes more of them
-
-
-def pairs(study: Study, base: str | None, low: float = 0.0, high: float = 100.0) -> pd.DataFrame:
-    """One row per pair, as shares: the base with every other model in the band of accuracies, or all pairs of these."""
-    kept = [name for name in study.names if name == base or name in _in_band(study, low, high)]
-    if len(kept) < 2:
-        raise InputError(f"low={low:g} and high={high:g} leave {len(kept)} of {len(study.names)} models, expected 2 or more")
-    frame = diversity.pair_frame(zoo.Runs([study.calibrated[name] for name in kept]), base)
-    return frame.assign(both_right=1 - frame["inconsistency"] - frame["double_fault"], both_wrong=frame["double_fault"])
+EXAMPLE, IMAGENET = f"{DIGITS} --base resnet8-softmax", "MODELS --base resnet50-ra --data in1k"
+MEASURES = ("gain_over_mean", "gain_over_best", "ensemble_accuracy", "conversion_rate")
+SHORT = {"gain_over_mean": "gain (mean)", "gain_over_best": "gain (best)", "ensemble_accuracy": "ensemble"}
+MAX_POINTS = 2000  # of a pair in the confidence plane
+CONFIDENCE_BINS = 25  # per axis of the confidence plane
 
 
-@figure("representation/1", "Errors by how training differs", [models(), CARDS], HERE, BAND)
-def by_category(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
-    """Error inconsistency by category, least difference in training first."""
-    return _by_category(pairs(study, study.base_name, low, high), ["inconsistency"])
+def pairs(runs: Runs, base: str | None, band: float) -> tuple[pd.DataFrame, str]:
+    """Return one row per pair of models of comparable accuracy, with fractions, and a note on the pairs left out.
+
+    Args:
+        runs: outputs of the models.
+        base: compare this model with every other one; None: all pairs.
+        band: width of the band of accuracies in percentage points, as in `diversity.pair_frame`; 0: no band.
+    """
+    frame = diversity.pair_frame(runs, base, accuracy_band=band or None)
+    comparable = frame[frame["comparable"]].reset_index(drop=True)
+    if not len(comparable):
+        raise InputError(
+            f"no two models have accuracies within the band of {band:g} points",
+            argument="band",
+            hint="Set a wider {band}; {band=0} uses all pairs",
+        )
+    both_wrong = comparable["double_fault"]
+    comparable = comparable.assign(both_right=1 - comparable["inconsistency"] - both_wrong, both_wrong=both_wrong)
+    within = f"within {band / 2:g} points of {base}" if base else f"with accuracies at most {band:g} points apart"
+    left_out = f"; {len(frame) - len(comparable)} others are left out" if len(comparable) < len(frame) else ""
+    return comparable, f"{len(comparable)} pairs{f' {within}' if band else ''}{left_out}"
 
 
-@figure("representation/8", "Where one, both or none of two is right", [models(), CARDS], HERE, BAND)
-def by_category_in_full(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
-    """The same of the examples that both get right and that both get wrong."""
-    return _by_category(pairs(study, study.base_name, low, high), ["inconsistency", "both_right", "both_wrong"])
+@figure("representation/1", "Error inconsistency by training category", [models(), CARDS], EXAMPLE, IMAGENET)
+def by_category(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+    """Error inconsistency by training category, from the smallest difference in training to the largest.
+
+    All examples count: predicted classes need no temperature.
+    """
+    return _by_category(*pairs(study.runs, study.base_name, band), ["inconsistency"])
 
 
-def _by_category(frame: pd.DataFrame, measures: Sequence[str]) -> Result:
-    theirs = papers.models("1").groupby("category")["inconsistency"].mean()
+@figure("representation/8", "Examples that one, both or neither of two models gets right", [models(), CARDS],
+        EXAMPLE, IMAGENET)  # fmt: skip
+def outcomes_by_category(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+    """Examples that exactly one model, both models and neither model classifies correctly, by training category."""
+    return _by_category(*pairs(study.runs, study.base_name, band), ["inconsistency", "both_right", "both_wrong"])
+
+
+def _by_category(frame: pd.DataFrame, note: str, measures: Sequence[str]) -> Result:
+    quoted = papers.models("1").groupby("category")["inconsistency"].mean()
     rows = []
     for name in measures:
-        for kind in diversity.CATEGORIES:
-            values = 100 * frame.loc[frame["category"] == kind, name]
-            if len(values):
-                quoted = float(theirs[kind]) if name == "inconsistency" else math.nan
-                rows.append((kind, name, len(values), values.mean(), values.sem(), quoted))
-    table = pd.DataFrame(rows, columns=["category", "measure", "pairs", "mean", "error", "paper"])
-    return Result(table, shapes.side_by_side(*(charts.category_chart(frame, name) for name in measures)))
+        for row in category_means(frame, name).to_dict("records"):
+            paper = float(quoted.get(row["category"], math.nan)) if name == "inconsistency" else math.nan
+            rows.append({"measure": name, **row, "paper": paper})
+    columns = ["category", "measure", "pairs", "models", "mean", "error", "paper"]
+    notes = note, "errors are delete-one-model jackknifes, since pairs share models"
+    return Result(
+        pd.DataFrame(rows, columns=columns),
+        shapes.side_by_side(*(charts.category_chart(frame, name) for name in measures)),
+        notes,
+    )
 
 
-@figure("representation/2", "What different errors are worth", [models(3), CARDS], HERE, BAND)
-def gains(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
-    """Gain, accuracy and conversion rate of an ensemble of two against their error inconsistency."""
-    frame, theirs = pairs(study, study.base_name, low, high), papers.pairs()
-    measures = ["gain_over_mean", "ensemble_accuracy", "conversion_rate"]
-    known = diversity.regression(theirs["inconsistency"], theirs["gain_over_mean"])
-    lines = {name: diversity.regression(frame["inconsistency"], frame[name]) for name in measures}
-    notes = [
-        f"{diversity.MEASURES[name].title} against error inconsistency: {_correlation(line, study.base_name)}"
-        for name, line in lines.items()
-    ]
-    notes.append(f"the paper's Table 1, gain over the mean member: {known} over {known.points} models beside ResNet-50")
-    shown = ["inconsistency", *measures]
-    table = pd.concat([frame[["first", "second", "category"]], 100 * frame[shown]], axis=1)
+def category_means(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the mean over the pairs of each category in percent, its jackknife error, and numbers of pairs and models."""
+    table = diversity.by_category(frame.assign(inconsistency=frame[measure]))  # a mean over pairs, whatever the measure
+    means = {"mean": 100 * table["inconsistency"], "error": 100 * table["inconsistency_se"]}
+    return table[["category", "pairs", "models"]].assign(**means)
+
+
+@figure("representation/2", "Ensemble gain against error inconsistency", [models(3), CARDS], EXAMPLE, IMAGENET)
+def gains(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+    """Gain, accuracy and conversion rate of ensembles of two models against their error inconsistency.
+
+    The gain over the mean member is the sum of three parts: from examples that one member classifies correctly, minus
+    the loss where both do, plus the gain where neither does.
+    """
+    frame, note = pairs(study.calibrated, study.base_name, band)
+    quoted = papers.pairs()
+    known = fit_line(quoted["inconsistency"], quoted["gain_over_mean"])
+    notes = [note]
+    varied = frame["inconsistency"].round(9).nunique() > 1
+    for name in MEASURES if varied else ():
+        line = diversity.regression(frame, y=name)
+        notes.append(f"{diversity.MEASURES[name].title} against error inconsistency: {_correlation(line)}")
+    notes.append(f"gain over the mean member in the paper's Table 1: {known} over {known.points} models with ResNet-50")
+    parts = 100 * frame[list(GAIN_PARTS)].mean()
+    notes.append(
+        f"mean gain over the mean member: {100 * frame['gain_over_mean'].mean():.2f} points = {parts.iloc[0]:.2f} from "
+        f"conversion - {parts.iloc[1]:.2f} where both are right + {parts.iloc[2]:.2f} where both are wrong"
+    )
+    table = pd.concat(
+        [frame[["first", "second", "category"]], 100 * frame[["inconsistency", *MEASURES, *GAIN_PARTS]]], axis=1
+    )
     if study.base_name == papers.BASE:
-        table = _beside(table, "second", theirs, ["inconsistency", "ensemble_accuracy"])
-    return Result(table, shapes.side_by_side(*(charts.gain_chart(frame, name) for name in measures)), tuple(notes))
+        table = _with_paper(table, "second", quoted, ["inconsistency", "ensemble_accuracy"])
+    shown = table.drop(columns=["conversion_rate", *GAIN_PARTS]).map(_number).rename(columns=SHORT)
+    drawn = [charts.gain_chart(frame, name) if varied else charts.category_chart(frame, name) for name in MEASURES]
+    chart = shapes.side_by_side(*drawn, columns=2)
+    return Result(table, chart, tuple(notes), shown)
 
 
-def _correlation(line: diversity.Line, base: str | None) -> str:
-    """In words; with its interval for pairs of one model with others, which are independent as all pairs are not."""
+def _correlation(line: Line) -> str:
     low, high = line.interval
-    return str(line) if base is None or math.isnan(low) else f"{line}, 95% interval {low:.2f} to {high:.2f}"
+    return str(line) if math.isnan(low) else f"{line} (95% CI {low:.2f} to {high:.2f}, bootstrap over models)"
 
 
-def _comparisons(study: Study) -> list[diversity.Comparison]:
+def _number(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _comparisons(study: Study) -> list[Comparison]:
     base = _base(study)
     return [diversity.compare(study.calibrated[base], other) for other in study.calibrated.values() if other.name != base]
 
 
-@figure("representation/3", "Who is surer, by who is right", [models()], HERE, THERE)
+@figure("representation/3", "Which model is more confident, by which is right", [models()], EXAMPLE, IMAGENET)
 def specialization(study: Study, *, bins: int = 40) -> Result:
-    """Histograms of the specialization angle on the examples where at least one pair is inconsistent."""
-    frame = diversity.joint_histogram(_comparisons(study), bins)
+    """Histograms of the specialization angle, and the plane of both confidences.
+
+    Examples count on which at least one pair is inconsistent. Dotted lines are the angles beyond which one model's
+    prediction is the ensemble's in 90% of disagreements.
+    """
+    comparisons = _comparisons(study)
+    frame = joint_histogram(comparisons, bins)
     shown = frame.pivot_table("count", "pair", "outcome", "sum", sort=False).astype(int).astype(str).reset_index()
-    others = {pair: bare(pair.rpartition(", ")[2]) for pair in frame["pair"].unique()}  # the base has no part in a label
-    return Result(frame, charts.joint_theta_chart(frame.assign(pair=frame["pair"].map(others))), (), shown)
+    bands = {", ".join(one.names): one.band for one in comparisons}
+    labels = {pair: bare(pair.rpartition(", ")[2]) for pair in bands}  # the base is the same in every pair
+    edges = pd.DataFrame(
+        [(pair, band.lower, band.upper) if band else (pair, None, None) for pair, band in bands.items()],
+        columns=["pair", "lower", "upper"],
+    )
+    data = frame.merge(edges, on="pair")
+    shown = shown.merge(edges.assign(lower=edges["lower"].map(_edge), upper=edges["upper"].map(_edge)))
+    note = "the ensemble predicts as the first model above `upper` and as the second below `lower`, in 90% of disagreements"
+    angles = _angle_chart(data.assign(pair=data["pair"].map(labels)))
+    planes = [_confidence_plane(one, labels[", ".join(one.names)]) for one in comparisons]
+    chart = alt.vconcat(angles, alt.concat(*planes, columns=shapes.COLUMNS)).resolve_scale(color="independent")
+    return Result(data, chart, (note,), shown)
 
 
-@figure("representation/4", "Which classes each model is surer of", [models()], HERE, THERE)
-def specialization_by_class(study: Study, *, bins: int = 40) -> Result:
-    """The angle by class, of the examples that exactly one of two models gets right."""
-    found = {", ".join(one.names): one for one in _comparisons(study)}
-    frame = pd.concat([one.by_class().assign(pair=pair) for pair, one in found.items()], ignore_index=True)
-    return Result(
-        frame, shapes.side_by_side(*(charts.class_chart(one, bins).properties(title=p) for p, one in found.items()))
+def _edge(angle: float | None) -> str:
+    return "–" if angle is None or math.isnan(angle) else f"{angle:.2f}"
+
+
+def _angle_chart(data: pd.DataFrame) -> alt.FacetChart:
+    bars = alt.Chart().mark_bar().encode(
+        x=alt.X("low:Q", bin="binned", title="θ", scale=alt.Scale(domain=[-LIMIT, LIMIT], nice=False)),
+        x2="high:Q",
+        y=alt.Y("count:Q", title="examples"),
+        color=alt.Color("outcome:N", legend=None),
+        tooltip=["pair:N", "outcome:N", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
+    )  # fmt: skip
+    lines = [
+        alt.Chart().mark_rule(strokeDash=[3, 3], opacity=0.6).encode(x=alt.X(f"mean({name}):Q", title="θ"))
+        for name in ("lower", "upper")
+        if data[name].notna().any()
+    ]
+    return (
+        alt.layer(bars, *lines, data=charts.inline(data))
+        .properties(width=120, height=100)
+        .facet(
+            row=alt.Row("pair:N", sort=list(dict.fromkeys(data["pair"])), title=None),
+            column=alt.Column("outcome:N", sort=list(OUTCOMES), title=None),
+        )
     )
 
 
-BESIDE = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")
+def _confidence_plane(comparison: Comparison, label: str) -> alt.LayerChart:
+    """Return the two confidences of examples with different outcomes, with a ray at each edge of the prevalence band."""
+    rows = comparison.rows
+    assert rows.confidences is not None  # `joint_histogram` raised an error for predictions without probabilities
+    first, second = rows.first == rows.labels, rows.second == rows.labels
+    chosen = np.flatnonzero(first != second)
+    chosen = chosen[:: max(1, -(-len(chosen) // MAX_POINTS))]
+    data = pd.DataFrame(
+        {
+            "first": rows.confidences[0, chosen], "second": rows.confidences[1, chosen],
+            "outcome": np.where(first[chosen], OUTCOMES[1], OUTCOMES[2]),
+        }
+    )  # fmt: skip
+    unit = alt.Scale(domain=[0, 1])
+    x = alt.X("first:Q", title=f"confidence of {bare(comparison.names[0])}", scale=unit)
+    y = alt.Y("second:Q", title=f"confidence of {label}", scale=unit)
+    points = alt.Chart(charts.inline(data)).mark_circle(size=14, opacity=0.6).encode(
+        x=x, y=y, color=alt.Color("outcome:N", sort=list(OUTCOMES), title=None)
+    )  # fmt: skip
+    band = comparison.band
+    rays = []
+    for angle in [0.0] if band is None else [0.0, *(edge for edge in (band.lower, band.upper) if edge is not None)]:
+        # theta = atan2(c1, c2) - pi/4, so the ray of theta has direction (sin, cos) of theta + pi/4; it ends at the square.
+        direction = np.array([math.sin(angle + LIMIT), math.cos(angle + LIMIT)])
+        end = direction / direction.max()
+        ray = pd.DataFrame({"first": [0.0, end[0]], "second": [0.0, end[1]]})
+        dash = [1, 0] if angle == 0 else [3, 3]
+        rays.append(alt.Chart(charts.inline(ray)).mark_line(color="grey", strokeDash=dash, strokeWidth=1).encode(x=x, y=y))
+    return alt.layer(points, *rays).properties(width=160, height=160)
 
 
-@figure("representation/table-1", "Models beside the base", [models(), CARDS], HERE, BAND)
-@figure("representation/table-2", "High-accuracy models", [models(), CARDS], f"{HERE} -O low=99", f"{THERE} -O low=80")
-@figure("representation/table-3", "Low-accuracy models", [models(), CARDS], f"{HERE} -O high=99.4", f"{THERE} -O high=74")
+@figure("representation/4", "Which classes each model is more confident in", [models()], EXAMPLE,
+        f"{IMAGENET} -O groups=nature:0-300,anthropogenic:500-900")  # fmt: skip
+def specialization_by_class(study: Study, *, bins: int = 40, groups: tuple[str, ...] = ()) -> Result:
+    """The specialization angle by class, of the examples that exactly one of two models classifies correctly.
+
+    `groups` are ranges of class numbers, such as `nature:0-300`, in which the notes compare the two models.
+    """
+    comparisons = {", ".join(one.names): one for one in _comparisons(study)}
+    frame = pd.concat([one.by_class().assign(pair=pair) for pair, one in comparisons.items()], ignore_index=True)
+    drawn = [_class_chart(one, bins, pair) for pair, one in comparisons.items()]
+    notes = [note for pair, one in comparisons.items() for note in _group_notes(one, pair, groups)] if groups else []
+    return Result(frame, shapes.side_by_side(*drawn), tuple(notes))
+
+
+def _group_notes(comparison: Comparison, pair: str, groups: Sequence[str]) -> list[str]:
+    """Return a note per group of classes with the accuracies of both models."""
+    group_of = dict.fromkeys(comparison.classes, "")
+    for text in groups:
+        match = re.fullmatch(r"(?P<name>[^:]+):(?P<first>\d+)-(?P<last>\d+)", text)
+        if match is None or int(match["last"]) >= len(comparison.classes):
+            expected = f"NAME:FIRST-LAST, with class numbers below {len(comparison.classes)}"
+            raise InputError(argument="groups", expected=expected, found=text)
+        members = comparison.classes[int(match["first"]) : int(match["last"]) + 1]
+        group_of |= dict.fromkeys(members, match["name"])
+    table = comparison.by_class(group_of)
+    return [
+        f"{pair}: {row['group']} classes: accuracies {row['accuracy_first']:.1%} and {row['accuracy_second']:.1%} "
+        f"(p = {row['p_holm']:.3f}), mean θ {row['theta']:.3f}"
+        for row in table[table["group"] != ""].to_dict("records")
+    ]
+
+
+MAX_NAMED = 40  # classes whose names fit an axis
+
+
+def _class_chart(comparison: Comparison, bins: int, title: str) -> alt.Chart:
+    """Return a heatmap of angle by class, with the classes' names, from the first model's classes to the second's."""
+    rows = comparison.rows
+    if len(comparison.classes) > MAX_NAMED or rows.theta is None:
+        return charts.class_chart(comparison, bins).properties(title=title)
+    inconsistent = (rows.first == rows.labels) != (rows.second == rows.labels)
+    counts, _, edges = np.histogram2d(
+        rows.labels[inconsistent], rows.theta[inconsistent], [np.arange(len(comparison.classes) + 1) - 0.5, bins],
+        [[-0.5, len(comparison.classes) - 0.5], [-LIMIT, LIMIT]],
+    )  # fmt: skip
+    i, j = np.nonzero(counts)
+    data = pd.DataFrame(
+        {
+            "class": np.array(comparison.classes, object)[i], "low": edges[j], "high": edges[j + 1],
+            "count": counts[i, j].astype(int),
+        }
+    )  # fmt: skip
+    order = comparison.by_class()["class"].tolist()
+    return (
+        alt.Chart(charts.inline(data))
+        .mark_rect()
+        .encode(
+            x=alt.X("class:N", sort=order, title="class, by the first model's advantage"),
+            y=alt.Y(
+                "low:Q", title="θ  (upwards: first more confident)", scale=alt.Scale(domain=[-LIMIT, LIMIT], nice=False)
+            ),
+            y2="high:Q",
+            color=alt.Color("count:Q", title="examples", scale=alt.Scale(scheme="viridis")),
+            tooltip=["class:N", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
+        )
+        .properties(width=max(160, 14 * len(comparison.classes)), height=shapes.HEIGHT, title=title)
+    )
+
+
+COMPARED = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")  # columns of the paper's Tables 1 to 3
+
+
+@figure("representation/table-1", "Models compared with the base", [models(), CARDS], EXAMPLE,
+        f"{IMAGENET} -O low=74 -O high=78")  # fmt: skip
+@figure("representation/table-2", "High-accuracy models", [models(), CARDS], f"{EXAMPLE} -O low=99", f"{IMAGENET} -O low=80")
+@figure(
+    "representation/table-3", "Low-accuracy models", [models(), CARDS], f"{EXAMPLE} -O high=99.4", f"{IMAGENET} -O high=74"
+)
 def model_table(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
-    """Each model with its temperature, and beside the base its error inconsistency and their ensemble's accuracy."""
-    beside = pairs(study, _base(study)).set_index("second")
+    """Accuracy and temperature of each model, its error inconsistency with the base and the accuracy of their ensemble.
+
+    Models with an accuracy from `low` to `high` percent are listed.
+    """
+    base = _base(study)
+    frame = diversity.pair_frame(study.calibrated, base, accuracy_band=None)
+    compared = frame.set_index("second")
     rows = _models(study, low, high)
-    order = ["model", *BESIDE[:2], "category", *BESIDE[2:], "method", "head"]
     rows["temperature"] = [study.calibrated[name].temperature for name in rows["model"]]
     for name in ("inconsistency", "ensemble_accuracy"):
-        rows[name] = [100 * beside[name].get(model, math.nan) for model in rows["model"]]
+        rows[name] = [100 * compared[name].get(model, math.nan) for model in rows["model"]]
     chart = shapes.scatter(rows, "inconsistency", "ensemble_accuracy", "category", fit=False)
-    return Result(_beside(rows[order], "model", papers.models("1", "2", "3"), BESIDE), chart, (f"beside {_base(study)}",))
+    means = category_means(frame[frame["second"].isin(rows["model"])], "inconsistency")
+    by_kind = "; ".join(
+        f"{row['category']} {row['mean']:.2f}"
+        + ("" if math.isnan(row["error"]) else f" ± {row['error']:.2f}")
+        + f" ({row['pairs']} pairs, {row['models']} models)"
+        for row in means.to_dict("records")
+    )
+    notes = [f"compared with {base}"]
+    notes += [f"mean error inconsistency by category, ± jackknife over models: {by_kind}"] if by_kind else []
+    order = ["model", *COMPARED[:2], "category", *COMPARED[2:], "method", "head"]
+    return Result(_with_paper(rows[order], "model", papers.models("1", "2", "3"), COMPARED), chart, tuple(notes))
 
 
-@figure("representation/table-4", "Other models", [models(), CARDS], HERE, THERE)
+@figure("representation/table-4", "Other models", [models(), CARDS], EXAMPLE, IMAGENET)
 def other_models(study: Study, *, low: float = 0.0, high: float = 100.0) -> Result:
-    """Each model with its accuracy and its category against the base."""
+    """Accuracy of each model and its training category with the base."""
     rows = _models(study, low, high)
     chart = score_chart(rows.assign(score=rows["accuracy"] / 100, metric="accuracy"))
-    return Result(_beside(rows, "model", papers.models("1", "2", "3", "4"), ["accuracy"]), chart)
+    return Result(_with_paper(rows, "model", papers.models("1", "2", "3", "4"), ["accuracy"]), chart)
 
 
 def _base(study: Study) -> str:
     return study.base_name or study.names[0]
 
 
-def _in_band(study: Study, low: float, high: float) -> dict[str, float]:
-    """The accuracies that lie in the band, in percent."""
-    accuracies = {name: 100 * outputs.accuracy for name, outputs in study.runs.items()}
-    return {name: accuracy for name, accuracy in accuracies.items() if low <= accuracy <= high}
-
-
 def _models(study: Study, low: float, high: float) -> pd.DataFrame:
-    """The models whose accuracy lies in the band, in percent."""
+    """Return the models with an accuracy from `low` to `high` percent."""
     cards = {name: card for name, card in study.cards.items() if card is not None}
     rows = [
         (name, accuracy, diversity.category(cards[_base(study)], card), f"{card.framework} / {card.dataset}", card.head)
-        for name, accuracy in _in_band(study, low, high).items()
-        if (card := cards.get(name)) is not None
+        for name, outputs in study.runs.items()
+        if low <= (accuracy := 100 * outputs.accuracy) <= high and (card := cards.get(name)) is not None
     ]
+    if not rows:
+        raise InputError(f"no model has an accuracy from {low:g} to {high:g} percent", argument="low")
     return pd.DataFrame(rows, columns=["model", "accuracy", "category", "method", "head"])
 
 
-def _beside(table: pd.DataFrame, key: str, theirs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The table with the paper's numbers in columns of their own, where the paper has the model."""
-    quoted = theirs.drop_duplicates("model").set_index("model")
+def _with_paper(table: pd.DataFrame, key: str, paper: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table with the paper's numbers in further columns, as far as the paper has any of these models."""
+    quoted = paper.drop_duplicates("model").set_index("model")
     new = {f"{name}_paper": [quoted[name].get(model, math.nan) for model in table[key]] for name in names}
     return table.assign(**{name: values for name, values in new.items() if any(value == value for value in values)})

@@ -1,4 +1,4 @@
-"""One record per table or figure of the papers: what it shows, what it needs, how to make it, here and with ImageNet."""
+"""`Figure`: one record per table or figure of the papers, with what it needs and the commands that make it."""
 
 import inspect
 import re
@@ -9,25 +9,32 @@ from typing import Any
 from zoo.app.figures.needs import Need
 from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
-from zoo.cards.names import near
+from zoo.cards.names import similar
 from zoo.errors import InputError, UnknownName
 
 PAPERS = {
     "representation": "Gontijo-Lopes et al. 2021, No One Representation to Rule Them All",
     "loss": "Kornblith et al. 2021, Why Do Better Loss Functions Lead to Less Transferable Features?",
-    "ensemble": "beyond the papers",
+    "demystifying": "Demystifying Loss Functions for Classification, the earlier version of that paper",
+    "ensemble": "not in the papers",
 }
-# What the examples name: three objectives, from seeds 0 and 1; and the recipes of the paper on losses.
+# Models of most examples: three objectives with two seeds each; and the recipes of Kornblith et al. 2021.
 DIGITS, IMAGENET = "'resnet8-s*.digits'", "'resnet50-*.in1k' --data in1k"
-_PARTS = re.compile(r"(?:([A-Z])\.|[a-z]{2,})?(\d*)([a-z]?)")  # C.5, 2a, pareto
+_NUMBER = re.compile(r"(?:([A-Z])\.|[a-z]{2,})?(\d*)([a-z]?)")  # C.5, 2a, pareto
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that can be asked for by its key: `loss/5a` is Figure 5a of the paper on losses, `loss/table-1` its Table 1.
+    """A table or figure. Its key names paper and number: `loss/5a` is Figure 5a of Kornblith et al., `loss/table-1` Table 1.
 
-    `example` and `imagenet` are the arguments that make it from small models of the digits, and of ImageNet; a figure that
-    has no example says `why_not`. A need is asked for its reason before anything is computed.
+    Args:
+        key: of the figure.
+        title: what the figure shows.
+        make: computes the figure of a `Study`; its keyword-only parameters are the figure's settings.
+        needs: what models and data must have, checked before anything is computed.
+        example: arguments of `zoo figure` that make the figure from small models of the digits.
+        imagenet: arguments that reproduce the paper's version; " after " separates commands that must be run before.
+        why_not: why there is no example.
     """
 
     key: str
@@ -40,14 +47,14 @@ class Figure:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Where it stands in the list: as in its paper, tables before figures of the same number."""
+        """Sort key: the order of the paper, with tables before figures of the same number."""
         paper, _, number = self.key.partition("/")
-        letter, count, part = _PARTS.fullmatch(number.removeprefix("table-")).groups()  # type: ignore[union-attr]
+        letter, count, part = _NUMBER.fullmatch(number.removeprefix("table-")).groups()  # type: ignore[union-attr]
         return list(PAPERS).index(paper), letter or "", int(count or 0), not number.startswith("table-"), part
 
     @property
     def place(self) -> str:
-        """Where it stands in its paper.
+        """Number in the paper.
 
         >>> Figure("loss/table-C.1", "", make=Result).place
         'Table C.1'
@@ -59,31 +66,43 @@ class Figure:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What can be set besides models and data, with the value it has otherwise."""
+        """Settings of this figure with their defaults."""
         signature = inspect.signature(self.make)
         return {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
 
     def missing(self, study: Study) -> str | None:
-        """Why it cannot be made of these models and data, as far as that can be said before any model runs."""
+        """Return why the figure cannot be made from these models and data, as far as is known before any model runs."""
         return next((reason for need in self.needs if (reason := need.missing(study))), None)
 
     def of(self, study: Study, settings: Mapping[str, str] | None = None) -> Result:
-        """The figure of these models and data; settings as they were typed."""
+        """Return the figure of these models and data.
+
+        Args:
+            study: the models and data.
+            settings: values of `options` as text.
+        """
         reason = self.missing(study)
         if reason is not None:
-            raise InputError(f"{self.key}: cannot be made: {reason}")
-        return self.make(study, **{name: self._setting(name, text) for name, text in (settings or {}).items()})
+            raise InputError(reason, where=self.key)
+        values = {name: self._setting(name, text) for name, text in (settings or {}).items()}
+        try:
+            return self.make(study, **values)
+        except InputError as error:
+            if error.where is None:
+                error.inside(self.key)
+            raise
 
     def _setting(self, name: str, text: str) -> Any:
         if name not in self.options:
-            known = ", ".join(self.options) or "none"
-            raise InputError(f"{self.key}: no setting {name!r}{near(name, self.options)}; its settings are {known}")
+            hint = f"Settings of this figure: {', '.join(self.options) or 'none'}"
+            raise UnknownName(kind="setting", name=name, suggestions=similar(name, self.options), where=self.key, hint=hint)
         default = self.options[name]
         kind = tuple if isinstance(default, tuple) else float if default is None else type(default)
         try:
             return tuple(text.split(",")) if kind is tuple else kind(text)
         except ValueError:
-            raise InputError(f"{self.key}: {name}={text}: expected a value like {default}") from None
+            expected = "a number" if default is None else f"a value such as {default}"
+            raise InputError(where=self.key, argument=name, expected=expected, found=text) from None
 
 
 FIGURES: dict[str, Figure] = {}
@@ -92,7 +111,10 @@ FIGURES: dict[str, Figure] = {}
 def figure(
     key: str, title: str, needs: Sequence[Need] = (), example: str | None = None, imagenet: str = "", why_not: str = ""
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Register a function of a `Study` as the figure of that key; one function may be several figures."""
+    """Register a function of a `Study` as the figure of a key; the arguments are those of `Figure`.
+
+    One function may be registered under several keys.
+    """
 
     def register(make: Callable[..., Result]) -> Callable[..., Result]:
         if key in FIGURES:
@@ -104,7 +126,8 @@ def figure(
 
 
 def find(key: str) -> Figure:
-    """The figure of a key, or an error that offers the near ones."""
+    """Return the figure of a key, or raise an error that suggests similar keys."""
     if key not in FIGURES:
-        raise UnknownName(f"no figure {key!r}{near(key, FIGURES)}; `zoo figure --list` names all of them")
+        hint = "`zoo figure --list` lists all figures"
+        raise UnknownName(kind="figure", name=key, suggestions=similar(key, FIGURES), hint=hint)
     return FIGURES[key]

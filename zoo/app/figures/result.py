@@ -1,137 +1,198 @@
-"""What a figure comes to: its numbers, its chart, what is to be said of it; and how these are written down."""
+"""`Result`: the numbers, chart and notes of a figure, and its table as text, Markdown and LaTeX."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from probes import mean_and_error, not_worse_on_average, not_worse_than_best, spearman
+from probes import holm, indistinguishable_from_best, indistinguishable_on_average, mean_and_error, spearman
+from probes.statistics import MIN_TESTED, leave_one_out
 from zoo.app.figures import shapes
 from zoo.app.figures.papers import Number
 from zoo.app.figures.study import Study
 
 Value = tuple[str, str, float]  # model, column, number
-Quotes = Mapping[str, Mapping[str, Number]]  # the paper's numbers, by row or objective and by column
+PaperNumbers = Mapping[str, Mapping[str, Number]]  # by row or objective, and by column
 AVERAGE = "average"
-ORDERED = 4  # rows, at least, whose order can be compared with the paper's
+MIN_ROWS = 4  # rows whose order is compared with the paper's
+_LATEX = {
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--", "²": "$^2$", "θ": r"$\theta$",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Result:
-    """Numbers as a tidy frame, a chart (Altair, the data inside), sentences, and the table as a reader sees it."""
+    """A finished figure.
+
+    Args:
+        frame: the numbers, tidy.
+        chart: Altair chart with its data embedded.
+        notes: sentences to print below the table.
+        shown: the table as readers see it, as text, with the best values of a column between `**`; default: the frame.
+    """
 
     frame: pd.DataFrame
     chart: Any
     notes: tuple[str, ...] = ()
-    shown: pd.DataFrame | None = None  # texts; without it the frame is shown as it is
+    shown: pd.DataFrame | None = None
 
     @property
     def table(self) -> pd.DataFrame:
+        """The table as text."""
         return self.frame.map(number) if self.shown is None else self.shown
 
     def markdown(self) -> str:
-        """The table in Markdown, the best of a column in bold."""
+        """Return the table in Markdown."""
         lines = [list(map(str, self.table.columns)), ["---"] * self.table.shape[1], *self.table.to_numpy(str).tolist()]
         return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines) + "\n"
+
+    def latex(self) -> str:
+        """Return the table as a LaTeX `tabular`, which needs the package booktabs."""
+        heading, *lines = ([_latex(str(cell)) for cell in line] for line in [self.table.columns, *self.table.to_numpy(str)])
+        rows = [
+            rf"\begin{{tabular}}{{{'l' + 'r' * (len(heading) - 1)}}}",
+            r"\toprule",
+            rf"{' & '.join(heading)} \\",
+            r"\midrule",
+        ]
+        rows += [rf"{' & '.join(line)} \\" for line in lines]
+        return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def by_row(
     study: Study,
     values: Iterable[Value],
-    paper: Quotes | None = None,
+    paper: PaperNumbers | None = None,
     lower: Collection[str] = (),
     untested: Collection[str] = (),
     average: Collection[str] = (),
     notes: Iterable[str] = (),
     rows: Mapping[str, str] | None = None,
 ) -> Result:
-    """A table of the papers' form: rows are objectives, cells the mean over seeds ± its standard error.
+    """Return a table in the form of Kornblith et al.: rows are objectives, cells are means over seeds ± standard error.
 
-    In bold, as there, is what does not differ significantly from the best of its column (t-test, p < 0.05). The least is
-    best in the columns of `lower`; there is none in those of `untested`, nor where a cell has one seed. The paper's number
-    stands beside each: `paper` has them by row or by objective. `average` names columns whose mean is one more, tested by a
-    two-way analysis of variance. `rows` says to which row each model belongs, where that is not the study's own.
+    Bold are the values that do not differ significantly from the best of their column (Welch's t-test, p < 0.05), if every
+    cell of the column has at least three seeds.
+
+    Args:
+        study: the models.
+        values: one value per model and column.
+        paper: the paper's numbers, shown next to ours.
+        lower: columns in which the lowest value is best.
+        untested: columns without a best value.
+        average: columns whose mean is added as a further column, tested by a two-way analysis of variance.
+        notes: of the result.
+        rows: the row of each model; default: `study.rows`.
     """
     row_of = study.rows if rows is None else rows
-    place = {row: number for number, row in enumerate(dict.fromkeys(row_of.values()))}
+    rank = {row: number for number, row in enumerate(dict.fromkeys(row_of.values()))}
     table = pd.DataFrame(list(values), columns=["model", "column", "value"])
     table["row"] = table["model"].map(row_of)
-    table = table.sort_values("row", key=lambda column: column.map(place), kind="stable")
-    theirs = {row: _quoted(paper or {}, row, study.objective(name)) for name, row in row_of.items()}
+    table = table.sort_values("row", key=lambda column: column.map(rank), kind="stable")
+    quoted = {row: _quoted(paper or {}, row, study.objective(name)) for name, row in row_of.items()}
     columns = list(dict.fromkeys(table["column"]))
     cells = []
     for column in columns:
         groups = {
-            row: part.to_numpy(float) for row, part in table[table["column"] == column].groupby("row", sort=False)["value"]
+            str(row): part.to_numpy(float)
+            for row, part in table[table["column"] == column].groupby("row", sort=False)["value"]
         }
-        cells += _column(column, groups, None if column in untested else _best(groups, column in lower), theirs)
+        tested = column not in untested and len(groups) > 1
+        best = indistinguishable_from_best(groups, lower_is_better=column in lower) if tested else None
+        cells += _cells(column, groups, best, quoted)
     averaged = [column for column in columns if column in average]
     if len(averaged) > 1:
-        wide = _complete(table, averaged)
-        best = not_worse_on_average(wide) if wide and min(x.shape[1] for x in wide.values()) > 1 else None
-        cells += _column(AVERAGE, {row: x.mean(0) for row, x in wide.items()}, best, _averaged(theirs, averaged))
+        complete = _complete(table, averaged)
+        enough = complete and min(x.shape[1] for x in complete.values()) >= MIN_TESTED
+        best = indistinguishable_on_average(complete) if enough else None
+        cells += _cells(AVERAGE, {row: x.mean(0) for row, x in complete.items()}, best, _averaged(quoted, averaged))
     frame = pd.DataFrame(cells)
     return Result(frame, shapes.dots(frame), (*notes, *_order_of_paper(frame)), _wide(frame))
 
 
+def rank_correlations(samples: Mapping[str, pd.DataFrame], unit: str = "row") -> dict[str, str]:
+    """Return Spearman's correlation of the columns `x` and `y` of each sample, as text with its p-value.
+
+    P-values are exact up to ten points, and adjusted by Holm's method for the number of samples. Up to ten points, the range
+    of the correlation without any one point follows.
+
+    Args:
+        samples: frames with columns `x`, `y` and `label`, by name.
+        unit: what a point is, in the singular.
+    """
+    usable = {name: s for name, s in samples.items() if len(s) > 2 and min(s["x"].nunique(), s["y"].nunique()) > 1}
+    if not usable:
+        return {}
+    results = {name: spearman(s["x"], s["y"]) for name, s in usable.items()}
+    adjusted = holm([p for _, p in results.values()])
+    texts = {}
+    for (name, (rho, _)), p in zip(results.items(), adjusted, strict=True):
+        sample = usable[name]
+        parts = [f"p = {p:.3f}", f"{len(sample)} {unit}s"]
+        if MIN_ROWS <= len(sample) <= 10:
+            without = leave_one_out(sample["x"], sample["y"], list(sample["label"]))["correlation"].dropna()
+            parts += [f"{without.min():.2f} to {without.max():.2f} without any one {unit}"] if len(without) else []
+        texts[name] = f"{rho:.2f} ({', '.join(parts)})"
+    return texts
+
+
 def _order_of_paper(frame: pd.DataFrame) -> list[str]:
-    """Whether the rows come in the paper's order, column by column, in one sentence."""
-    found = []
+    """Return a note on whether the rows have the paper's order, column by column."""
+    samples = {}
     for column, cells in frame.dropna(subset=["mean", "paper"]).groupby("column", sort=False):
-        if min(cells["mean"].nunique(), cells["paper"].nunique()) >= ORDERED:
-            rho, p = spearman(cells["mean"], cells["paper"])
-            found.append(f"{column} {rho:.2f} (p = {p:.3f}, {len(cells)} rows)")
-    return [f"rank correlation with the paper's: {'; '.join(found)}"] if found else []
+        if min(cells["mean"].nunique(), cells["paper"].nunique()) >= MIN_ROWS:
+            samples[str(column)] = cells.rename(columns={"mean": "x", "paper": "y", "row": "label"})
+    texts = rank_correlations(samples)
+    corrected = f"; p-values by Holm's method for {len(texts)} columns" if len(texts) > 1 else ""
+    joined = "; ".join(f"{column} {text}" for column, text in texts.items())
+    return [f"rank correlation with the paper's values{corrected}: {joined}"] if texts else []
 
 
-def _quoted(paper: Quotes, row: str, objective: str) -> Mapping[str, Number]:
+def _quoted(paper: PaperNumbers, row: str, objective: str) -> Mapping[str, Number]:
     return paper.get(row) or paper.get(objective) or {}
 
 
-def _column(
-    column: str, groups: Mapping[Any, np.ndarray], best: Collection[str] | None, paper: Quotes
+def _cells(
+    column: str, groups: Mapping[str, np.ndarray], best: Sequence[str] | None, paper: PaperNumbers
 ) -> list[dict[str, Any]]:
-    found = []
+    cells = []
     for row, values in groups.items():
         mean, error = mean_and_error(values)
-        theirs, spread = paper.get(row, {}).get(column, (math.nan, None))
-        found.append(
+        quoted, quoted_error = paper.get(row, {}).get(column, (math.nan, None))
+        cells.append(
             {
                 "row": row, "column": column, "mean": mean, "error": error, "seeds": len(values),
                 "best": None if best is None else row in best,
-                "paper": theirs, "paper_error": math.nan if spread is None else spread,
+                "paper": quoted, "paper_error": math.nan if quoted_error is None else quoted_error,
             }
         )  # fmt: skip
-    return found
-
-
-def _best(groups: Mapping[Any, np.ndarray], lower: bool) -> list[str] | None:
-    testable = len(groups) > 1 and all(len(values) > 1 for values in groups.values())
-    return not_worse_than_best(groups, lower_is_better=lower) if testable else None
+    return cells
 
 
 def _complete(table: pd.DataFrame, columns: list[str]) -> dict[str, np.ndarray]:
-    """[columns, seeds] of the rows that have every column, as many seeds of each as the least of them has."""
-    found = {}
+    """Return [columns, seeds] of the rows that have every column, with the same number of seeds for all rows."""
+    complete = {}
     for row, part in table.groupby("row", sort=False):
         seeds = part.pivot(index="column", columns="model", values="value").reindex(columns).dropna(axis=1)
         if seeds.shape[1]:
-            found[str(row)] = seeds.to_numpy(float)
-    fewest = min((x.shape[1] for x in found.values()), default=0)
-    return {row: x[:, :fewest] for row, x in found.items()}
+            complete[str(row)] = seeds.to_numpy(float)
+    seed_count = min((x.shape[1] for x in complete.values()), default=0)
+    return {row: x[:, :seed_count] for row, x in complete.items()}
 
 
-def _averaged(paper: Quotes, columns: list[str]) -> Quotes:
-    """The paper's mean over the same columns, where it has all of them."""
+def _averaged(paper: PaperNumbers, columns: list[str]) -> PaperNumbers:
+    """Return the paper's mean over the columns, for rows of which the paper has all of them."""
     known = {row: [numbers[c][0] for c in columns if c in numbers] for row, numbers in paper.items()}
-    return {row: {AVERAGE: (float(np.mean(found)), None)} for row, found in known.items() if len(found) == len(columns)}
+    return {row: {AVERAGE: (float(np.mean(values)), None)} for row, values in known.items() if len(values) == len(columns)}
 
 
 def _wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per row, one column per quantity and, where the paper has it, the paper's beside it."""
+    """Return one line per row, with a column per quantity and one for the paper's value if the paper has it."""
     table: dict[str, dict[str, str]] = {row: {"": row} for row in dict.fromkeys(frame["row"])}
     for column, cells in frame.groupby("column", sort=False):
         quoted = cells["paper"].notna().any()
@@ -143,8 +204,14 @@ def _wide(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(list(table.values())).fillna("–")
 
 
+def _latex(text: str) -> str:
+    bold = re.fullmatch(r"\*\*(.*)\*\*", text)
+    escaped = "".join(_LATEX.get(character, character) for character in (bold[1] if bold else text))
+    return rf"\textbf{{{escaped}}}" if bold else escaped
+
+
 def with_error(mean: float, error: float) -> str:
-    """A mean and its standard error, to the digit that the error leaves a meaning.
+    """Return a mean and its standard error as text, with as many digits as the error justifies.
 
     >>> with_error(77.0312, 0.0612), with_error(0.6412, 0.0003), with_error(93.4, float("nan")), with_error(5.0, 0.0)
     ('77.03 ± 0.06', '0.6412 ± 0.0003', '93.4', '5.00 ± 0.00')
@@ -160,7 +227,7 @@ def with_error(mean: float, error: float) -> str:
 
 
 def number(value: Any) -> str:
-    """A value as a table shows it: four significant digits, a dash for nothing."""
+    """Return a value as tables show it: four significant digits, a dash for a missing value."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,21 +1,31 @@
-"""The few forms that most figures have: dots with their errors, points with a line, curves. Altair, the data inside."""
+"""The kinds of Altair charts that several figures share, with their data embedded; and charts of a given size."""
 
+import math
+import re
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from diversity import Line, regression
 from diversity.charts import inline
+from diversity.summary import fit_line
+from zoo.errors import InputError
 
 WIDTH, HEIGHT = 320, 240
 COLUMNS = 3  # panels in a row
+_PIXELS = {"": 1.0, "px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}  # of a CSS length
+_LENGTH = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>px|in|cm|mm|pt|)\Z")
+_MIN_SCALE = 0.1  # of the panels of a chart that is fitted to a width
+_LEGIBLE_SCALE = 0.6  # below which panels stand in fewer columns instead
+_MAX_STEPS, _TOLERANCE = 5, 0.01  # to fit a width, and the relative error that is accepted
+_DATA = ("data", "datasets")  # parts of a specification that hold no layout
 
 
 def dots(frame: pd.DataFrame) -> alt.FacetChart:
-    """One panel per column, a dot per row with its standard error, and a tick where the paper has its number.
+    """Return one panel per column, with a dot and its standard error per row, and an orange tick at the paper's value.
 
-    `frame` is what `by_row` makes: row, column, mean, error, paper.
+    Args:
+        frame: columns row, column, mean, error, seeds and paper, as `by_row` returns them.
     """
     data = frame.assign(low=frame["mean"] - frame["error"].fillna(0), high=frame["mean"] + frame["error"].fillna(0))
     rows, columns = (list(dict.fromkeys(frame[name])) for name in ("row", "column"))
@@ -34,24 +44,49 @@ def dots(frame: pd.DataFrame) -> alt.FacetChart:
 
 
 def scatter(
-    frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str | None = None, fit: bool = True, label: str = "model"
+    frame: pd.DataFrame,
+    x: str,
+    y: str,
+    color: str = "row",
+    panel: str | None = None,
+    fit: bool = True,
+    label: str = "model",
+    connect: bool = False,
+    named: bool = False,
 ) -> Any:
-    """A point per line of the frame, with the least-squares line through all where `fit` asks for it and there is one."""
-    points = (
-        alt.Chart()
-        .mark_point(filled=True, size=60)
-        .encode(
-            x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False, padding=15)),
-            y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False, padding=15)),
-            color=alt.Color(f"{color}:N", sort=list(dict.fromkeys(frame[color])), title=None),
-            tooltip=[f"{label}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
-        )
+    """Return a point per line of the frame.
+
+    Args:
+        frame: the points.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        color: column of the colour.
+        panel: column with one panel per value.
+        fit: whether to draw the least-squares line through all points; not with panels.
+        label: column that names a point.
+        connect: whether to connect the points of one colour, from left to right.
+        named: whether to print the label next to each point.
+    """
+    base = alt.Chart().encode(
+        x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False, padding=15)),
+        y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False, padding=15)),
+        color=alt.Color(
+            f"{color}:N",
+            sort=list(dict.fromkeys(frame[color])),
+            title=None,
+            legend=None if named and color == label else alt.Legend(),
+        ),
+        tooltip=[f"{label}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
     )
+    layers: list[Any] = [base.mark_line()] if connect else []
+    layers.append(base.mark_point(filled=True, size=60))
+    if named:
+        layers.append(base.mark_text(align="left", dx=7, fontSize=9).encode(text=f"{label}:N"))
     if panel is None:
-        layers = [points, *([_line(frame, x, y)] if fit and frame[x].nunique() > 1 else [])]
+        layers += [_line(frame, x, y)] if fit and frame[x].nunique() > 1 else []
         return alt.layer(*layers, data=inline(frame)).properties(width=WIDTH, height=HEIGHT)
     return (
-        alt.layer(points, data=inline(frame))
+        alt.layer(*layers, data=inline(frame))
         .properties(width=200, height=160)
         .facet(facet=alt.Facet(f"{panel}:N", sort=list(dict.fromkeys(frame[panel])), title=None), columns=COLUMNS)
         .resolve_scale(x="independent", y="independent")
@@ -59,16 +94,25 @@ def scatter(
 
 
 def curves(frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str | None = None, line: str = "model") -> Any:
-    """A line per `line` of the frame, in the order of its rows; one panel per value of `panel`."""
+    """Return one line per value of `line`, through its points in the order of the frame.
+
+    Args:
+        frame: the points.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        color: column of the colour.
+        panel: column with one panel per value.
+        line: column that says which line a point belongs to.
+    """
     drawn = (
-        alt.Chart(inline(frame.assign(_place=range(len(frame)))))
+        alt.Chart(inline(frame.assign(_order=range(len(frame)))))
         .mark_line(point=alt.OverlayMarkDef(size=12))
         .encode(
             x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False)),
             y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False)),
             color=alt.Color(f"{color}:N", sort=list(dict.fromkeys(frame[color])), title=None),
             detail=f"{line}:N",
-            order="_place:Q",
+            order="_order:Q",
             tooltip=[f"{line}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
         )
         .properties(width=WIDTH, height=HEIGHT)
@@ -79,9 +123,172 @@ def curves(frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str |
     return drawn.facet(facet=alt.Facet(f"{panel}:N", sort=panels, title=None), columns=COLUMNS)
 
 
+def matrices(
+    frame: pd.DataFrame, panel: str, value: str, order: list[str], domain: tuple[float, float] | None = None
+) -> alt.FacetChart:
+    """Return heatmaps with one common colour scale, one panel per value of a column.
+
+    Args:
+        frame: columns row, other, `panel` and `value`, one line per cell.
+        panel: column of the panels.
+        value: column of the colour.
+        order: the rows, from top to bottom and from left to right.
+        domain: ends of the colour scale; default: those of the values.
+    """
+    side = max(10, min(26, 200 // len(order)))
+    scale = (
+        alt.Scale(scheme="viridis", clamp=True) if domain is None else alt.Scale(scheme="viridis", domain=domain, clamp=True)
+    )
+    return (
+        alt.Chart(inline(frame))
+        .mark_rect()
+        .encode(
+            x=alt.X("other:N", sort=order, title=None),
+            y=alt.Y("row:N", sort=order, title=None),
+            color=alt.Color(f"{value}:Q", scale=scale),
+            tooltip=["row:N", "other:N", f"{panel}:N", alt.Tooltip(f"{value}:Q", format=".3f")],
+        )
+        .properties(width=side * len(order), height=side * len(order))
+        .facet(facet=alt.Facet(f"{panel}:N", sort=list(dict.fromkeys(frame[panel])), title=None), columns=4)
+    )
+
+
 def side_by_side(*charts: Any, columns: int = COLUMNS) -> alt.ConcatChart:
-    """Panels that share nothing."""
+    """Return charts next to each other, each with its own scales."""
     return alt.concat(*charts, columns=columns).resolve_scale(color="independent", shape="independent")
+
+
+def sized(chart: alt.TopLevelMixin, width: str | float | None = None, font_size: float | None = None) -> alt.TopLevelMixin:
+    """Return a chart whose whole width, with labels and legends, is the given one, for a column of a paper.
+
+    Panels are scaled, and stand in fewer columns if they must; text is not scaled. Set the title first, since it counts.
+
+    Args:
+        chart: any chart.
+        width: a CSS length such as "3.3in", "8cm" or "240px", or a number of pixels; None leaves the size as it is.
+        font_size: of all text, in points (1/72 inch); None leaves it as it is.
+    """
+    spec: dict[str, Any] = chart.to_dict()
+    if font_size is not None:
+        if not font_size > 0:
+            raise InputError(argument="font_size", expected="above 0", found=font_size)
+        spec["config"] = _with_fonts(spec.get("config", {}), round(font_size * _PIXELS["pt"], 2))
+        _set_text_sizes(spec, round(font_size * _PIXELS["pt"], 2))
+    if width is not None:
+        spec = _fitted(spec, pixels(width))
+    return alt.Chart.from_dict(spec)
+
+
+def pixels(length: str | float) -> float:
+    """Return a CSS length in pixels, of which an inch has 96.
+
+    >>> pixels("3.5in"), pixels("72pt"), pixels(240)
+    (336.0, 96.0, 240.0)
+    """
+    match = _LENGTH.match(str(length).strip().lower())
+    if match is None or not float(match["number"]) > 0:
+        raise InputError(argument="width", expected="a length such as 3.3in, 8cm or 240px", found=length)
+    return float(match["number"]) * _PIXELS[match["unit"]]
+
+
+def _fitted(spec: dict[str, Any], target: float) -> dict[str, Any]:
+    """Return a specification with the given rendered width: the one with most columns of panels that are not too small.
+
+    If panels are too small in any number of columns, they are made as large as possible.
+    """
+    largest, fitted, narrowest = 0.0, None, math.inf
+    for columns in range(_max_columns(spec), 0, -1):
+        arranged = _in_columns(spec, columns)
+        scale, width = _fitting_scale(arranged, target)
+        narrowest = min(narrowest, width)
+        if abs(width - target) <= _TOLERANCE * target and scale > largest:
+            largest, fitted = scale, _scaled(arranged, scale)
+        if largest >= _LEGIBLE_SCALE:
+            break
+    if fitted is None:
+        raise InputError(
+            f"leaves no room for labels and legends: the chart takes at least {narrowest:.0f} of {target:.0f} pixels",
+            argument="width",
+            hint="Choose a larger {width} or a smaller {font_size}",
+        )
+    return dict(fitted)
+
+
+def _fitting_scale(spec: dict[str, Any], target: float) -> tuple[float, float]:
+    """Return the scale of the panels at which the rendered width is closest to the target, and that width.
+
+    The width is nearly linear in the scale, since labels, legends and gaps keep their size; so a few secant steps suffice.
+    """
+    before, scale = 0.5, 1.0
+    width_before, width = (_rendered_width(_scaled(spec, each)) for each in (before, scale))
+    for _ in range(_MAX_STEPS):
+        slope = (width - width_before) / (scale - before)
+        following = max(_MIN_SCALE, scale + (target - width) / slope) if slope > 0 else scale
+        if abs(width - target) <= _TOLERANCE * target or following == scale:
+            break
+        before, width_before = scale, width
+        scale, width = following, _rendered_width(_scaled(spec, following))
+    return scale, width
+
+
+def _max_columns(spec: Any) -> int:
+    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ()
+    columns = spec.get("columns", 1) if isinstance(spec, dict) else 1
+    return max([columns if isinstance(columns, int) else 1, *map(_max_columns, parts)])
+
+
+def _in_columns(spec: Any, columns: int) -> Any:
+    """Return a specification whose panels stand in at most this many columns."""
+    if isinstance(spec, list):
+        return [_in_columns(part, columns) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    arranged = {key: value if key in _DATA else _in_columns(value, columns) for key, value in spec.items()}
+    if isinstance(spec.get("columns"), int):
+        arranged["columns"] = min(columns, spec["columns"])
+    return arranged
+
+
+def _with_fonts(config: dict[str, Any], size: float) -> dict[str, Any]:
+    labels = {"labelFontSize": size, "titleFontSize": size}
+    text = {"axis": labels, "legend": labels, "header": labels, "title": {"fontSize": size}, "text": {"fontSize": size}}
+    return config | {name: config.get(name, {}) | sizes for name, sizes in text.items()}
+
+
+def _set_text_sizes(spec: Any, size: float) -> None:
+    """Replace the font sizes that marks and titles of a chart set themselves, which the configuration does not change."""
+    for value in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
+        if isinstance(value, dict) and "fontSize" in value:
+            value["fontSize"] = size
+        _set_text_sizes(value, size)
+
+
+def _scaled(spec: Any, scale: float) -> Any:
+    """Return a chart's specification with the sizes of all panels multiplied."""
+    if isinstance(spec, list):
+        return [_scaled(part, scale) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    scaled: dict[str, Any] = {}
+    for key, value in spec.items():
+        if key in ("width", "height") and isinstance(value, int | float):
+            scaled[key] = value * scale
+        elif key in ("width", "height") and isinstance(value, dict) and "step" in value:
+            scaled[key] = value | {"step": value["step"] * scale}
+        elif key in ("continuousWidth", "continuousHeight"):  # the size of panels without one
+            scaled[key] = value * scale
+        else:
+            scaled[key] = value if key in _DATA else _scaled(value, scale)
+    return scaled
+
+
+def _rendered_width(spec: dict[str, Any]) -> float:
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(spec)
+    match = re.search(r'<svg[^>]*? width="([\d.]+)"', svg)
+    assert match is not None  # Vega always writes it
+    return float(match[1])
 
 
 def _words(name: str) -> str:
@@ -89,7 +296,7 @@ def _words(name: str) -> str:
 
 
 def _line(frame: pd.DataFrame, x: str, y: str) -> alt.Chart:
-    line: Line = regression(frame[x], frame[y])
+    line = fit_line(frame[x], frame[y])
     ends = pd.DataFrame({x: [frame[x].min(), frame[x].max()]})
     return (
         alt.Chart(inline(ends.assign(**{y: line.slope * ends[x] + line.intercept})))
