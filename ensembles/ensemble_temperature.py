@@ -1,9 +1,8 @@
 """The temperature of an ensemble. The mean of calibrated members is underconfident where they disagree.
 
-The ensemble's probabilities p become p^(1/T), normalised; T below 1 sharpens them. T is fitted on the test split, whose
-examples did not choose the members. Its effect is cross-fitted: each half of the test split is evaluated at the temperature
-fitted on the other half, so that no example is evaluated at a temperature it helped to fit. The temperature that is kept is
-fitted on both halves. Predictions, and so accuracies, do not depend on T.
+The ensemble's probabilities p become p^(1/T), normalised; T below 1 sharpens them. T is fitted on the selection split, and
+its effect on the calibration error is measured on the test split, which played no part in choosing members or T.
+Predictions, and so accuracies, do not depend on T.
 """
 
 import math
@@ -24,34 +23,44 @@ from zoo.core.links import to_probabilities
 from zoo.core.splits import stratified_split
 from zoo.errors import ZooWarning
 
-MIN_EXAMPLES = 50  # with fewer, the temperature of each half would be mostly noise
-MAX_ELEMENTS = 2**26  # examples x classes to fit on: 256 MB in float32
+MIN_EXAMPLES = 50  # with fewer, the temperature would be mostly noise
+MAX_ELEMENTS = 2**26  # examples x classes of either split: 256 MB in float32
 
 
 @dataclass(frozen=True)
 class EnsembleTemperature:
-    """The fitted temperature, and the expected calibration error (ECE) on the test split before and after it."""
+    """The fitted temperature, and the expected calibration error (ECE) without and with it."""
 
     temperature: float
-    ece_before: float
-    ece_after: float  # cross-fitted
-    examples: int
+    examples: int  # of the selection split, on which the temperature was fitted
+    ece_before: float | None = None  # on the test split; None without one
+    ece_after: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutEnsemble:
-    """An ensemble on the test split, whose temperature is fitted only if it is needed."""
+class WeightedEnsemble:
+    """An ensemble on both splits, whose temperature is fitted only if it is needed."""
 
-    library: ModelLibrary
+    selection: ModelLibrary
+    test: ModelLibrary | None
     members: Sequence[int]
     weights: Sequence[float]
     seed: int
 
     def calibrate(self) -> EnsembleTemperature | None:
-        """Return the temperature, fitted on a random part of a large split; None for votes or too few examples."""
-        library = self.library
-        if library.kind == "predictions" or len(library.labels) < MIN_EXAMPLES:
+        """Return the temperature; None for votes or too few examples. Of a large split, a random part is used."""
+        if self.selection.kind == "predictions" or len(self.selection.labels) < MIN_EXAMPLES:
             return None
+        probabilities, labels = self._mean(self.selection)
+        temperature = fit_ensemble_temperature(probabilities, labels)
+        if self.test is None:
+            return EnsembleTemperature(temperature, len(labels))
+        held_out, held_out_labels = self._mean(self.test)
+        before, after = (_ece(held_out, held_out_labels, t) for t in (1.0, temperature))
+        return EnsembleTemperature(temperature, len(labels), before, after)
+
+    def _mean(self, library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ensemble's probabilities [n, K] on a split, or on a stratified part of a large one, and labels [n]."""
         fraction = MAX_ELEMENTS / (len(library.labels) * library.num_classes)
         if fraction < 1:
             part = stratified_split(arrays.to_numpy(library.labels), fraction, self.seed, library.ids)
@@ -63,7 +72,7 @@ class HeldOutEnsemble:
             for model, weight in zip(self.members, self.weights, strict=True):
                 total += library.rows(model, span) * weight
             mean[span] = total / math.fsum(self.weights)
-        return fit_ensemble_temperature(mean, library.labels, library.ids, self.seed)
+        return mean, library.labels
 
 
 def apply_temperature(probabilities: Array, temperature: float) -> Array:
@@ -77,39 +86,25 @@ def apply_temperature(probabilities: Array, temperature: float) -> Array:
     )
 
 
-def fit_ensemble_temperature(
-    probabilities: Array, labels: Labels, ids: np.ndarray | None = None, seed: int = 0
-) -> EnsembleTemperature:
-    """Return the temperature of an ensemble, and its cross-fitted effect.
+def fit_ensemble_temperature(probabilities: Array, labels: Labels) -> float:
+    """Return the temperature T that minimises the NLL of p^(1/T), normalised.
 
     Args:
-        probabilities: [N, K] of the ensemble, on examples that did not choose its members.
+        probabilities: [N, K] of the ensemble.
         labels: [N] true classes.
-        ids: [N] ids of the examples, by which they are divided into halves; default: row numbers.
-        seed: seed of the division.
     """
     logits = _logarithm(arrays.probabilities(probabilities))
     y = arrays.labels(labels, logits.shape[1], len(logits)).to(logits.device)
-    half = torch.from_numpy(stratified_split(arrays.to_numpy(y), 0.5, seed, ids)).to(logits.device)
-    confidence = torch.empty(len(y), device=logits.device)
-    for fitted, evaluated in ((half, ~half), (~half, half)):
-        temperature = _fit(logits[fitted], y[fitted])
-        confidence[evaluated] = torch.as_tensor(to_probabilities(logits[evaluated], temperature)).amax(1).float()
-    correct = logits.argmax(1) == y
-    return EnsembleTemperature(
-        temperature=_fit(logits, y),
-        ece_before=binned_error(bin_counts(logits.amax(1).exp(), correct)),
-        ece_after=binned_error(bin_counts(confidence, correct)),
-        examples=len(y),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZooWarning)  # a temperature at its bound is still the best one for these examples
+        return fit_temperature(logits, y, name="ensemble").temperature
+
+
+def _ece(probabilities: torch.Tensor, labels: torch.Tensor, temperature: float) -> float:
+    confidence, predictions = torch.as_tensor(to_probabilities(_logarithm(probabilities), temperature)).max(1)
+    return binned_error(bin_counts(confidence, predictions == labels))
 
 
 def _logarithm(p: torch.Tensor) -> torch.Tensor:
     p = p if p.dtype == torch.float64 else p.float()
     return p.clamp_min(torch.finfo(torch.float32).tiny).log()
-
-
-def _fit(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZooWarning)  # a temperature at its bound is still the best one for these examples
-        return fit_temperature(logits, labels, name="ensemble").temperature

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ensembles.ensemble_temperature import HeldOutEnsemble
+from ensembles.ensemble_temperature import WeightedEnsemble
 from ensembles.growing_ensemble import TIE, GrowingEnsemble
 from ensembles.path import Path
 from ensembles.scores import chance_score, score_prefixes
@@ -182,7 +182,7 @@ def _to_path(
     resamples: int,
     evaluate: bool = True,
 ) -> Path:
-    """Return a search's result by name, evaluated on the test split if there is one."""
+    """Return a search's result by name. With `evaluate`, it is scored on the test split, if any, and can be calibrated."""
     names, members = setup.library.names, result.members
     weights = np.zeros(len(names))
     np.add.at(weights, members[: result.best], result.weights or 1.0)
@@ -200,8 +200,14 @@ def _to_path(
         settings=settings,
         bags=tuple(_to_path(bag, setup, rules, settings, resamples, evaluate=False) for bag in result.bags),
         runs=setup.library.runs,
+        best_ensemble=_best_ensemble(result, setup) if evaluate else None,
         **(_evaluate(result, setup, resamples) if evaluate and setup.test is not None else {}),
     )
+
+
+def _best_ensemble(result: SearchResult, setup: SearchSetup) -> WeightedEnsemble:
+    weights = (result.weights or [1.0] * result.best)[: result.best]
+    return WeightedEnsemble(setup.library, setup.test, result.members[: result.best], weights, setup.seed)
 
 
 def _evaluate(result: SearchResult, setup: SearchSetup, resamples: int) -> dict[str, Any]:
@@ -209,12 +215,10 @@ def _evaluate(result: SearchResult, setup: SearchSetup, resamples: int) -> dict[
     test, first, last = setup.test, result.start - 1, result.best - 1
     assert test is not None
     prefixes = score_prefixes(test, result.members, setup.objective, result.weights, {first, last})
-    weights = result.weights or [1.0] * result.best
     return {
         "test_score": prefixes.score,
         "test_gains": prefixes.gains(first),
         "intervals": prefixes.gain_intervals(first, resamples, setup.seed),
         "test_correct": arrays.to_numpy(prefixes.correct),
         "ece": prefixes.ece,
-        "best_on_test": HeldOutEnsemble(test, result.members[: result.best], weights[: result.best], setup.seed),
     }

@@ -12,7 +12,7 @@ from diversity.bootstrap import check_level
 from diversity.categories import category
 from diversity.tables import mcnemar
 from ensembles.ensemble_cards import write_card
-from ensembles.ensemble_temperature import EnsembleTemperature, HeldOutEnsemble
+from ensembles.ensemble_temperature import EnsembleTemperature, WeightedEnsemble
 from ensembles.inputs import Name
 from ensembles.text_table import text_table
 from zoo.cards.card import Card
@@ -58,7 +58,7 @@ class Path:
     intervals: list[tuple[float, float] | None] | None = None  # 95%; a custom objective has only that of the best ensemble
     test_correct: np.ndarray | None = field(default=None, repr=False)  # [steps, N] bool
     ece: list[float] | None = None  # expected calibration error on the test split; None for votes
-    best_on_test: HeldOutEnsemble | None = field(default=None, repr=False)
+    best_ensemble: WeightedEnsemble | None = field(default=None, repr=False)  # from which `calibration` is computed
     costs: list[float] | None = None  # of the ensembles, if the search had a budget
     settings: dict[str, Any] = field(default_factory=dict)
     bags: tuple["Path", ...] = ()  # the single searches of a search with bags
@@ -86,12 +86,15 @@ class Path:
 
     @cached_property
     def calibration(self) -> EnsembleTemperature | None:
-        """The best ensemble's temperature, fitted on first use; None for votes or fewer than 50 test examples."""
-        return None if self.best_on_test is None else self.best_on_test.calibrate()
+        """The best ensemble's temperature and calibration errors, computed on first use.
+
+        None for votes and for fewer than 50 selection examples.
+        """
+        return None if self.best_ensemble is None else self.best_ensemble.calibrate()
 
     @property
     def temperature(self) -> float | None:
-        """The best ensemble's own temperature T: its calibrated probabilities are p^(1/T), normalised."""
+        """The best ensemble's own temperature T, fitted on the selection split: p becomes p^(1/T), normalised."""
         return None if self.calibration is None else self.calibration.temperature
 
     @property
@@ -139,13 +142,13 @@ class Path:
         """Return one row per step.
 
         `ece` is the calibration error of the mean of the members on the test split, `ece_calibrated` that at the ensemble's
-        own temperature, which only the best ensemble has.
+        own temperature, which is fitted for the best ensemble only.
         """
         import pandas as pd
 
         missing = [np.nan] * len(self.members)
         calibrated = list(missing)
-        if self.calibration is not None:
+        if self.calibration is not None and self.calibration.ece_after is not None:
             calibrated[self.best - 1] = self.calibration.ece_after
         columns = {
             "step": range(1, len(self.members) + 1),
@@ -219,10 +222,10 @@ class Path:
         if sufficient is not None and sufficient < self.best:
             p = self._p_value(sufficient)
             lines.append(f"  not significantly worse: the first {sufficient} of {picks} picks (McNemar p = {p:.2g})")
-        if self.calibration is not None:
+        if self.calibration is not None and self.calibration.ece_before is not None:
             before, after = self.calibration.ece_before, self.calibration.ece_after
-            own = f"at the ensemble's temperature {self.temperature:.3g}"
-            lines.append(f"  calibration error {before:.4f}, {own}: {after:.4f}")
+            at_temperature = f"at the ensemble's temperature {self.temperature:.3g}"
+            lines.append(f"  calibration error {before:.4f}; {after:.4f} {at_temperature}")
         if uncalibrated := self.settings.get("uncalibrated"):
             lines.append(f"  {uncalibrated} of the models not calibrated; zoo.calibrate(runs) fits temperatures")
         if missing := self.settings.get("without_prediction"):
@@ -262,7 +265,8 @@ class Path:
         }
         if self.calibration is not None:
             details["temperature"] = self.calibration.temperature
-            details["calibration_error"] = {"before": self.calibration.ece_before, "after": self.calibration.ece_after}
+            if self.calibration.ece_before is not None:
+                details["calibration_error"] = {"before": self.calibration.ece_before, "after": self.calibration.ece_after}
         return write_card(name, self.runs, weights, details, title or f"Ensemble of {len(weights)} models", overwrite)
 
 

@@ -20,12 +20,21 @@ minimises the leave-one-out error, and that error is the width of the interval, 
 A card alone gives category and accuracy, and so wide intervals. With fewer than ten known models, the regression is over the
 59 pairs that the cards quote from Gontijo-Lopes et al. (Tables 1 to 4), in units of the base's error. Its prediction, with
 doubled width, is the prior, which is combined with the gain on the n examples by precision.
+
+If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
+large, and the prediction is combined with the gain on the n examples, too. The factor was chosen on the shipped CIFAR-10
+outputs, with one category after the other left out of the known models.
+
+Limits: on these outputs, predictions rank candidates better than accuracy on the same examples does if the base is one
+model. If the base is a greedy ensemble of three, the two do not differ measurably, and rank correlations are about 0.5
+(`tests/benchmarks/recommend.py`).
 """
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -35,10 +44,11 @@ from diversity.bootstrap import check_level
 from diversity.categories import CATEGORIES, category
 from ensembles.inputs import Name, check_counts
 from ensembles.model_library import ModelLibrary
-from ensembles.search_setup import SearchSetup
+from ensembles.search_setup import SearchSetup, as_list
 from ensembles.text_table import text_table
 from zoo.calibration.temperature import fit_temperature
 from zoo.cards.card import Card
+from zoo.cards.names import among
 from zoo.core import arrays
 from zoo.core.text import check_unique
 from zoo.errors import InputError, ZooWarning
@@ -53,6 +63,7 @@ COMPONENTS = 3
 PENALTIES = np.geomspace(0.01, 300, 25)
 MIN_KNOWN_MODELS = 10
 MIN_EXAMPLES = 16
+NEW_CATEGORY_WIDTH = 3.0  # how much wider errors are assumed to be for a category that no known model has
 PUBLISHED_WIDTH = 2.0  # how much wider the errors of the published pairs are assumed to be for other data and another base
 
 Candidate: TypeAlias = Outputs | Card
@@ -153,8 +164,8 @@ class Recommendation:
     """Candidates by descending predicted gain over the base's accuracy.
 
     `table` has one row per candidate: model, gain and its interval (low, high), category relative to the nearest member,
-    accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, and
-    `by`: what the prediction was regressed on.
+    accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, `by`:
+    what the prediction was regressed on, and `new_category`: whether no known model is of its category.
     """
 
     base: list[Name]
@@ -185,6 +196,10 @@ class Recommendation:
         }
         lines = [f"base {', '.join(map(str, self.base))}: accuracy {self.base_accuracy:.4f}"]
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
+        if self.settings["shipped"]:
+            lines.append(f"{self.settings['shipped']} of the known models are shipped")
+        if new := sorted(set(self.table["category"][self.table["new_category"]]), key=CATEGORIES.index):
+            lines.append(f"no known model is of category {' or '.join(new)}: wider intervals")
         return "\n".join([*text_table(columns), *lines])
 
 
@@ -196,8 +211,12 @@ def recommend(
     examples: int = 256,
     level: float = 0.95,
     seed: int = 0,
+    use_shipped: bool = True,
 ) -> Recommendation:
     """Predict what each candidate would add to the accuracy of the base, before it is run on all examples.
+
+    Models of which only predictions are stored are skipped with a warning. If no known model is of a candidate's training
+    category, the prediction extrapolates: its interval is wider, and a warning says so.
 
     Args:
         runs: outputs of the base's members and of all other known models, on the same labelled examples. The more models,
@@ -208,6 +227,7 @@ def recommend(
         examples: how many examples of a candidate's outputs are used at most.
         level: of the prediction intervals.
         seed: seed of the choice of examples.
+        use_shipped: whether models whose outputs on the same examples are shipped count as known, besides those in `runs`.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 400)
@@ -225,6 +245,10 @@ def recommend(
     listed = _candidates(candidates)
     if not isinstance(runs, Runs):
         raise InputError(argument="runs", expected="Runs with the outputs of the known models", found=type(runs).__name__)
+    runs, shipped = _known_runs(runs, base, listed, use_shipped)
+    listed = [one for one in listed if isinstance(one, Card) or one.kind != "predictions"]
+    if not listed:
+        raise InputError(argument="candidates", expected="at least one model with more than predictions", found="none")
     setup = SearchSetup(runs, base=base, test_fraction=0, seed=seed)
     if not setup.base:
         raise InputError(argument="base", expected="at least one of the models", found="none")
@@ -237,9 +261,13 @@ def recommend(
         half_width = float(student.ppf((1 + level) / 2, prediction.degrees_of_freedom) * prediction.error[0])
         gain = float(prediction.gain[0])
         row |= {"gain": gain, "low": gain - half_width, "high": gain + half_width}
+        row["new_category"] = known.is_new(row["category"])
+    _warn_of_new_categories(known, rows)
     columns = ["model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by"]
+    columns.append("new_category")
     frame = pd.DataFrame(rows, columns=columns).sort_values(["gain", "model"], ascending=[False, True], ignore_index=True)
     settings = {"level": level, "seed": seed, "known": len(known.models), "known_examples": len(setup.library.labels)}
+    settings["shipped"] = shipped
     return Recommendation([setup.library.names[m] for m in setup.base], known.base_accuracy, frame, settings)
 
 
@@ -284,11 +312,19 @@ class KnownGains:
         found = [category(member, card) for member in self.cards(self.base) if member is not None and card is not None]
         return min((one for one in found if one is not None), key=CATEGORIES.index, default=None)
 
+    @cached_property
+    def categories(self) -> list[str | None]:
+        """The categories [M] of the known models."""
+        return [self.category(card) for card in self.cards(self.models)]
+
+    def is_new(self, kind: str | None) -> bool:
+        """Return whether a candidate is of a category that no known model has."""
+        return kind is not None and kind not in self.categories
+
     @property
     def card_features(self) -> tuple[np.ndarray, np.ndarray]:
-        """Categories [M, 4] and logarithms of the errors [M] of the known models."""
-        categories = np.array([category_features(self.category(card)) for card in self.cards(self.models)])
-        return categories, self.log_error(self.accuracies)
+        """Categories [M, 4] as features and logarithms of the errors [M] of the known models."""
+        return np.array([category_features(one) for one in self.categories]), self.log_error(self.accuracies)
 
     def read(self, models: Iterable[int], rows: np.ndarray) -> np.ndarray:
         """Return [M, n, K] probabilities of models on some rows."""
@@ -315,11 +351,71 @@ def _candidates(candidates: Candidate | Iterable[Candidate] | Mapping[str, Outpu
     return listed
 
 
+def _known_runs(
+    runs: Runs, base: Name | Sequence[Name], candidates: Sequence[Candidate], use_shipped: bool
+) -> tuple[Runs, int]:
+    """Return the runs that have probabilities, with those that are shipped added; and how many were added."""
+    listed = [one for one in candidates if isinstance(one, Outputs)]
+    without = {one.name for one in (*runs.values(), *listed) if one.kind == "predictions"}
+    if without:
+        names = ", ".join(sorted(without))
+        warnings.warn(f"skipped models of which only predictions are stored: {names}", ZooWarning, stacklevel=3)
+    usable = Runs(one for one in runs.values() if one.name not in without)
+    for name in as_list(base):
+        if among(str(name), list(runs)) in without:
+            raise InputError(
+                "only predictions are stored, but gains are computed from probabilities", where=name, argument="base"
+            )
+    if not use_shipped or not len(usable):
+        return usable, 0
+    added = list(_shipped(next(iter(usable.values())), {*runs, *(one.name for one in candidates)}))
+    return Runs([*usable.values(), *added]), len(added)
+
+
+def _shipped(like: Outputs, excluded: Collection[str]) -> Iterator[Outputs]:
+    """Iterate over the shipped outputs on the examples of `like`, calibrated, except those of `excluded` models.
+
+    A temperature is fitted on the other examples of the dataset, or on the same ones if no others are shipped.
+    """
+    from zoo.outputs import bundle
+    from zoo.runs.resolver import split_spec
+
+    spec = split_spec(like.dataset)[0]
+    for outputs in () if spec is None else bundle.study(spec).values():
+        row_of = {name: row for row, name in enumerate(outputs.ids.tolist())}
+        rows = np.array([row_of.get(name, -1) for name in like.ids.tolist()])
+        if outputs.name in excluded or outputs.kind == "predictions" or (rows < 0).any():
+            continue
+        if set(outputs.classes) != set(like.classes) or _class_names(outputs.select(rows)) != _class_names(like):
+            continue  # another dataset of the same name
+        others = np.setdiff1d(np.arange(len(outputs)), rows)
+        fitted_on = outputs.select(others if len(others) >= MIN_EXAMPLES else rows)
+        temperature = _calibrated(fitted_on, fitted_on.require_labels()).temperature
+        yield replace(outputs.select(rows), temperature=temperature, dataset=like.dataset)
+
+
+def _class_names(outputs: Outputs) -> list[str]:
+    """Return the name [N] of each example's class, which does not depend on the order of the classes."""
+    return np.asarray(outputs.classes)[outputs.require_labels()].tolist()
+
+
+def _warn_of_new_categories(known: KnownGains, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Warn if gains are extrapolated to categories that no known model has. Published pairs have all categories."""
+    new = [row for row in rows if row["new_category"]]
+    if new and len(known.models) >= MIN_KNOWN_MODELS:
+        categories = " or ".join(sorted({row["category"] for row in new}, key=CATEGORIES.index))
+        warnings.warn(
+            f"no known model is of category {categories}, so the gains of {', '.join(row['model'] for row in new)} are "
+            "extrapolated and their intervals are wider",
+            ZooWarning,
+            stacklevel=3,
+        )
+
+
 def _row_from_card(known: KnownGains, card: Card) -> dict[str, Any]:
     """Return a row of the table, predicted from category and accuracy."""
     kind, accuracy = known.category(card), _card_accuracy(card)
-    predict = _predict_from_known if len(known.models) >= MIN_KNOWN_MODELS else _predict_from_published
-    prediction, by = predict(known, kind, accuracy)
+    prediction, by = _predict(known, kind, accuracy)
     row = {"model": card.name, "category": kind, "accuracy": accuracy, "disagreement": math.nan, "ratio": math.nan}
     return row | {"examples": 0, "by": by, "prediction": prediction}
 
@@ -328,24 +424,40 @@ def _card_accuracy(card: Card | None) -> float:
     return math.nan if card is None or card.accuracy is None else card.accuracy / 100
 
 
-def _regress(
-    categories: np.ndarray, errors: np.ndarray, gains: np.ndarray, kind: str | None, error: float, *measured: np.ndarray
-) -> Prediction:
-    """Return the prediction for one candidate of this category `kind` and log `error`, each left out if unknown.
+def _predict(known: KnownGains, kind: str | None, accuracy: float, *measured: np.ndarray) -> tuple[Prediction, str]:
+    """Return the prediction for one candidate and what it was regressed on.
 
-    `categories` [M, 4], log `errors` [M] and `gains` [M] are those of the known models; `measured` [M + 1, F] are features
-    of the known models and, last, of the candidate.
+    `measured` [M + 1, F] are features of the known models and, last, of the candidate; published pairs have none.
+    """
+    if len(known.models) >= MIN_KNOWN_MODELS:
+        return _predict_from_known(known, kind, accuracy, *measured)
+    return _predict_from_published(known, kind, accuracy)
+
+
+def _features(
+    categories: np.ndarray, errors: np.ndarray, kind: str | None, error: float, *measured: np.ndarray
+) -> np.ndarray:
+    """Return features [M + 1, F] of M known models and, last, of one candidate.
+
+    Args:
+        categories: [M, 4] of the known models.
+        errors: [M] logarithms of their errors.
+        kind: the candidate's category; the features of categories are left out if it is unknown.
+        error: the logarithm of the candidate's error; left out if it is NaN.
+        measured: [M + 1, F] further features.
     """
     available = [kind is not None] * categories.shape[1] + [not math.isnan(error)]
     from_cards = np.vstack([np.column_stack([categories, errors]), [*category_features(kind), error]])[:, available]
-    features = np.column_stack([from_cards, *measured])
-    return ridge(features[:-1], gains, features[-1:])
+    return np.column_stack([from_cards, *measured])
 
 
 def _predict_from_known(
     known: KnownGains, kind: str | None, accuracy: float, *measured: np.ndarray
 ) -> tuple[Prediction, str]:
-    prediction = _regress(*known.card_features, known.gains, kind, known.log_error(accuracy), *measured)
+    features = _features(*known.card_features, kind, known.log_error(accuracy), *measured)
+    prediction = ridge(features[:-1], known.gains, features[-1:])
+    if known.is_new(kind):
+        prediction = replace(prediction, error=prediction.error * NEW_CATEGORY_WIDTH)
     return prediction, f"{len(known.models)} known models"
 
 
@@ -363,9 +475,11 @@ def _predict_from_published(known: KnownGains, kind: str | None, accuracy: float
     base = alone[[pair[2] for pair in pairs].index("reinit")]  # the paper's base, trained again
     categories = np.array([category_features(pair[2]) for pair in pairs])
     gains, errors = (joint - base) / (100 - base), np.log((100 - alone) / (100 - base))
-    prediction = _regress(categories, errors, gains, kind, known.log_error(accuracy))
+    features = _features(categories, errors, kind, known.log_error(accuracy))
+    prediction = ridge(features[:-1], gains, features[-1:])
     unit = (1 - known.base_accuracy) * 2 / (len(known.base) * (len(known.base) + 1))
-    prior = replace(prediction, gain=prediction.gain * unit, error=prediction.error * unit * PUBLISHED_WIDTH)
+    width = PUBLISHED_WIDTH * (NEW_CATEGORY_WIDTH if known.is_new(kind) else 1)
+    prior = replace(prediction, gain=prediction.gain * unit, error=prediction.error * unit * width)
     return prior, f"{len(pairs)} published pairs, because only {len(known.models)} models are known"
 
 
@@ -415,17 +529,24 @@ def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.nd
     table = []
     for number, one in enumerate(group, len(known.models)):
         kind, accuracy = known.category(one.card), float(sample.accuracy[number])
-        if len(known.models) >= MIN_KNOWN_MODELS:
-            measured = sample.features[[*range(len(known.models)), number]]
-            prediction, by = _predict_from_known(known, kind, _card_accuracy(one.card), measured)
-        else:
-            prior, by = _predict_from_published(known, kind, accuracy)
-            # The gain is a mean of -1, 0 and 1. Counting one more changed example keeps its variance above 0.
-            variance = (sample.changed[number] + 1 / len(rows)) / len(rows)
-            prior_weight = variance / (variance + prior.error**2)
-            gain = prior_weight * prior.gain + (1 - prior_weight) * sample.gain[number]
-            prediction = Prediction(gain, np.sqrt(prior_weight) * prior.error, prior.degrees_of_freedom)
+        prior_only = len(known.models) < MIN_KNOWN_MODELS
+        measured = sample.features[[*range(len(known.models)), number]]
+        prediction, by = _predict(known, kind, accuracy if prior_only else _card_accuracy(one.card), measured)
+        if prior_only or known.is_new(kind):
+            prediction = _with_measured_gain(prediction, sample.gain[number], sample.changed[number], len(rows))
         row = {"model": one.name, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by}
         row |= {"disagreement": float(sample.disagreement[number]), "ratio": float(sample.ratio[number])}
         table.append(row | {"prediction": prediction})
     return table
+
+
+def _with_measured_gain(prior: Prediction, gain: float, changed: float, examples: int) -> Prediction:
+    """Return a prediction combined with the gain measured on so many examples, by precision.
+
+    The gain is a mean of -1, 0 and 1; `changed` is the fraction that is not 0. Counting one more changed example keeps its
+    variance above 0.
+    """
+    variance = (changed + 1 / examples) / examples
+    prior_weight = variance / (variance + prior.error**2)
+    combined = prior_weight * prior.gain + (1 - prior_weight) * gain
+    return Prediction(combined, np.sqrt(prior_weight) * prior.error, prior.degrees_of_freedom)

@@ -18,6 +18,7 @@ from ensembles.inputs import EnsembleInput, Labels, Name
 from ensembles.model_library import ModelLibrary, SearchKind
 from ensembles.scores import ObjectiveName, ScoreFunction, find_objective, score_prefixes
 from ensembles.selection_split import check_split, stratified_split
+from zoo.calibration.calibrated_runs import refit_for_selection
 from zoo.cards.selection import check_field, select
 from zoo.core import arrays
 from zoo.core.arrays import Array
@@ -73,9 +74,10 @@ class SearchSetup:
             selection, test = stratified_split(every.labels, test_fraction, self.seed, every.ids if test_fraction else None)
         else:
             selection, test = check_split(split, len(every.labels))
+        every = _refit(every, labels, selection, test, kind, device)
         self.library = _select(every, selection)  # of the selection split
         self.test = _select(every, test) if len(test) else None
-        self.base = [every.position(name, "base") for name in _as_list(base)]
+        self.base = [every.position(name, "base") for name in as_list(base)]
         with Bar("reading models", len(self.library), progress) as bar:
             self.table = tabulate(self.library, bar.advance)
         self.accuracies = arrays.to_numpy(self.table.correct(self.library.labels).float().mean(1)).tolist()  # [M]
@@ -108,6 +110,21 @@ class SearchSetup:
         return None if self.test is None else score_prefixes(self.test, members, self.objective).score[-1]
 
 
+def _refit(
+    library: ModelLibrary,
+    labels: Labels,
+    selection: np.ndarray,
+    test: np.ndarray,
+    kind: SearchKind,
+    device: str | torch.device | None,
+) -> ModelLibrary:
+    """Return the models with cross-fitted temperatures refitted on the selection split, so that no test label leaks."""
+    if library.runs is None or kind == "predictions" or not len(test):
+        return library
+    refitted = refit_for_selection(library.runs, np.isin(np.arange(len(library.labels)), selection))
+    return library if refitted is library.runs else ModelLibrary.read(refitted, labels, kind, device)
+
+
 def _select(library: ModelLibrary, rows: np.ndarray) -> ModelLibrary:
     return library if len(rows) == len(library.labels) else library.select(torch.from_numpy(rows))
 
@@ -132,7 +149,7 @@ def select_candidates(library: ModelLibrary, candidates: Candidates, accuracies:
     return sorted(positions)
 
 
-def _as_list(values: Any) -> list[Any]:
+def as_list(values: Any) -> list[Any]:
     """Return one value, or several in any container, as a list; None as an empty one."""
     if isinstance(values, torch.Tensor):
         values = arrays.to_numpy(values)
@@ -143,7 +160,7 @@ def _as_list(values: Any) -> list[Any]:
 
 def _listed(library: ModelLibrary, candidates: Any) -> set[int]:
     """Return the positions of names, numbers, patterns and filters, or of a mask."""
-    listed = _as_list(candidates)
+    listed = as_list(candidates)
     if listed and all(isinstance(one, (bool, np.bool_)) for one in listed):
         if len(listed) != len(library):
             expected = f"a mask of {len(library)} values, one per model"

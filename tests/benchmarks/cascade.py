@@ -6,7 +6,7 @@
 
 Models are given by name or pattern (run, or already stored or imported: a file of `zoo export` goes through `zoo import`
 first). For each of `--seeds` divisions into selection and test: the cascade's test accuracy less the greedy ensemble's, and
-its mean FLOPs as a share of the ensemble's; beside them what that share buys otherwise: the best single model within that
+its mean FLOPs as a fraction of the ensemble's; beside them what that cost buys otherwise: the best single model within that
 cost, and the best ensemble, each chosen on selection. Means over the seeds with their 95% intervals; seeds divide the same
 examples, so the intervals are of the division alone. `--predict` saves both under a temporary home and times them on so many
 images. Bars: within 0.002 of greedy's accuracy at 0.5 of its FLOPs; the frontier within 60 s; `predict` in proportion.
@@ -28,28 +28,28 @@ import zoo
 from zoo.errors import ZooWarning
 
 
-def compare(given: Any, labels: Any, cost: Any, options: argparse.Namespace) -> ensembles.Cascade:
+def compare(runs: Any, labels: Any, cost: Any, options: argparse.Namespace) -> ensembles.Cascade:
     """The bar's figures over several divisions of the examples; the last cascade."""
     rows, seconds = [], []
     for seed in range(options.seeds):
-        search = ensembles.Search(given, labels, seed=seed)
+        search = ensembles.Search(runs, labels, seed=seed)
         start = time.perf_counter()
         found = search.cascade(options.steps, cost=cost, loss=options.loss)
         seconds.append(time.perf_counter() - start)
-        limit = found.share * found.whole.cost
+        limit = found.cost_fraction * found.full_ensemble.cost
         one, several = (search.best_within(limit, cost, max_size=size).test_score for size in (1, options.steps))
-        whole = found.whole.test_score
-        rows.append([whole, found.gain, found.share, one - whole, several - whole, len(found.whole.members)])
-        print(f"seed {seed}: {found.rule}, asked {', '.join(f'{asked:.0%}' for asked in found.asked)}")
+        full = found.full_ensemble.test_score
+        rows.append([full, found.gain, found.cost_fraction, one - full, several - full, len(found.full_ensemble.members)])
+        print(f"seed {seed}: {found.rule}, evaluated {', '.join(f'{fraction:.0%}' for fraction in found.evaluated)}")
     values = np.array(rows)
     half = 1.96 * values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(values.shape[1], np.nan)
-    titles = ["the ensemble's accuracy", "cascade less ensemble", "its share of the cost", "best single model at that cost",
+    titles = ["the ensemble's accuracy", "cascade less ensemble", "fraction of its cost", "best single model at that cost",
               "best ensemble at that cost", "members"]  # fmt: skip
     for title, mean, reach in zip(titles, values.mean(0), half, strict=True):
         print(f"  {title:32} {mean:8.4f}  [{mean - reach:8.4f}, {mean + reach:8.4f}]")
-    _, gain, share = values.mean(0)[:3]
+    _, gain, fraction = values.mean(0)[:3]
     print(f"  {'met   ' if gain >= -0.002 else 'MISSED'} loss {-gain:.4f}, required at most 0.002")
-    print(f"  {'met   ' if share <= 0.5 else 'MISSED'} share of cost {share:.3f}, required at most 0.5")
+    print(f"  {'met   ' if fraction <= 0.5 else 'MISSED'} fraction of the cost {fraction:.3f}, required at most 0.5")
     print(f"  the search took {np.median(seconds):.2f} s")
     return found
 
@@ -58,7 +58,7 @@ def time_predict(found: ensembles.Cascade, runs: Any, data: str, images: int) ->
     """Wall-clock seconds of `predict` of the saved cascade and of the saved ensemble, in turn, medians of three."""
     dataset = zoo.datasets.load(data)
     shown = [dataset[row] for row in range(min(images, len(dataset)))]
-    members = [str(member) for member in found.whole.members]
+    members = [str(member) for member in found.full_ensemble.members]
     together = ensembles.greedy(zoo.Runs([runs[member] for member in members]), base=members, steps=1)
     home = Path(tempfile.mkdtemp())
     here = Path(os.environ.get("ZOO_HOME", Path.home() / ".cache" / "zoo"))
@@ -76,7 +76,7 @@ def time_predict(found: ensembles.Cascade, runs: Any, data: str, images: int) ->
             seconds[name].append(time.perf_counter() - start)
     whole, part = (float(np.median(one)) for one in seconds.values())
     print(f"  predict of {len(shown)} images: ensemble {whole:.2f} s, cascade {part:.2f} s, {part / whole:.2f} of it;"
-          f" share of the cost {found.share:.2f}")  # fmt: skip
+          f" fraction of the cost {found.cost_fraction:.2f}")  # fmt: skip
 
 
 def frontier(models: int, examples: int, classes: int) -> None:
@@ -101,9 +101,9 @@ def frontier(models: int, examples: int, classes: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("models", nargs="*")
     parser.add_argument("--data")
-    parser.add_argument("--split", help="where temperatures come from, as in zoo.calibrate")
+    parser.add_argument("--temperatures-from", help="as in zoo.calibrate")
     parser.add_argument("--npz")
     parser.add_argument("--cost", default="flops")
     parser.add_argument("--steps", type=int, default=10)
@@ -119,8 +119,8 @@ def main() -> None:
         stored = np.load(options.npz)
         costs = stored["costs"] if "costs" in stored else np.ones(len(stored["probabilities"]))
         compare(stored["probabilities"], stored["labels"], costs, options)
-    if options.names:
-        runs = zoo.calibrate(zoo.run(options.names, data=options.data), options.split)
+    if options.models:
+        runs = zoo.calibrate(zoo.run(options.models, data=options.data), options.temperatures_from)
         found = compare(runs, None, options.cost, options)
         if options.predict:
             time_predict(found, runs, options.data, options.predict)

@@ -18,7 +18,7 @@ import pandas as pd
 CHILD = """
 import resource, sys, time
 import zoo, zoo.outputs.importing.importer, pandas
-from zoo.store import save
+from zoo.outputs.store.writer import save
 start = time.process_time()
 runs = zoo.import_outputs(sys.argv[1], data=sys.argv[1][-3:])
 for outputs in runs.values():

@@ -61,7 +61,7 @@ def main() -> None:
     print(f"{f'pairwise, all {count} matrices':44}{ours:10.3f} s")
     m = diversity.pairwise(p, y)
     for measure in ("inconsistency", "kappa"):
-        taken = seconds(lambda measure=measure: diversity.interval(m, measure, options.resamples))
+        taken = seconds(lambda measure=measure: m.interval(measure, options.resamples))
         print(f"{f'{options.resamples} resamples of every pair, {measure}':44}{taken:10.3f} s")
 
     try:

@@ -77,12 +77,12 @@ def greedy() -> Callable[[], object]:
 
 
 def cka() -> Callable[[], object]:
-    import diversity
+    from diversity.similarity import MinibatchCKA
 
     batch = import_module("cka").batch(0, 1500, 16)
 
     def work() -> object:
-        meter = diversity.MinibatchCKA()
+        meter = MinibatchCKA()
         meter.update(*batch)
         return meter.result()
 

@@ -50,9 +50,9 @@ def main() -> None:
     parser.add_argument("--corruptions", nargs="*", default=corruptions.every())
     parser.add_argument("--shifts", nargs="*", default=[], help="other datasets of the same classes and labels")
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--least-r2", type=float, default=None)
+    parser.add_argument("--min-r2", type=float, default=None)
     options = parser.parse_args()
-    strict = {} if options.least_r2 is None else {"least_r2": options.least_r2}
+    strict = {} if options.min_r2 is None else {"min_r2": options.min_r2}
 
     clean = zoo.run(options.models, data=options.data).aligned()
     accuracies = [outputs.accuracy for outputs in clean.values()]

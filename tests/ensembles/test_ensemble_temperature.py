@@ -1,4 +1,4 @@
-"""The ensemble's temperature against a fit by scipy, and cross-fitted calibration errors."""
+"""The ensemble's temperature against a fit by scipy, and its calibration errors on the test split."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ import ensembles
 from ensembles import ensemble_temperature
 from ensembles.ensemble_temperature import apply_temperature, fit_ensemble_temperature
 from zoo.calibration import expected_calibration_error, fit_temperature
-from zoo.core.splits import stratified_split
 
 pytestmark = pytest.mark.filterwarnings("ignore:the gain in:zoo.errors.ZooWarning")
 # Members with independent errors: their mean is underconfident.
@@ -32,29 +31,27 @@ def best_temperature(p, labels):
     return np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9}).x)
 
 
-def test_the_temperature_of_a_path_is_fitted_on_the_test_split():
+def test_the_temperature_is_fitted_on_the_selection_split():
+    path = ensembles.greedy(PROBS, LABELS, steps=5)
+    selection, test = ensembles.stratified_split(LABELS)
+    mean = ensembles.average(PROBS, path.weights)
+    assert_allclose(path.temperature, best_temperature(mean[selection], LABELS[selection]), rtol=1e-4)
+    assert path.temperature < 0.9  # underconfident
+    assert path.calibration.examples == len(selection)
+    changed = PROBS.copy()
+    changed[:, test] = changed[:, test] ** 3 / (changed[:, test] ** 3).sum(2, keepdims=True)
+    again = ensembles.greedy(changed, LABELS, steps=5)
+    assert again.temperature == path.temperature  # the test split plays no part
+    assert again.calibration.ece_after != path.calibration.ece_after
+
+
+def test_calibration_errors_before_and_after_are_those_on_the_test_split():
     path = ensembles.greedy(PROBS, LABELS, steps=5)
     _, test = ensembles.stratified_split(LABELS)
     mean = ensembles.average(PROBS, path.weights)[test]
-    assert_allclose(path.temperature, best_temperature(mean, LABELS[test]), rtol=1e-4)
-    assert path.temperature < 0.9  # underconfident
-    assert path.calibration.examples == len(test)
-    changed = PROBS.copy()
-    other = np.setdiff1d(np.arange(2000), test)
-    changed[:, other] = changed[:, other] ** 3 / (changed[:, other] ** 3).sum(2, keepdims=True)
-    again = ensembles.greedy(changed, LABELS, base=path.members[: path.best], steps=1, candidates=path.members[: path.best])
-    assert_allclose(again.temperature, path.temperature, rtol=1e-6)  # the selection split plays no part
-
-
-def test_calibration_errors_before_and_after_are_cross_fitted():
-    mean = PROBS.mean(0)
-    found = fit_ensemble_temperature(mean, LABELS, ids=np.arange(2000), seed=3)
-    half = stratified_split(LABELS, 0.5, 3, np.arange(2000))
-    after = np.empty_like(mean)
-    for fitted in (half, ~half):
-        after[~fitted] = apply_temperature(mean[~fitted], best_temperature(mean[fitted], LABELS[fitted]))
-    assert_allclose(found.ece_before, expected_calibration_error(mean, LABELS), atol=1e-6)
-    assert_allclose(found.ece_after, expected_calibration_error(after, LABELS), atol=1e-3)
+    found, after = path.calibration, apply_temperature(mean, path.temperature)
+    assert_allclose(found.ece_before, expected_calibration_error(mean, LABELS[test]), atol=1e-6)
+    assert_allclose(found.ece_after, expected_calibration_error(after, LABELS[test]), atol=1e-6)
     assert found.ece_after < found.ece_before / 2
 
 
@@ -79,30 +76,38 @@ def test_the_path_reports_calibration_errors_and_temperature():
 
 def test_weights_of_members_count():
     path = ensembles.greedy(PROBS, LABELS, steps=8, replace=True, bags=3)
-    _, test = ensembles.stratified_split(LABELS)
-    mean = ensembles.average(PROBS, path.weights)[test]
-    assert_allclose(path.temperature, best_temperature(mean, LABELS[test]), rtol=1e-4)
+    selection, _ = ensembles.stratified_split(LABELS)
+    mean = ensembles.average(PROBS, path.weights)[selection]
+    assert_allclose(path.temperature, best_temperature(mean, LABELS[selection]), rtol=1e-4)
 
 
-def test_a_large_test_split_is_sampled(monkeypatch):
+def test_a_large_split_is_sampled(monkeypatch):
+    exact = ensembles.greedy(PROBS, LABELS, steps=3).calibration
     monkeypatch.setattr(ensemble_temperature, "MAX_ELEMENTS", 2500)
     path = ensembles.greedy(PROBS, LABELS, steps=3)
     assert path.calibration.examples == 500
-    full = best_temperature(ensembles.average(PROBS, path.weights), LABELS)
-    assert_allclose(path.temperature, full, rtol=0.15)
+    assert 0 < abs(path.calibration.ece_before - exact.ece_before) < 0.05
+    assert_allclose(path.temperature, exact.temperature, rtol=0.15)
 
 
-def test_votes_few_examples_and_no_test_split_have_no_temperature():
+def test_votes_and_few_examples_have_no_temperature():
     assert ensembles.greedy(PROBS.argmax(2), LABELS, kind="predictions", steps=2).temperature is None
     assert ensembles.greedy(PROBS[:, :98], LABELS[:98], steps=2).temperature is None
-    path = ensembles.greedy(PROBS, LABELS, steps=2, test_fraction=0)
-    assert (path.temperature, path.calibration, path.ece) == (None, None, None)
     assert ensembles.greedy(PROBS[:, :100], LABELS[:100], steps=2).temperature > 0
+
+
+def test_without_a_test_split_there_is_a_temperature_but_no_calibration_error():
+    path = ensembles.greedy(PROBS, LABELS, steps=2, test_fraction=0)
+    mean = ensembles.average(PROBS, path.weights)
+    assert_allclose(path.temperature, best_temperature(mean, LABELS), rtol=1e-4)
+    assert (path.calibration.ece_before, path.calibration.ece_after, path.ece) == (None, None, None)
+    assert path.to_frame()["ece_calibrated"].isna().all()
+    assert "calibration error" not in str(path)
 
 
 def test_an_ensemble_without_errors_has_a_temperature():
     perfect = np.eye(5)[LABELS] * 0.6 + 0.08
-    assert 0 < fit_ensemble_temperature(perfect, LABELS).temperature < 1
+    assert 0 < fit_ensemble_temperature(perfect, LABELS) < 1
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 3.0])

@@ -159,7 +159,7 @@ class TestEvaluation:
         found = {line.split()[1] for line in lines[1:4]}  # which is which can be seen, though the names are too long
         assert len(found) == 3
         assert found <= {name.removesuffix(".cifar10") for name in shared}
-        from zoo.app.printing import plain
+        from zoo.app.terminal import plain
 
         assert plain(path)["weights"] == path.weights
 

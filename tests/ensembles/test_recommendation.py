@@ -1,6 +1,7 @@
 """Predicted gains: the regression against refitting without each model, features against loops, coverage of intervals."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from raised import fields
 from scipy.stats import spearmanr
 
 import ensembles
+import zoo
+from diversity.categories import CATEGORIES, category
 from ensembles import recommendation
 from zoo.core.columns import Column
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooWarning
+from zoo.outputs import bundle
 from zoo.outputs.outputs import Outputs, Runs
 
 
@@ -199,3 +203,109 @@ def test_the_text_fits_in_eighty_columns():
     assert all(len(line) <= 80 for line in lines)
     assert f"m0, m1: accuracy {found.base_accuracy:.4f}" in lines[-2]
     assert found.best == lines[1].split()[0] == found.to_dict()["candidates"][0]["model"]
+
+
+@pytest.fixture
+def known_architectures():
+    """Return runs of 30 models whose categories relative to m0 are reinit and arch."""
+    cards = [card(f"m{i}", family="resnet" if i % 2 else "vit") for i in range(30)]
+    return runs_of(Z, LABELS, cards=cards, temperatures=[1.0] * 30)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_category_that_no_known_model_has_widens_the_interval_and_warns(sampled, known_architectures, monkeypatch):
+    few = known_architectures.select(ROWS)
+
+    def interval(dataset):
+        made = card("m4", dataset=dataset)
+        candidate = dataclasses.replace(few["m4"], card=made) if sampled else made
+        found = ensembles.recommend(known_architectures, candidate, base="m0")
+        row = found.table.iloc[0]
+        return row["high"] - row["low"], row, str(found)
+
+    seen, row, text = interval("in1k")
+    assert (row["category"], row["new_category"], "dataset" in text) == ("arch", False, False)
+    with pytest.warns(ZooWarning, match=r"dataset.*m4"):
+        new, row, text = interval("wit-400m")
+    assert (row["category"], row["new_category"], "dataset" in text.splitlines()[-1]) == ("dataset", True, True)
+    assert new > seen
+    monkeypatch.setattr(recommendation, "NEW_CATEGORY_WIDTH", 1.0)
+    with pytest.warns(ZooWarning):
+        unwidened, *_ = interval("wit-400m")
+    if sampled:  # combined with the gain on the examples, which needs no known model
+        assert unwidened < new < 3 * unwidened
+    else:
+        assert_allclose(new, 3 * unwidened)
+
+
+@functools.cache
+def shipped_runs():
+    """Return the shipped outputs on CIFAR-10, calibrated on one half of the examples, on the other half."""
+    return zoo.calibrate(bundle.study("cifar10:test"), temperatures_from=0.5)
+
+
+def in_memory(runs):
+    """Return runs whose probabilities are computed once."""
+    return Runs(
+        Outputs.from_arrays(
+            one.name, probabilities=np.asarray(one.probabilities), labels=one.labels, ids=one.ids, classes=one.classes,
+            card=one.card, dataset=one.dataset,
+        )
+        for one in runs.values()
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:no known model is of category:zoo.errors.ZooWarning")
+def test_intervals_hold_if_no_model_of_the_candidates_category_is_known():
+    """For each base, each category in turn is left out of the known models. 51 shipped models, 95% intervals."""
+    runs = in_memory(shipped_runs().aligned())
+    p = {name: np.asarray(one.probabilities, np.float64) for name, one in runs.items()}
+    few = runs.select(np.sort(np.random.default_rng(0).choice(len(runs.labels), 256, replace=False)))
+    bases = ["r7-mixup", "resnet7-sigmoid-half-linear", "efficientnet-lite1-linear", "vit-mini-softmax", "resnet7-simclr"]
+    inside = {"card": [], "examples": []}
+    for base in (f"{name}.cifar10" for name in bases):
+        kinds = {name: category(runs[base].card, one.card) for name, one in runs.items() if name != base}
+        alone = (p[base].argmax(1) == runs.labels).mean()
+        true = {name: ((p[base] + p[name]).argmax(1) == runs.labels).mean() - alone for name in kinds}
+        for left_out in sorted(set(kinds.values()), key=CATEGORIES.index):
+            known = Runs([runs[base], *(runs[name] for name, kind in kinds.items() if kind != left_out)])
+            names = [name for name, kind in kinds.items() if kind == left_out]
+            for evidence, candidates in {"card": [runs[n].card for n in names], "examples": [few[n] for n in names]}.items():
+                table = ensembles.recommend(known, candidates, base=base, use_shipped=False).table
+                assert table["new_category"].all()
+                inside[evidence] += [row["low"] <= true[row["model"]] <= row["high"] for _, row in table.iterrows()]
+    for each in inside.values():
+        assert len(each) == 250
+        assert np.mean(each) >= 0.9
+
+
+def test_shipped_outputs_count_as_known_in_a_fresh_home():
+    """As if they had been passed: calibrated on the examples that the base is not evaluated on."""
+    runs = shipped_runs()
+    base, candidates = "r7x2.cifar10", [zoo.card("vit-mini-softmax.cifar10"), zoo.card("r7-mixup.cifar10")]
+    found = ensembles.recommend(runs.subset([base]), candidates, base=base)
+    assert (found.settings["known"], found.settings["shipped"]) == (48, 48)
+    assert set(found.table["by"]) == {"48 known models"}
+    passed = ensembles.recommend(runs, candidates, base=base)
+    assert passed.settings["shipped"] == 0
+    assert passed.settings["known"] == 48
+    assert_allclose(found.table[["gain", "low", "high"]], passed.table[["gain", "low", "high"]], atol=1e-4)
+    without = ensembles.recommend(runs.subset([base]), candidates, base=base, use_shipped=False)
+    assert (without.settings["known"], without.settings["shipped"]) == (0, 0)
+    assert all(by.startswith("59 published pairs") for by in without.table["by"])
+
+
+def test_models_with_predictions_only_are_skipped():
+    few = RUNS.select(ROWS)
+    votes = Outputs.from_arrays("votes", predictions=Z[1].argmax(1), labels=LABELS, classes=RUNS["m0"].classes)
+    mixed = Runs([*RUNS.values(), votes])
+    with pytest.warns(ZooWarning, match="votes"):
+        found = ensembles.recommend(mixed, few["m4"], base="m0")
+    assert_allclose(found.table["gain"], ensembles.recommend(RUNS, few["m4"], base="m0").table["gain"])
+    with pytest.warns(ZooWarning, match="votes"):
+        found = ensembles.recommend(RUNS, [few["m4"], votes.select(ROWS)], base="m0")
+    assert found.table["model"].tolist() == ["m4"]
+    with pytest.warns(ZooWarning), pytest.raises(InputError, check=fields(argument="candidates")):
+        ensembles.recommend(RUNS, votes.select(ROWS), base="m0")
+    with pytest.warns(ZooWarning), pytest.raises(InputError, check=fields(argument="base", where="votes")):
+        ensembles.recommend(mixed, few["m4"], base="votes")

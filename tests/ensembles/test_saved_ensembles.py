@@ -68,7 +68,7 @@ def weighted_mean(made):
 
 
 def test_the_model_predicts_the_weighted_mean_and_concatenates_embeddings():
-    path = dataclasses.replace(path_of(), best_on_test=None)  # without a temperature of its own
+    path = dataclasses.replace(path_of(), best_ensemble=None)  # without a temperature of its own
     made = path.to_model("my-ensemble")
     assert "temperature" not in made.details
     model = zoo.load("my-ensemble", pretrained=False)
@@ -77,7 +77,6 @@ def test_the_model_predicts_the_weighted_mean_and_concatenates_embeddings():
     assert_allclose(softmax(model.predict(images()).numpy()), weighted_mean(made), atol=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="the ensemble network does not apply the ensemble's temperature yet")
 def test_the_model_is_calibrated_by_the_ensembles_temperature():
     made = path_of().to_model("my-ensemble")
     sharp = dataclasses.replace(made, name="sharp", details=made.details | {"temperature": 0.4})
