@@ -29,16 +29,11 @@ from probes.metrics import mean_auc as mean_auc
 from probes.metrics import mean_per_class_accuracy as mean_per_class_accuracy
 from probes.metrics import voc_map as voc_map
 from probes.multilabel import MultilabelProbe as MultilabelProbe
-from probes.overlap import assign_classes as assign_classes  # until `zoo.app.figures.transfer` imports it from its module
 from probes.overlap import class_overlap as class_overlap
 from probes.statistics import holm as holm
 from probes.statistics import indistinguishable_from_best as indistinguishable_from_best
 from probes.statistics import indistinguishable_on_average as indistinguishable_on_average
 from probes.statistics import mean_and_error as mean_and_error
-from probes.statistics import (
-    not_worse_on_average as not_worse_on_average,  # until `zoo.app.figures.result` uses the new name
-)
-from probes.statistics import not_worse_than_best as not_worse_than_best  # until `zoo.app.figures.result` uses the new name
 from probes.statistics import spearman as spearman
 from probes.transfer import probe as probe
 from probes.transfer import relearn as relearn

@@ -82,10 +82,6 @@ def indistinguishable_on_average(
     return [name for name, x in samples.items() if x is best or two_way_anova([best, x]).rows.p >= p]
 
 
-# The former names, until `zoo.app.figures.result` imports the new ones.
-not_worse_than_best, not_worse_on_average = indistinguishable_from_best, indistinguishable_on_average
-
-
 @dataclass(frozen=True)
 class Effect:
     """One effect of an analysis of variance: its sum of squares, degrees of freedom, F statistic and p-value."""

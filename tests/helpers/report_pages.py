@@ -5,7 +5,7 @@ from PIL import Image
 
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
-from zoo.app.report.material import Material
+from zoo.app.report.inputs import ReportInputs
 from zoo.datasets import Dataset
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -38,7 +38,7 @@ def odd_document() -> Document:
         for name, o in zip(ODD, made_runs(5).values(), strict=True)
     )
     images = Dataset("odd", "odd", ids, lambda _: Image.new("L", (8, 8)), "0")
-    return compose(Material(runs, images=images), steps=2)
+    return compose(ReportInputs(runs, images=images), steps=2)
 
 
 def opened(browser, page):

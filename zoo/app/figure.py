@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from zoo.app.figures import Figure, Result, Study
 
-MARKDOWN = ".md"
+MARKDOWN, LATEX = ".md", ".tex"
 MAX_ROWS = 60  # of a printed table
 
 
@@ -76,9 +76,13 @@ def figure(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write a file: .csv, .json or .md (numbers), .html, .svg, .png or .pdf (chart). May be repeated.",
+            help="Write a file: .csv, .json, .md or .tex (numbers), .html, .svg, .png or .pdf (chart). May be repeated.",
         ),
     ] = None,
+    width: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="Width of the chart, such as 3.3in for a column of a paper.")
+    ] = None,
+    font_size: Annotated[float | None, typer.Option(metavar="POINTS", help="Size of all text in the chart.")] = None,
     json: Json = False,
 ) -> None:
     """Make a table or figure of the two papers from these models, next to the paper's numbers.
@@ -87,6 +91,8 @@ def figure(
     significantly from the best. Without MODELS: all models of the dataset that are on this machine.
 
     [dim]zoo figure loss/5a 'resnet8-*.digits' --transfer digits-rotated -o 5a.svg -o 5a.md[/dim]
+
+    [dim]zoo figure representation/2 @cifar10 --width 3.3in --font-size 8 -o fig2.pdf -o fig2.tex[/dim]
 
     [dim]zoo figure --list[/dim]
     """
@@ -102,7 +108,7 @@ def figure(
         return
     wanted, settings = find(key), dict(_setting(text) for text in option or [])
     for path in output or []:
-        check_output(path, (TABLE, NUMBERS, MARKDOWN, *CHARTS))
+        check_output(path, (TABLE, NUMBERS, MARKDOWN, LATEX, *CHARTS))
     result = wanted.of(study, settings)
     value = _value(wanted, study, result)
     if json:
@@ -110,7 +116,7 @@ def figure(
     else:
         _print(wanted, result, study.data)
     for path in output or []:
-        _write(wanted, value, result, path)
+        _write(wanted, value, result, path, width, font_size)
 
 
 def _study(
@@ -187,15 +193,21 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _write(wanted: "Figure", value: dict[str, Any], result: "Result", path: Path) -> None:
+def _write(
+    wanted: "Figure", value: dict[str, Any], result: "Result", path: Path, width: str | None, font_size: float | None
+) -> None:
+    from zoo.app.figures import sized
     from zoo.core import files
     from zoo.core.text import as_text
 
-    if ending(path, (MARKDOWN,)) is None:
-        title = f"{wanted.key}: {wanted.title}"
-        write_result(path, value, result.frame, lambda: result.chart.properties(title=title))
+    title = f"{wanted.key}: {wanted.title}"
+    if ending(path, (MARKDOWN, LATEX)) is None:
+        write_result(path, value, result.frame, lambda: sized(result.chart.properties(title=title), width, font_size))
         return
-    text = "\n".join([f"# {wanted.key}: {wanted.title}", "", result.markdown(), *(f"- {remark}" for remark in result.notes)])
+    if ending(path, (LATEX,)):
+        text = f"% {title}\n{result.latex()}"
+    else:
+        text = "\n".join([f"# {title}", "", result.markdown(), *(f"- {remark}" for remark in result.notes)])
     files.write(path, "\n".join(map(as_text, text.split("\n"))).encode("utf-8", "backslashreplace") + b"\n")
     wrote(path)
 

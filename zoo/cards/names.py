@@ -39,16 +39,6 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     return [folded[candidate] for candidate, ratio in zip(close, ratios, strict=True) if ratio >= ratios[0] - 0.05]
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """Return a clause for an error message with the names that are similar to `name`, or an empty text.
-
-    >>> near("resnet50-cosin", ["resnet50-cosine", "resnet20-cosine", "vgg19"])
-    '; did you mean resnet50-cosine?'
-    """
-    close = similar(name, known)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
 def check_safe(name: str, what: str = "name") -> str:
     """Return `name` if it is a valid file name on every system: no separators, `..`, NUL or drive letters, and short.
 

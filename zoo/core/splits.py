@@ -132,14 +132,17 @@ def _by_class(labels: np.ndarray, seed: int, ids: Iterable[object] | None) -> tu
     if len(texts) != len(labels):
         raise InputError(argument="ids", expected=f"{len(labels)} ids, one per example", found=len(texts))
     check_unique(texts, "ids")
-    order = np.argsort(np.array([_hash(f"{seed} {text}") for text in texts], np.uint64), kind="stable")
+    order = np.argsort(_hashes([f"{seed} {text}" for text in texts]), kind="stable")
     # Classes come in the order of their first examples, whatever they are called.
     _, first, index = np.unique(labels[order], return_index=True, return_inverse=True)
-    return order[np.argsort(first[index], kind="stable")], _hash(f"{seed}") / 2**64
+    return order[np.argsort(first[index], kind="stable")], int(_hashes([f"{seed}"])[0]) / 2**64
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+def _hashes(texts: list[str]) -> np.ndarray:
+    """Return a hash [N] of each text: whole numbers below 2^64."""
+    blake2b = hashlib.blake2b
+    digests = [blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest() for text in texts]
+    return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
 
 
 def _check_fraction(argument: str, fraction: float) -> None:

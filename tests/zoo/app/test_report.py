@@ -412,6 +412,44 @@ def test_page_in_a_browser(document, browser, tmp_path):
         assert saved.read_bytes().startswith(beginning)
 
 
+def test_the_model_table_shows_first_rows_chosen_columns_and_saves_itself(browser, tmp_path):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page = tmp_path / "many.html"
+    page.write_text(to_html(compose(ReportInputs(made_runs(18, 200, 3)), steps=1)))
+    opened(browser, page)
+
+    def visible(selector):
+        return [one.text for one in browser.find_elements(By.CSS_SELECTOR, selector) if one.is_displayed()]
+
+    assert len(visible("#model-table tbody tr")) == 15
+    browser.find_element(By.ID, "all-rows").click()
+    assert len(visible("#model-table tbody tr")) == 18
+    assert "NLL" not in visible("#model-table thead th")
+    browser.find_element(By.CSS_SELECTOR, ".columns summary").click()
+    browser.find_element(By.CSS_SELECTOR, "#columns input[value=NLL]").click()
+    assert "NLL" in visible("#model-table thead th")
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.find_element(By.CSS_SELECTOR, "[data-table=model-table][data-save=csv]").click()
+    saved = tmp_path / "model-table.csv"
+    WebDriverWait(browser, 10).until(lambda _: saved.exists())
+    frame = pd.read_csv(saved)
+    assert len(frame) == 18
+    assert {"model", "accuracy", "NLL"} <= set(frame.columns)
+
+
+def test_accuracy_by_class_is_that_of_the_predictions(document):
+    (figure,) = (one for section in document.sections for one in section.figures if one.id == "class-accuracy")
+    runs = document.analysis.runs
+    rows = figure.chart["data"]["values"]
+    assert len(rows) == len(runs) * 5
+    for row in rows:
+        members = runs.labels == row["label"]
+        assert row["examples"] == members.sum()
+        assert row["accuracy"] == pytest.approx((runs[row["model"]].predictions[members] == row["label"]).mean(), abs=1e-4)
+
+
 def test_names_are_text_and_no_formula_leaves_the_page(browser, tmp_path):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait

@@ -1,22 +1,27 @@
-"""What a report is made of, whatever it is written as: findings, sections, figures, tables, images."""
+"""The parts of a report, whatever file it is written to: findings, sections, figures, tables and images."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoo.app.report.analysis import Analysis
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence worth knowing and the number it turns on."""
+    """A result in one or two plain sentences, and the number they are about."""
 
+    title: str
     number: str
     sentence: str
     warning: bool = False
-    section: str = ""  # the id of the one it comes from
+    headline: bool = False  # a card at the top of the page; other findings are listed below the cards
+    section: str = ""  # id of the section it comes from
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart (an Altair chart, whose data travel inside it) with its title and what to look for in it."""
+    """A chart (an Altair chart, or a Vega-Lite specification) with its data inside, a title, and how to read it."""
 
     id: str
     title: str
@@ -27,13 +32,22 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as mappings from column to value; `percent` names the columns that hold shares."""
+    """Rows as mappings from column to value. A value that is a pair of numbers is an interval.
+
+    Args:
+        percent: columns of fractions, shown as percentages.
+        points: columns of differences of fractions, shown as percentage points with their sign.
+        filterable: whether the page offers a filter, a choice of columns, and shows the first rows only.
+        hidden: columns that the page shows on request only.
+    """
 
     id: str
     title: str
     rows: list[dict[str, Any]]
     percent: frozenset[str] = frozenset()
+    points: frozenset[str] = frozenset()
     filterable: bool = False
+    hidden: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> list[str]:
@@ -42,12 +56,21 @@ class Table:
 
     def is_number(self, column: str) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(isinstance(value, (int, float)) for value in values)
+        return bool(values) and all(isinstance(value, (int, float, tuple)) for value in values)
+
+    def text(self, row: dict[str, Any], column: str) -> str:
+        """Return a cell as the page prints it."""
+        return shown(row[column], column in self.percent, column in self.points)
+
+    def sort_key(self, row: dict[str, Any], column: str) -> str:
+        """Return the exact number that a numeric column is sorted by, empty for a missing value."""
+        value = row[column][0] if isinstance(row[column], tuple) else row[column]
+        return "" if value is None or value != value else repr(value)
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A thumbnail as a data URI and what the models said about it."""
+    """An image as a data URI, the id of its example, and lines about it."""
 
     uri: str
     lines: list[str]
@@ -56,7 +79,7 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter; `population` says on which examples its figures and tables are."""
+    """A chapter. `population` says which examples its figures and tables are about."""
 
     id: str
     title: str
@@ -69,7 +92,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Part:
-    """A section with what is worth saying first of it, and its numbers as plain data."""
+    """A section with its findings, and its numbers as plain data."""
 
     section: Section
     findings: list[Finding] = field(default_factory=list)
@@ -78,7 +101,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report; `numbers` holds every figure in it as plain data."""
+    """A complete report. `numbers` holds everything in it as plain data, `analysis` the outputs it was computed from."""
 
     title: str
     subtitle: str
@@ -86,19 +109,37 @@ class Document:
     sections: list[Section]
     provenance: dict[str, str]
     numbers: dict[str, Any]
-    evidence: Any = None  # what it was made from, for a page that goes on computing
+    analysis: "Analysis"
 
 
-def shown(value: Any, percent: bool = False) -> str:
-    """A value as the page prints it: shares as percent with one decimal, other numbers with three digits.
+def shown(value: Any, percent: bool = False, points: bool = False) -> str:
+    """Return a value as the page prints it: fractions as percent with one decimal, other numbers with three digits.
 
-    >>> shown(0.125, percent=True), shown(0.9), shown(602)
-    ('12.5%', '0.900', '602')
+    >>> shown(0.125, percent=True), shown(0.9), shown(602), shown(0.023, points=True), shown((0.1, 0.2), percent=True)
+    ('12.5%', '0.900', '602', '+2.3', '10.0% to 20.0%')
     """
+    if isinstance(value, tuple):
+        return " to ".join(shown(end, percent, points) for end in value)
     if value is None or value != value:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
+    if points:
+        return f"{100 * value:+z.1f}"
     if percent:
         return f"{100 * value:.1f}%"
     return f"{value:,}" if isinstance(value, int) else f"{value:#.3g}"
+
+
+def amount(count: float | None) -> str:
+    """Return a large count with its unit.
+
+    >>> amount(11_173_962), amount(512), amount(None)
+    ('11.2 M', '512', '')
+    """
+    if count is None:
+        return ""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:#.3g}".rstrip(".") + f" {unit}"
+    return f"{count:.0f}"

@@ -1,56 +1,42 @@
-"""The part on ensembles: what greedy search finds, on the examples it searched and on those it never saw."""
+"""The section on ensembles: the path of a greedy search, on the examples it searched and on the test split."""
 
-import ensembles
-from zoo.app.report.document import Figure, Finding, Part, Section, Table
-from zoo.app.report.evidence import Evidence
-
-NAMED = 3  # members spelt out in the finding; the table has all
+from zoo.app.report.analysis import Analysis, category_title
+from zoo.app.report.document import Figure, Part, Section, Table
+from zoo.app.report.findings import smallest_sufficient
 
 
-def ensemble(known: Evidence) -> Part:
-    """The path of a greedy search with what it really gains."""
-    path, votes = known.path, not known.has_probabilities
+def ensemble(analysis: Analysis) -> Part:
+    """Return the path of the search, with the smallest ensemble that suffices."""
+    path = analysis.path
     rows = [
         {
             "model": str(row["model"]),
             "step": int(row["step"]),
-            "category": row["category"],
+            "differs in": category_title(row["category"]),
             "selection": float(row["selection"]),
             "test": float(row["test"]),
-            "in the best": "yes" if row["in_best"] else "",
+            "gain, points": float(row["gain"]),
+            "95% CI": (float(row["low"]), float(row["high"])),
+            "in the best ensemble": "yes" if row["in_best"] else "",
         }
         for row in path.to_frame().to_dict(orient="records")
     ]
     lead = (
-        "Greedy search adds, one by one, the model that helps most on the selection examples"
-        f"{', where the classes they predict vote' if votes else ''}; the result is judged on the test examples, which it "
-        "never saw. Where the dashed line rises and the full one does not, it fits its own split."
+        "Greedy search adds the model that improves accuracy most on the selection examples, one at a time"
+        f"{', where predicted classes vote' if not analysis.has_probabilities else ''}. The test examples played no part in "
+        "the search. If selection accuracy rises while test accuracy does not, the search overfits the selection examples."
     )
+    spec = path.chart().to_dict()
+    for layer in spec["layer"]:
+        layer["encoding"]["y"]["axis"] = {"format": "%"}
     figure = Figure(
         "path",
         "Accuracy as members are added",
-        "Dashed: the selection examples. Full: the test examples. The ring is where the search would stop.",
-        path.chart(),
+        "Dashed: selection examples. Solid: test examples. The ring marks the ensemble with the best selection accuracy.",
+        spec,
         wide=True,
     )
-    table = Table("steps", "", rows, frozenset({"selection", "test"}))
-    section = Section(
-        "ensemble", "Which of them to put together", lead, known.chosen("the members (selection)"), [figure], [table]
-    )
-    return Part(section, [_finding(path, known)], {"path": path.to_dict()})
-
-
-def _finding(path: ensembles.Path, known: Evidence) -> Finding:
-    start, *names = dict.fromkeys(str(name) for name in path.members[: path.best])
-    if not names:
-        sentence = f"No second model helps {start} on the {len(known.halves[0]):,} examples searched."
-        return Finding("no gain", sentence, warning=True)
-    low, high = path.interval or (0.0, 0.0)
-    others = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    sentence = (
-        f"on {known.tested} from adding {others} to {start}: {path.best_test_score:.1%} "
-        f"(95% interval {100 * low:+.1f} to {100 * high:+.1f} points)."
-    )
-    if path.within_noise:
-        sentence += " That is within noise: do not count on it."
-    return Finding(f"{100 * (path.gain or 0.0):+.1f} points", sentence, path.within_noise)
+    table = Table("steps", "", rows, frozenset({"selection", "test"}), frozenset({"gain, points", "95% CI"}))
+    population = analysis.chosen("the members were")
+    section = Section("ensemble", "Which models to combine", lead, population, [figure], [table])
+    return Part(section, [smallest_sufficient(analysis)], {"path": path.to_dict()})

@@ -1,53 +1,64 @@
-"""The first part: who the models are and how good."""
+"""The section with one row per model: accuracy, cost, origin and calibration."""
 
 from typing import Any
 
+import torch
+
+from diversity.intervals import wilson
 from zoo import calibration
-from zoo.app.report.document import Finding, Part, Section, Table
-from zoo.app.report.evidence import Evidence
+from zoo.app.report.analysis import Analysis
+from zoo.app.report.document import Part, Section, Table, amount
+from zoo.core import arrays
 from zoo.core.arrays import NO_PREDICTION
 from zoo.outputs.outputs import Outputs
 
-PERCENT = frozenset({"accuracy", "top-5", "ECE before", "ECE after"})
+PERCENT = frozenset({"accuracy", "95% CI", "top-5", "ECE before", "ECE after"})
 FACTS = ("family", "trained on", "objective", "licence")
+HIDDEN = frozenset({"top-5", "licence", "NLL", "ECE before", "temperature"})  # shown on request
 
 
-def models(known: Evidence) -> Part:
-    """One row per model, the most accurate first."""
-    rows = sorted((_row(outputs) for outputs in known.runs.values()), key=lambda row: -row["accuracy"])
-    lead = "How often each model is right."
+def models(analysis: Analysis) -> Part:
+    """Return the table of models, the most accurate first."""
+    rows = sorted((_row(outputs, analysis) for outputs in analysis.runs.values()), key=lambda row: -row["accuracy"])
+    lead = "The accuracy of each model, with its 95% confidence interval."
     if any(row["ECE before"] is not None for row in rows):
         lead += " ECE is the expected calibration error in 15 bins."
     if any(row["temperature"] is not None for row in rows):
-        lead += " A temperature below 1 means that the model was too timid, above 1 too sure; ECE before and after it."
-    if any(row["no answer"] for row in rows):
-        lead += " An answer that is none of the classes counts as wrong."
-    shared = _shared(rows)
+        lead += (
+            " Each model has one temperature: above 1 it was overconfident, below 1 underconfident. ECE is given before and "
+            "after dividing by it."
+        )
+    if any(row["no prediction"] for row in rows):
+        lead += " An example without a valid prediction counts as an error."
+    shared = _shared_facts(rows)
     if shared:
-        lead += f" Of all models: {', '.join(f'{fact} {value}' for fact, value in shared.items())}."
-    shown = [{key: value for key, value in row.items() if key not in shared} for row in rows]
-    best = known.test[known.best]
-    sentence = f"of {known.tested} are right with {best.name}, the best of {len(rows)} models on {known.others}."
-    return Part(
-        Section("models", "The models", lead, known.population, tables=[Table("model-table", "", shown, PERCENT, True)]),
-        [Finding(f"{best.accuracy:.1%}", sentence)],
-        {"models": rows, "best": {"model": best.name, "test": best.accuracy}},
-    )
+        lead += f" The same for all models: {', '.join(f'{fact} {value}' for fact, value in shared.items())}."
+    table_rows = [
+        {key: amount(value) or None if key in ("parameters", "FLOPs") else value for key, value in row.items()}
+        for row in ({key: value for key, value in row.items() if key not in shared} for row in rows)
+    ]
+    table = Table("model-table", "", table_rows, PERCENT, filterable=True, hidden=HIDDEN)
+    return Part(Section("models", "The models", lead, analysis.population, tables=[table]), [], {"models": rows})
 
 
-def _shared(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The facts that are the same of several models: said once, they leave their columns' room to the names."""
-    alike = {fact: rows[0][fact] for fact in FACTS if len({row[fact] for row in rows}) == 1 < len(rows)}
-    return {fact: value for fact, value in alike.items() if value is not None}
+def _shared_facts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the facts that are the same for all models: the lead states them, and the table has no column for them."""
+    shared = {fact: rows[0][fact] for fact in FACTS if len({row[fact] for row in rows}) == 1 < len(rows)}
+    return {fact: value for fact, value in shared.items() if value is not None}
 
 
-def _row(outputs: Outputs) -> dict[str, Any]:
+def _row(outputs: Outputs, analysis: Analysis) -> dict[str, Any]:
     card = outputs.card
+    parameters, flops = analysis.costs[outputs.name]
+    low, high = wilson(outputs.accuracy, len(outputs))
     row: dict[str, Any] = {
         "model": outputs.name,
         "accuracy": outputs.accuracy,
+        "95% CI": (float(low), float(high)),
         "top-5": outputs.top5,
-        "no answer": None,
+        "no prediction": None,
+        "parameters": parameters,
+        "FLOPs": flops,
         "family": card.family if card else None,
         "trained on": card.dataset if card else None,
         "objective": card.objective if card else None,
@@ -55,7 +66,7 @@ def _row(outputs: Outputs) -> dict[str, Any]:
         **dict.fromkeys(("temperature", "NLL", "ECE before", "ECE after")),
     }
     if outputs.kind == "predictions":
-        return row | {"no answer": int((outputs.predictions == NO_PREDICTION).sum()) or None}
+        return row | {"no prediction": int((outputs.predictions == NO_PREDICTION).sum()) or None}
     labels, p = outputs.require_labels(), outputs.probabilities
     row["NLL"] = calibration.negative_log_likelihood(p, labels)
     row["ECE before"] = calibration.expected_calibration_error(uncalibrated(outputs), labels)
@@ -65,7 +76,10 @@ def _row(outputs: Outputs) -> dict[str, Any]:
 
 
 def uncalibrated(outputs: Outputs) -> Any:
-    """Probabilities [N, K] as the model gave them, without its temperature."""
-    if outputs.kind == "probabilities":
+    """Return the probabilities [N, K] of a model without its temperature."""
+    if outputs.kind == "probabilities" and outputs.row_scale is None:
         return outputs.values.array()
-    return calibration.to_probabilities(outputs.logits, 1.0, outputs.link)
+    logits = arrays.tensor(outputs.logits, outputs.name)
+    if outputs.row_scale is not None:
+        logits = logits / torch.from_numpy(outputs.row_scale).to(logits)[:, None]
+    return calibration.to_probabilities(logits, 1.0, "softmax" if outputs.kind == "probabilities" else outputs.link)

@@ -1,4 +1,4 @@
-"""Images inside a page: single ones as data URIs, many of them as tiles of a few sheets."""
+"""Images inside a page: single ones as data URIs, many as tiles of a few large sheets."""
 
 import base64
 import io
@@ -10,22 +10,23 @@ from PIL import Image
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 
-LARGEST = 160  # pixels; smaller images keep their size, and the page enlarges them without blur
-TINY = 64  # pixels up to which an image is stored without loss
-TILE = 48  # pixels at most of a side of a tile
-ACROSS = 32  # tiles side by side, and rows of them, on a sheet
+MAX_SIDE = 160  # pixels of a single image; the page enlarges smaller ones without blur
+MAX_LOSSLESS = 64  # pixels up to which an image is stored as PNG
+MAX_TILE = 48  # pixels of a tile
+TILES_PER_ROW = 32
+PER_SHEET = TILES_PER_ROW**2  # tiles
 
 
 def data_uri(image: Image.Image) -> str:
-    """The image as a data URI: PNG where it is tiny, JPEG where that is smaller."""
+    """Return an image as a data URI: PNG if it is tiny, otherwise JPEG."""
     image = image.convert("RGB")
-    tiny = max(image.size) <= TINY
-    image.thumbnail((LARGEST, LARGEST))
+    tiny = max(image.size) <= MAX_LOSSLESS
+    image.thumbnail((MAX_SIDE, MAX_SIDE))
     return _encoded(image, tiny)
 
 
 def data_uris(images: Dataset | None, ids: Iterable[str]) -> dict[str, str]:
-    """Data URIs by id; an image that is not in the dataset, not here, or cannot be decoded has none."""
+    """Return data URIs by id, without images that are missing or cannot be decoded."""
     if images is None:
         return {}
     row_of = {row_id: row for row, row_id in enumerate(images.ids)}
@@ -39,9 +40,12 @@ def data_uris(images: Dataset | None, ids: Iterable[str]) -> dict[str, str]:
 
 
 def sheets(images: Dataset, ids: list[str], wanted: np.ndarray) -> tuple[dict[str, object], list[str]]:
-    """Tiles of the `wanted` examples: their side, which row each place shows, and the sheets as data URIs.
+    """Return the layout of the tiles (their side, and the row of each tile), and the sheets as data URIs.
 
-    An image that is not in the dataset or cannot be decoded has none.
+    Args:
+        images: the dataset. Images that are missing or cannot be decoded have no tile.
+        ids: [N] ids of the report's examples.
+        wanted: rows of the examples to show.
     """
     row_of = {row_id: row for row, row_id in enumerate(images.ids)}
     tiles: list[tuple[int, Image.Image]] = []
@@ -51,17 +55,17 @@ def sheets(images: Dataset, ids: list[str], wanted: np.ndarray) -> tuple[dict[st
             image = images[row_of[ids[row]]].convert("RGB")
         except (KeyError, ZooError):
             continue
-        image.thumbnail((TILE, TILE))
+        image.thumbnail((MAX_TILE, MAX_TILE))
         side = max(side, *image.size)
         tiles.append((row, image))
     found = []
-    for start in range(0, len(tiles), ACROSS * ACROSS):
-        part = tiles[start : start + ACROSS * ACROSS]
-        sheet = Image.new("RGB", (side * min(len(part), ACROSS), side * -(-len(part) // ACROSS)))
+    for start in range(0, len(tiles), PER_SHEET):
+        part = tiles[start : start + PER_SHEET]
+        sheet = Image.new("RGB", (side * min(len(part), TILES_PER_ROW), side * -(-len(part) // TILES_PER_ROW)))
         for place, (_, image) in enumerate(part):
-            sheet.paste(image, (place % ACROSS * side, place // ACROSS * side))
+            sheet.paste(image, (place % TILES_PER_ROW * side, place // TILES_PER_ROW * side))
         found.append(_encoded(sheet, side < 16))
-    return {"side": side, "across": ACROSS, "rows": [row for row, _ in tiles]}, found
+    return {"side": side, "across": TILES_PER_ROW, "rows": [row for row, _ in tiles]}, found
 
 
 def _encoded(image: Image.Image, exact: bool) -> str:

@@ -1,4 +1,4 @@
-"""The part on data without labels: how accurate the models are there, from how often they agree."""
+"""The section on unlabelled data: the accuracy to expect there, estimated from the agreement of pairs of models."""
 
 import itertools
 from typing import Any
@@ -10,145 +10,154 @@ from scipy.special import ndtri
 
 import diversity
 from diversity.charts import inline
+from zoo.app.report.analysis import MAX_ALL_PAIRS, Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
-from zoo.app.report.evidence import ALL_PAIRS, Evidence
 from zoo.core.arrays import NO_PREDICTION
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
-FIRST = 20  # rows of a table
+SHOWN = 20  # rows of a table
 TICKS = [0.01, 0.05, *(tenth / 10 for tenth in range(1, 10)), 0.85, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999]
-COLUMNS = {
-    "model": "model", "accuracy": "estimate", "low": "low", "high": "high", "source_accuracy": "labelled accuracy",
-    "average_confidence": "average confidence", "atc": "ATC",
-}  # fmt: skip
+TITLE = "Accuracy on unlabelled data"
 
 
-def unlabelled(known: Evidence) -> Part | None:
-    """An estimate for each dataset that was named, or the sentence why there is none."""
-    if not known.material.unlabelled:
+def unlabelled(analysis: Analysis) -> Part | None:
+    """Return an estimate for each unlabelled dataset, or the reason why there is none."""
+    if not analysis.inputs.unlabelled:
         return None
     figures: list[Figure] = []
     tables: list[Table] = []
-    said: list[Finding] = []
+    findings: list[Finding] = []
     numbers: list[dict[str, Any]] = []
-    for place, runs in enumerate(known.material.unlabelled):
+    for number, runs in enumerate(analysis.inputs.unlabelled):
         name = _name(runs)
         try:
-            found = diversity.accuracy_without_labels(runs, known.runs, seed=known.seed)
+            found = diversity.accuracy_without_labels(runs, analysis.runs, seed=analysis.seed)
         except InputError as error:  # too few models, or other classes
-            said.append(_no_answer(name, str(error)))
+            findings.append(_no_estimate(name, str(error)))
             numbers.append({"data": name, "refusal": str(error)})
             continue
-        said.append(_finding(found, name, known))
+        findings.append(_finding(found, name, analysis))
         numbers.append({"data": name, **found.to_dict()})
-        tables.append(_table(found, name, place))
+        tables.append(_table(found, name, number))
         if np.isfinite(found.r2):
-            figures.append(_figure(found, runs, known, place))
+            figures.append(_figure(found, runs, analysis, number))
     lead = (
-        "Where models agree less, they are less accurate too. Often the agreements of pairs, here and there, lie on a line, "
-        "and the models' accuracies on the same one: then agreement tells accuracy without a label (Baek et al. 2022). "
-        "Where there is no line, there is no answer. Beside the estimate stands what each model says alone: its average "
-        "confidence, and the share of examples on which it is as sure as where it is right on the labelled data (ATC)."
+        "Models that agree less are less accurate. The agreements of pairs on labelled and on unlabelled data often lie on "
+        "a line, and the models' accuracies on the same one; then agreement predicts accuracy without labels (Baek et al. "
+        "2022). Without a line there is no estimate. For comparison the table has two estimates from each model alone: its "
+        "average confidence, and the fraction of examples above the confidence threshold that gives its accuracy on the "
+        "labelled data (ATC)."
     )
-    looked_at = " and ".join(f"{len(_one(runs)):,} examples of {_name(runs)}" for runs in known.material.unlabelled)
-    population = f"{looked_at}, whose labels are not looked at; labelled accuracy on {known.population}"
-    section = Section("unlabelled", "How accurate elsewhere", lead, population, figures, tables)
-    return Part(section, [_joined(said)], {"unlabelled": numbers})
+    examined = " and ".join(f"{len(_first(runs)):,} examples of {_name(runs)}" for runs in analysis.inputs.unlabelled)
+    population = f"{examined}, whose labels are not used; labelled accuracy on {analysis.population}"
+    section = Section("unlabelled", "How accurate on unlabelled data", lead, population, figures, tables)
+    return Part(section, [_joined(findings)], {"unlabelled": numbers})
 
 
-def _one(runs: Runs) -> Outputs:
+def _first(runs: Runs) -> Outputs:
     return next(iter(runs.values()))
 
 
 def _name(runs: Runs) -> str:
-    return _one(runs).dataset or "unlabelled data"
+    return _first(runs).dataset or "unlabelled data"
 
 
-def _no_answer(name: str, reason: str) -> Finding:
-    return Finding("No answer", f"on {name}: {reason.rstrip('.')}.", warning=True)
+def _no_estimate(name: str, reason: str) -> Finding:
+    return Finding(TITLE, "no estimate", f"No estimate for {name}: {reason.rstrip('.')}.", warning=True)
 
 
-def _finding(found: diversity.UnlabelledAccuracy, name: str, known: Evidence) -> Finding:
-    """Of the best model, or where that was not run there of the most accurate one that was."""
+def _finding(found: diversity.UnlabelledAccuracy, name: str, analysis: Analysis) -> Finding:
+    """Return the estimate for the best model, or if that was not run on the data, for the most accurate one that was."""
     if found.refusal is not None:
-        return _no_answer(name, found.refusal)
+        return _no_estimate(name, found.refusal)
     rows = found.frame.set_index("model")
-    model = known.best if known.best in rows.index else str(rows["source_accuracy"].idxmax())
+    model = analysis.best if analysis.best in rows.index else str(rows["source_accuracy"].idxmax())
     row, (labelled, new) = rows.loc[model], found.examples
-    sentence = (
-        f"is the accuracy to expect of {model} on {new:,} unlabelled examples of {name} ({found.level:.0%} interval "
-        f"{row['low']:.1%} to {row['high']:.1%}); on {labelled:,} labelled ones it is {row['source_accuracy']:.1%}."
+    text = (
+        f"{analysis.short(model)} has an estimated accuracy of {row['accuracy']:.1%} on {new:,} unlabelled examples of "
+        f"{name} ({found.level:.0%} CI {row['low']:.1%} to {row['high']:.1%}); on {labelled:,} labelled examples it has "
+        f"{row['source_accuracy']:.1%}."
     )
-    return Finding(f"{row['accuracy']:.1%}", sentence)
+    return Finding(TITLE, f"{row['accuracy']:.1%}", text)
 
 
-def _joined(said: list[Finding]) -> Finding:
-    """One finding of several datasets, in the order in which they were named."""
-    first, *others = said
-    sentence = " ".join([first.sentence, *(f"{other.number} {other.sentence}" for other in others)])
-    return Finding(first.number, sentence, all(one.warning for one in said))
+def _joined(findings: list[Finding]) -> Finding:
+    """Return one finding on all datasets, in their order."""
+    text = " ".join(one.sentence for one in findings)
+    return Finding(TITLE, findings[0].number, text, all(one.warning for one in findings))
 
 
-def _table(found: diversity.UnlabelledAccuracy, data: str, place: int) -> Table:
-    by = "accuracy" if found.refusal is None else "source_accuracy"
-    chosen = found.frame.sort_values(by, ascending=False, kind="stable").head(FIRST)
-    rows = [  # NaN is no number
-        {title: None if row[name] != row[name] else row[name] for name, title in COLUMNS.items()}
-        for row in chosen.to_dict(orient="records")
+def _table(found: diversity.UnlabelledAccuracy, data: str, number: int) -> Table:
+    key = "accuracy" if found.refusal is None else "source_accuracy"
+    rows = [
+        {
+            "model": row["model"],
+            "estimate": _or_none(row["accuracy"]),
+            "95% CI": None if row["low"] != row["low"] else (float(row["low"]), float(row["high"])),
+            "labelled accuracy": _or_none(row["source_accuracy"]),
+            "average confidence": _or_none(row["average_confidence"]),
+            "ATC": _or_none(row["atc"]),
+        }
+        for row in found.frame.sort_values(key, ascending=False, kind="stable").head(SHOWN).to_dict(orient="records")
     ]
     title = data + (f": the first {len(rows)} of {len(found.frame)} models" if len(rows) < len(found.frame) else "")
-    return Table(f"unlabelled-{place}", title, rows, frozenset(COLUMNS.values()) - {"model"})
+    percent = frozenset({"estimate", "95% CI", "labelled accuracy", "average confidence", "ATC"})
+    return Table(f"unlabelled-{number}", title, rows, percent)
 
 
-def _figure(found: diversity.UnlabelledAccuracy, runs: Runs, known: Evidence, place: int) -> Figure:
-    caption = (
-        f"Shares on a probit scale. The line is that of the pairs (R² {found.r2:.3f}); a model is drawn at its labelled "
-        "accuracy and its estimate. Pairs far from the line are a reason for doubt."
-    )
-    if found.refusal is not None:
+def _or_none(value: Any) -> float | None:
+    return None if value != value else float(value)
+
+
+def _figure(found: diversity.UnlabelledAccuracy, runs: Runs, analysis: Analysis, number: int) -> Figure:
+    if found.refusal is None:
         caption = (
-            f"Shares on a probit scale. Only pairs on a rising line tell accuracy: here R² is {found.r2:.3f}, the slope "
-            f"{found.slope:.2g}, and there is no estimate."
+            f"Fractions on a probit scale. The line is fitted to the pairs (R² {found.r2:.3f}); a model is drawn at its "
+            "labelled accuracy and its estimate. Doubt the estimate if pairs are far from the line."
         )
-    dots = pd.concat([_pairs(known, runs, found.examples), _models(found)], ignore_index=True)
-    title = f"Agreement here and on {_name(runs)}"
-    return Figure(f"agreements-{place}", title, caption, _chart(dots, found, _name(runs)), wide=True)
+    else:
+        caption = (
+            f"Fractions on a probit scale. Only pairs on a rising line predict accuracy. Here R² is {found.r2:.3f} and the "
+            f"slope {found.slope:.2g}, so there is no estimate."
+        )
+    dots = pd.concat([_pairs(analysis, runs, found.examples), _models(found)], ignore_index=True)
+    title = f"Agreement on the labelled data and on {_name(runs)}"
+    return Figure(f"agreements-{number}", title, caption, _chart(dots, found, _name(runs)), wide=True)
 
 
-def _probit(share: Any, examples: int) -> Any:
-    return ndtri(np.clip(share, 0.5 / examples, 1 - 0.5 / examples))
+def _probit(fraction: Any, examples: int) -> Any:
+    return ndtri(np.clip(fraction, 0.5 / examples, 1 - 0.5 / examples))
 
 
-def _pairs(known: Evidence, runs: Runs, examples: tuple[int, int]) -> pd.DataFrame:
-    """One row per pair, of many models only those with the best one: how often the two agree on both data."""
-    both = [name for name in known.runs if name in runs]
-    said = [{name: own[name].predictions for name in both} for own in (known.runs, runs.aligned())]
-    centre = known.best if known.best in both else both[0]
-    some = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= ALL_PAIRS or centre in (a, b)]
+def _pairs(analysis: Analysis, runs: Runs, examples: tuple[int, int]) -> pd.DataFrame:
+    """Return the agreement on both datasets, one row per pair; of many models only the pairs with the best one."""
+    both = [name for name in analysis.runs if name in runs]
+    predictions = [{name: one[name].predictions for name in both} for one in (analysis.runs, runs.aligned())]
+    centre = analysis.best if analysis.best in both else both[0]
+    pairs = [(a, b) for a, b in itertools.combinations(both, 2) if len(both) <= MAX_ALL_PAIRS or centre in (a, b)]
 
-    def agreements(own: dict[str, np.ndarray], count: int) -> Any:
-        shares = [float(((own[a] == own[b]) & (own[a] != NO_PREDICTION)).mean()) for a, b in some]
-        return _probit(np.array(shares), count)
+    def agreements(of: dict[str, np.ndarray], count: int) -> Any:
+        return _probit([float(((of[a] == of[b]) & (of[a] != NO_PREDICTION)).mean()) for a, b in pairs], count)
 
-    x, y = (agreements(own, count) for own, count in zip(said, examples, strict=True))
-    first, second = zip(*some, strict=True)
-    return pd.DataFrame({"what": "agreement of a pair", "first": first, "second": second, "here": x, "there": y})
+    x, y = (agreements(of, count) for of, count in zip(predictions, examples, strict=True))
+    first, second = zip(*pairs, strict=True)
+    return pd.DataFrame({"what": "agreement of a pair", "first": first, "second": second, "labelled": x, "unlabelled": y})
 
 
 def _models(found: diversity.UnlabelledAccuracy) -> pd.DataFrame:
     frame = found.frame.dropna(subset="accuracy")
-    here, there = (_probit(frame[c], n) for c, n in zip(("source_accuracy", "accuracy"), found.examples, strict=True))
-    return pd.DataFrame({"what": "accuracy of a model", "model": frame["model"], "here": here, "there": there})
+    x, y = (_probit(frame[c], n) for c, n in zip(("source_accuracy", "accuracy"), found.examples, strict=True))
+    return pd.DataFrame({"what": "accuracy of a model", "model": frame["model"], "labelled": x, "unlabelled": y})
 
 
 def _chart(dots: pd.DataFrame, found: diversity.UnlabelledAccuracy, name: str) -> alt.LayerChart:
     axis = alt.Axis(labelExpr="format(cumulativeNormal(datum.value), '.3~%')", values=ndtri(TICKS).tolist())
     scale = alt.Scale(zero=False, nice=False, padding=10)
-    x = alt.X("here:Q", title="on the labelled data", axis=axis, scale=scale)
-    y = alt.Y("there:Q", title=f"on {name}", axis=axis, scale=scale)
-    ends = np.array([dots["here"].min(), dots["here"].max()])
-    line = pd.DataFrame({"here": ends, "there": found.slope * ends + found.intercept})
+    x = alt.X("labelled:Q", title="on the labelled data", axis=axis, scale=scale)
+    y = alt.Y("unlabelled:Q", title=f"on {name}", axis=axis, scale=scale)
+    ends = np.array([dots["labelled"].min(), dots["labelled"].max()])
+    line = pd.DataFrame({"labelled": ends, "unlabelled": found.slope * ends + found.intercept})
     marks = (
         alt.Chart(inline(dots))
         .mark_point(filled=True, opacity=0.7, size=45)

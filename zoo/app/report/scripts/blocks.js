@@ -1,5 +1,5 @@
 // @ts-check
-// The numbers inside the page: base64 of compressed bytes, wider numbers as one plane of bytes after the other.
+// Decode the arrays inside the page: base64 of compressed bytes, with one plane of bytes after the other.
 
 /**
  * @param {string} text base64 of zlib's format
@@ -14,7 +14,7 @@ export async function unpack(text) {
 }
 
 /**
- * Whole numbers from their planes of bytes, the least significant first.
+ * Return whole numbers from their planes of bytes, the least significant first.
  * @param {Uint8Array} bytes
  * @param {number} planes
  * @returns {Uint8Array | Uint16Array | Uint32Array}
@@ -32,7 +32,7 @@ export function join(bytes, planes) {
 }
 
 /**
- * Probabilities kept as their square roots, which is fine where they are small.
+ * Return probabilities that are stored as square roots, which are precise for small ones.
  * @param {ArrayLike<number>} numbers
  * @param {number} planes
  * @returns {Float32Array}
@@ -45,7 +45,7 @@ export function squares(numbers, planes) {
 }
 
 /**
- * Confidences, kept as the square root of what they lack of 1: models that are nearly sure differ there.
+ * Return confidences that are stored as square roots of 1 - confidence, which are precise for confident models.
  * @param {ArrayLike<number>} numbers
  * @param {number} planes
  * @returns {Float64Array}

@@ -1,14 +1,14 @@
 // @ts-check
-// Members put together, example by example: the mean of all classes' probabilities, or the vote of predicted classes. The
-// mean of the top classes', where all do not fit into the page, is in `topclasses.js`.
+// Combine members: means of all classes' probabilities, or votes of predicted classes. `topclasses.js` averages the top
+// classes, if not all probabilities fit into the page.
 
-const SMALLEST = 1.1754943508222875e-38; // a probability of 0 counts as the least that a float holds
+const SMALLEST = 1.1754943508222875e-38; // the smallest normal float32, instead of a probability of 0
 
 /** @param {number} p */
-export const surprise = (p) => -Math.log(Math.max(p, SMALLEST));
+export const nll = (p) => -Math.log(Math.max(p, SMALLEST));
 
 /**
- * Whether another class with this sum is predicted rather than the true one with the sum `reached`: of equal ones the first.
+ * Whether another class with this sum is predicted instead of the true one with the sum `reached`; ties go to the first.
  * @param {number} value
  * @param {number} other
  * @param {number} reached
@@ -17,27 +17,27 @@ export const surprise = (p) => -Math.log(Math.max(p, SMALLEST));
 export const ahead = (value, other, reached, label) => value > reached || (value === reached && other < label);
 
 /**
- * What an ensemble says of every example. `close` marks those whose class might be another one with exact probabilities.
+ * The predictions of an ensemble. `close` marks examples whose prediction could differ with exact probabilities.
  * @typedef {object} Combined
- * @property {Int32Array} predicted -1 for no answer
+ * @property {Int32Array} predicted -1 for no prediction
  * @property {Float64Array | null} confidence
  * @property {Float64Array | null} label probability of the true class
  * @property {Uint8Array} close
  */
 
 /**
- * @typedef {object} Answers what all models say, [models x examples]
+ * @typedef {object} Answers predictions of all models, [models x examples]
  * @property {number} models
  * @property {number} examples
  * @property {number} classes
  * @property {ArrayLike<number>} labels
- * @property {ArrayLike<number>} predicted the number of classes for no answer
+ * @property {ArrayLike<number>} predicted the number of classes stands for no prediction
  * @property {Float64Array | null} confidence
  */
 
 /**
- * What members would be with each candidate as one more, on some rows: added to `right` is how many are right, to `losses`,
- * where these are wanted, the true class's negative logarithms.
+ * Try each candidate as one more member on some rows: add the number of correct predictions to `right`, and the NLL of the
+ * true class to `losses` unless that is null.
  * @typedef {(members: number[], candidates: number[], rows: Int32Array, right: Float64Array, losses: Float64Array | null) => void} Judge
  */
 
@@ -49,7 +49,7 @@ export const ahead = (value, other, reached, label) => value > reached || (value
  */
 
 /**
- * Whether no candidate can turn an example, since none adds more than 1 to any class's sum.
+ * Whether no candidate can change the prediction, because none adds more than 1 to any class's sum.
  * @param {number} lead of the true class over the best other one
  */
 export const settled = (lead) => Math.abs(lead) > 1 + 1e-9;
@@ -113,7 +113,7 @@ export class AllClasses {
     const { values } = this;
     const { examples, classes, labels } = this.answers;
     const sums = new Float64Array(classes);
-    let sure = 0;
+    let settledCorrect = 0;
     for (let i = 0; i < rows.length; i++) {
       sums.fill(0);
       for (let m = 0; m < members.length; m++) {
@@ -124,7 +124,7 @@ export class AllClasses {
       let rival = 0;
       for (let k = 0; k < classes; k++) if (k !== y && sums[k] > rival) rival = sums[k];
       if (!losses && settled(sums[y] - rival)) {
-        sure += Number(sums[y] > rival);
+        settledCorrect += Number(sums[y] > rival);
         continue;
       }
       for (let c = 0; c < candidates.length; c++) {
@@ -133,10 +133,10 @@ export class AllClasses {
         let k = 0;
         while (k < classes && (k === y || !ahead(sums[k] + values[start + k], k, reached, y))) k++;
         if (k === classes) right[c]++;
-        if (losses) losses[c] += surprise(reached / (members.length + 1));
+        if (losses) losses[c] += nll(reached / (members.length + 1));
       }
     }
-    for (let c = 0; c < candidates.length; c++) right[c] += sure;
+    for (let c = 0; c < candidates.length; c++) right[c] += settledCorrect;
   }
 
   /**
@@ -151,7 +151,7 @@ export class AllClasses {
 }
 
 /**
- * The class most members predict, of equal counts the first; where nobody answers, none.
+ * The class that most members predict; ties go to the first, and without any prediction there is none.
  * @implements {Store}
  */
 export class Votes {
@@ -187,7 +187,7 @@ export class Votes {
   judge(members, candidates, rows, right, losses) {
     const { examples, classes, labels, predicted } = this.answers;
     const counts = new Int32Array(classes + 1);
-    let sure = 0;
+    let settledCorrect = 0;
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i];
       const y = labels[row];
@@ -202,16 +202,16 @@ export class Votes {
         }
       }
       const open = losses !== null || !settled(counts[y] - most);
-      if (!open) sure += Number(counts[y] > most);
+      if (!open) settledCorrect += Number(counts[y] > most);
       for (let c = 0; open && c < candidates.length; c++) {
         const k = predicted[candidates[c] * examples + row];
         const reached = counts[y] + Number(k === y);
         const beaten = ahead(most, rival, reached, y) || (k < classes && k !== y && ahead(counts[k] + 1, k, reached, y));
         if (reached > 0 && !beaten) right[c]++;
-        if (losses) losses[c] += surprise(reached / (members.length + 1));
+        if (losses) losses[c] += nll(reached / (members.length + 1));
       }
       for (let m = 0; m < members.length; m++) counts[predicted[members[m] * examples + row]] = 0;
     }
-    for (let c = 0; c < candidates.length; c++) right[c] += sure;
+    for (let c = 0; c < candidates.length; c++) right[c] += settledCorrect;
   }
 }

@@ -1,13 +1,13 @@
 // @ts-check
-// Two models side by side on some examples: what `diversity.compare` gives, from the answers inside the page.
+// Compare two models on some examples, as `diversity.compare` does, from the predictions inside the page.
 import { capa, cellOf, intervals, measures, sum } from "./measures.js";
 import { holm, mcnemar, percentileInterval, resampledMeans } from "./statistics.js";
 
 export const OUTCOMES = ["both right", "only first right", "only second right", "both wrong"];
 export const LIMIT = Math.PI / 4;
 const BINS = 40;
-const OWNED_BELOW = 0.05; // Holm-adjusted p-value of equal accuracies
-const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the band
+const SIGNIFICANT = 0.05; // Holm-adjusted p-value of equal accuracies
+const LEVEL = 0.9; // fraction of the ensemble's predictions that one model decides, beyond the band
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
@@ -25,9 +25,9 @@ const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the ba
  * @property {Record<string, [number, number]>} ends
  * @property {Uint8Array} outcome of each row, into OUTCOMES
  * @property {Float64Array | null} theta
- * @property {Float64Array[]} missed the columns CAPA is made of: shared, the first's, the second's
+ * @property {Float64Array[]} missed terms of CAPA for each row: both models, the first, the second
  * @property {[number | null, number | null] | null} band
- * @property {number} close examples of which the ensemble's class may be another one
+ * @property {number} close examples for which the ensemble could predict another class
  */
 
 /**
@@ -38,7 +38,7 @@ const LEVEL = 0.9; // of the cases in which a prediction prevails, beyond the ba
  * @param {ArrayLike<number>} rows
  * @param {Measure[]} records
  * @param {Seed} seed
- * @param {number[] | null} exact how many of each cell the ensemble gets right, where that is known
+ * @param {number[] | null} exact how many examples of each cell the ensemble gets right, if that is known
  * @returns {Comparison}
  */
 export function compare(answers, store, a, b, rows, records, seed, exact = null) {
@@ -51,8 +51,8 @@ export function compare(answers, store, a, b, rows, records, seed, exact = null)
   let close = 0;
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i];
-    const [said, other, y] = [predicted[a * examples + row], predicted[b * examples + row], labels[row]];
-    const cell = cellOf(said, other, y, classes);
+    const [predictionA, predictionB, y] = [predicted[a * examples + row], predicted[b * examples + row], labels[row]];
+    const cell = cellOf(predictionA, predictionB, y, classes);
     cells[cell]++;
     outcome[i] = Math.min(cell, 3);
     if (joint && right) {
@@ -88,8 +88,8 @@ function chanceAdjusted(values, cells, missed, classes) {
 }
 
 /**
- * What CAPA is made of, for each row: the product of both models' probabilities, where the label's p is replaced by 1 - p,
- * summed over classes; and each model's 1 - p.
+ * Return the terms of CAPA for each row: the sum over classes of the product of both models' probabilities, with 1 - p in
+ * place of the label's p; and each model's 1 - p.
  * @param {Answers} answers
  * @param {Store} store
  * @param {number} a
@@ -115,7 +115,7 @@ function misses({ classes, labels }, store, a, b, rows) {
 }
 
 /**
- * The angles beyond which one model's class is the ensemble's in at least `LEVEL` of the cases in which they disagree.
+ * Return the angles beyond which one model decides the ensemble's prediction in at least `LEVEL` of their disagreements.
  * @param {Answers} answers
  * @param {Int32Array} joint
  * @param {Float64Array} theta
@@ -146,20 +146,20 @@ function prevalence({ examples, predicted }, joint, theta, a, b, rows) {
 function edge(descending, won) {
   let [gain, best, at] = [0, 0, -1];
   won.forEach((one, i) => {
-    gain = Math.fround(gain + Math.fround(Number(one) - LEVEL));
-    if (gain > best) [best, at] = [gain, i];
+    gain += Math.fround(Number(one) - Math.fround(LEVEL)); // as torch does: float32 values, summed in double precision
+    const equal = descending[i] === descending[i + 1]; // equal angles are on the same side of the edge
+    if (!equal && Math.fround(gain) > best) [best, at] = [Math.fround(gain), i];
   });
   if (at < 0) return null;
   return (descending[at] + (descending[at + 1] ?? -LIMIT)) / 2;
 }
 
 /**
- * Intervals of the means, which are no counts: every draw weighs each example by how often it is in it. The weights are
- * the same for every pair on the same number of examples. Gives way to the page from time to time.
+ * Return the intervals of measures that are means rather than counts. Lets the page respond from time to time.
  * @param {Comparison} pair
  * @param {number} classes
  * @param {Seed} seed
- * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @param {() => Promise<boolean>} goOn whether the numbers are still needed
  * @returns {Promise<Record<string, [number, number]> | null>}
  */
 export async function meanIntervals(pair, classes, seed, goOn) {
@@ -174,7 +174,7 @@ export async function meanIntervals(pair, classes, seed, goOn) {
 }
 
 /**
- * Counts of examples by outcome and theta.
+ * Count examples by outcome and theta.
  * @param {Comparison} pair
  */
 export function histogram({ outcome, theta }) {
@@ -194,7 +194,7 @@ export function histogram({ outcome, theta }) {
 const bin = (theta) => Math.max(0, Math.min(BINS - 1, Math.floor(((theta + LIMIT) / (2 * LIMIT)) * BINS)));
 
 /**
- * Counts of examples that exactly one model gets right, by class (or runs of classes, where there are many) and theta.
+ * Count examples that exactly one model classifies correctly, by class (or groups of classes if there are many) and theta.
  * @param {Comparison} pair
  * @param {Answers} answers
  */
@@ -219,7 +219,7 @@ export function classHistogram({ rows, outcome, theta }, { labels, classes }) {
 }
 
 /**
- * Classes ranked by which model owns them: the first's own first.
+ * Rank the classes from the largest advantage of the first model to that of the second.
  * @param {Comparison} pair
  * @param {Answers} answers
  */
@@ -236,8 +236,31 @@ export function byClass({ rows, outcome, theta }, { labels, classes }) {
     const count = sum(cells);
     const [first, second] = [(cells[0] + cells[1]) / count, (cells[0] + cells[2]) / count];
     const advantage = first - second;
-    const owner = p[i] < OWNED_BELOW && advantage !== 0 ? (advantage > 0 ? "first" : "second") : "either";
+    const owner = p[i] < SIGNIFICANT && advantage !== 0 ? (advantage > 0 ? "first" : "second") : "either";
     return { class: k, count, first, second, advantage, theta: total / count, p: p[i], owner };
   });
   return ranked.sort((x, y) => y.advantage - x.advantage || y.theta - x.theta);
+}
+
+/**
+ * Return the pairs of different predictions, the most frequent first, with how often each side is correct.
+ * @param {Comparison} pair
+ * @param {Answers} answers
+ * @param {number} a
+ * @param {number} b
+ */
+export function flips({ rows }, { labels, classes, predicted, examples }, a, b) {
+  /** @type {Map<number, {first: number, second: number, count: number, right: [number, number]}>} */
+  const found = new Map();
+  for (const row of Array.from(rows)) {
+    const [first, second] = [predicted[a * examples + row], predicted[b * examples + row]];
+    if (first === second) continue;
+    const key = first * (classes + 1) + second;
+    const one = found.get(key) ?? { first, second, count: 0, right: [0, 0] };
+    one.count++;
+    if (first === labels[row]) one.right[0]++;
+    if (second === labels[row]) one.right[1]++;
+    found.set(key, one);
+  }
+  return [...found.values()].sort((x, y) => y.count - x.count);
 }

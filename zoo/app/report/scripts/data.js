@@ -1,5 +1,5 @@
 // @ts-check
-// What is inside the page, read once: who the models are, what they answered, and how answers are put together.
+// Read the data inside the page: the models, their predictions, and how predictions are combined.
 import { confidences, join, squares, unpack } from "./blocks.js";
 import { AllClasses, Votes } from "./combining.js";
 import { byId } from "./dom.js";
@@ -9,15 +9,16 @@ import { TopClasses } from "./topclasses.js";
  * @typedef {import("./combining.js").Answers} Answers
  * @typedef {import("./combining.js").Store} Store
  * @typedef {import("./measures.js").Measure} Measure
- * @typedef {{name: string, fields: Record<string, string>, parameters: number | null}} Model
+ * @typedef {{name: string, short: string, fields: Record<string, string>, parameters: number | null}} Model
  */
 
 /**
- * @typedef {object} Chosen what is singled out, by the selection examples
+ * @typedef {object} Chosen the models that the report singles out, chosen on the selection examples
  * @property {[number, number] | null} pair
  * @property {number} best
  * @property {number[]} path
- * @property {number} size members of the path that are worth taking
+ * @property {number} size members of the best ensemble on the path
+ * @property {number} sufficient members of the smallest ensemble that is not significantly worse
  * @property {number[][]} front
  */
 
@@ -26,7 +27,7 @@ import { TopClasses } from "./topclasses.js";
  * @property {number} first
  * @property {number} second
  * @property {string | null} category
- * @property {Record<string, number | null>} values the measures that categories have a mean of
+ * @property {Record<string, number | null>} values the measures that are averaged by category
  */
 
 /**
@@ -40,14 +41,19 @@ import { TopClasses } from "./topclasses.js";
  * @property {string} population
  * @property {{kind: string, planes: number, top: number}} kept
  * @property {Measure[]} measures
+ * @property {string[]} matrix measures that the heatmap offers
  * @property {string[]} categories
- * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs also the other measures that categories have a mean of
- * @property {(number | null)[][]} cka of the embeddings on the test examples, which are not in the page
+ * @property {Record<string, string>} categoryTitles
+ * @property {Record<string, string>} categoryColours
+ * @property {Record<string, string>} sentences templates by name
+ * @property {number} band largest difference of comparable accuracies, in percentage points
+ * @property {{first: number[], second: number[], category: (string | null)[], inconsistency: number[], gain_over_mean?: number[]} & Record<string, any[]>} pairs and the other measures that are averaged by category
+ * @property {(number | null)[][]} cka of the embeddings on the test examples; the embeddings are not in the page
  * @property {{order: number[], segments: {x: number[], y: number[], x2: number[], y2: number[]}}} tree
  * @property {Chosen} chosen of all models
  * @property {{base: number | null, steps: number, seed: import("./statistics.js").Seed}} search that found the path
  * @property {number[]} byName the models in the order of their names
- * @property {number} allPairs models up to which every pair is looked at; of more, the best one's pairs
+ * @property {number} allPairs models up to which every pair is compared; of more, the pairs with the best one
  * @property {import("./statistics.js").Seed} seed
  * @property {{side: number, across: number, rows: number[]} | null} tiles
  */
@@ -56,14 +62,15 @@ import { TopClasses } from "./topclasses.js";
  * @typedef {object} Data
  * @property {About} about
  * @property {string[]} names of the models
+ * @property {string[]} short names without the ending that all share
  * @property {string[]} ids
  * @property {Answers} answers
  * @property {Store} store
- * @property {ArrayLike<number> | null} right of pairs on the test examples, exact where the store is not
+ * @property {ArrayLike<number> | null} right correct predictions of the ensemble of each pair, if the stored probabilities are not exact
  * @property {Uint8Array} half 0 for selection, 1 for test
  * @property {Record<string, Int32Array>} rows of "all", "selection" and "test"
- * @property {Uint8Array} kinds [models x models] into `about.categories`; their number where none is known
- * @property {Map<string, PairRow>} pairs by both models; those that the page has found itself are added
+ * @property {Uint8Array} kinds [models x models] index of `about.categories`; their number if unknown, one more for a shared initialisation
+ * @property {Map<string, PairRow>} pairs by both models; pairs that the page computes are added
  */
 
 /** @param {string} id */
@@ -92,6 +99,7 @@ export async function read() {
   return {
     about,
     names: about.models.map((model) => model.name),
+    short: about.models.map((model) => model.short),
     ids: JSON.parse(new TextDecoder().decode(ids)),
     answers,
     store: await readStore(answers, kept),
@@ -117,7 +125,7 @@ function readPairs({ pairs, measures }) {
 }
 
 /**
- * How the training of two models differs; null where a card does not say.
+ * The training category of two models; null if unknown.
  * @param {Data} data
  * @param {number} a
  * @param {number} b
@@ -125,8 +133,21 @@ function readPairs({ pairs, measures }) {
 export const categoryOf = ({ about, kinds }, a, b) => about.categories[kinds[a * about.models.length + b]] ?? null;
 
 /**
- * How many examples of each cell the ensemble of two models gets right, on the test examples; null where the page has to
- * find out itself.
+ * Whether two models were trained from the same initial weights; such pairs are left out of comparisons of categories.
+ * @param {Data} data
+ * @param {number} a
+ * @param {number} b
+ */
+export const sharesInitialisation = ({ about, kinds }, a, b) => kinds[a * about.models.length + b] > about.categories.length;
+
+/**
+ * @param {Data} data
+ * @param {string | null} category
+ */
+export const categoryTitle = ({ about }, category) => about.categoryTitles[category ?? "unknown"];
+
+/**
+ * How many test examples of each cell the ensemble of two models gets right; null if the stored probabilities are exact.
  * @param {Data} data
  * @param {number} a
  * @param {number} b

@@ -1,5 +1,5 @@
 // @ts-check
-// Elements: what comes from data is always text, never markup.
+// Elements of the page. Data are always inserted as text, never as markup.
 
 /**
  * @typedef {Record<string, string | number | boolean | null | EventListener>} Properties
@@ -7,7 +7,7 @@
  */
 
 /**
- * An element with attributes (`onclick` and the like are listeners) and children.
+ * Return an element with attributes (functions such as `onclick` are listeners) and children.
  * @param {string} tag
  * @param {Properties} properties
  * @param {Child[]} children
@@ -43,7 +43,7 @@ export function fill(id, ...children) {
 }
 
 /**
- * A select's options anew, with one of them chosen.
+ * Set the options of a select, and the chosen one.
  * @param {string} id
  * @param {[string | number, string][]} options values and texts
  * @param {string | number} chosen
@@ -63,7 +63,7 @@ export function options(id, options, chosen) {
  */
 
 /**
- * A sortable table: rows of cells, each a text, or a text and the number to sort by; the first cell names its row.
+ * Return a sortable table. A cell is a text, or a text and the number to sort by; the first cell is the row's header.
  * @param {string} id
  * @param {Column[]} columns
  * @param {(string | [string, number] | Node)[][]} rows
@@ -80,12 +80,12 @@ export function table(id, columns, rows) {
   return element("table", { class: "sortable", id }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
 }
 
-/** Let the page answer before going on. */
+/** Let the page respond before going on. */
 export const breathe = () => new Promise((next) => setTimeout(next));
 
 /**
- * Whether work that takes long is still wanted: the last call of `begin` for a name makes earlier ones stop, and it lets
- * the page answer every 12 milliseconds.
+ * Cancels long work that is no longer needed: a call of `begin` for a name stops the earlier one. The returned function
+ * lets the page respond every 12 milliseconds, and tells whether to go on.
  */
 export class Tasks {
   constructor() {
@@ -95,15 +95,15 @@ export class Tasks {
 
   /** @param {string} name */
   begin(name) {
-    const own = (this.current.get(name) ?? 0) + 1;
-    this.current.set(name, own);
+    const number = (this.current.get(name) ?? 0) + 1;
+    this.current.set(name, number);
     let since = performance.now();
     return async () => {
       if (performance.now() - since > 12) {
         await breathe();
         since = performance.now();
       }
-      return this.current.get(name) === own;
+      return this.current.get(name) === number;
     };
   }
 }

@@ -1,12 +1,12 @@
 // @ts-check
-// Charts: a Vega-Lite specification drawn as wide as its place, in the page's colours.
+// Charts: draw a Vega-Lite specification as wide as its element, in the page's colours.
 /* global vegaEmbed */
 import { breathe } from "./dom.js";
 
-const PANEL = 150; // pixels that a panel needs at least, its axis included
-const NARROW = 420; // pixels; legends then stand below their charts, each below the other
-const SQUARE = 560; // pixels; a square chart that fills a wide place is no higher
-const MANY = 2500; // marks from which on pixels are drawn instead of shapes
+const MIN_PANEL = 150; // pixels of a panel with its axis
+const NARROW = 420; // pixels; in narrower elements legends are below the chart
+const MAX_SQUARE = 760; // pixels of a square chart's side
+const MAX_SHAPES = 2500; // marks; charts with more are drawn on a canvas
 
 /** @typedef {any} Spec a Vega-Lite specification */
 /** @typedef {any} View of Vega */
@@ -16,16 +16,25 @@ export const views = new Map();
 /** @type {Map<string, Spec>} */
 export const specs = new Map();
 
-// Charts take their colours from the page, so that both colour schemes and paper read well.
-const theme = (/** @type {number} */ room) => {
+const LIGHT = ["#1b1f24", "#59636e", "#d9dee4"]; // of downloads: text, secondary text, lines
+
+/** The colours of the page, which differ in light, dark and print. */
+const pageColours = () => {
   const style = getComputedStyle(document.documentElement);
-  const [ink, soft, line] = ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
+  return ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
+};
+
+/**
+ * @param {number} room width of the element
+ * @param {string[]} colours
+ */
+const theme = (room, [ink, soft, line]) => {
   const below = { orient: "bottom", columns: 2, layout: { bottom: { direction: "vertical", anchor: "start" } } };
   return {
     background: "transparent",
     font: "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
     title: { color: ink, subtitleColor: soft, limit: room - 20 },
-    axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150, titleLimit: 240 },
+    axis: { labelColor: soft, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, labelLimit: 150, titleLimit: 0 },
     legend: {
       labelColor: soft, titleColor: ink, labelLimit: 220, symbolBaseFillColor: soft, symbolBaseStrokeColor: soft,
       ...(room < NARROW ? below : {}),
@@ -38,7 +47,7 @@ const theme = (/** @type {number} */ room) => {
 };
 
 /**
- * Of several views Vega cannot fill a place: a drawing shows what axes, legends and gaps take, the views share the rest.
+ * Draw several views so that they fill an element, which Vega cannot do: a first drawing measures axes, legends and gaps.
  * @param {HTMLElement} target
  * @param {Spec} spec
  * @param {(spec: Spec) => Promise<any>} embed
@@ -46,32 +55,40 @@ const theme = (/** @type {number} */ room) => {
 const embedViews = async (target, spec, embed) => {
   const room = target.clientWidth;
   const parts = spec.vconcat ?? [spec.spec];
-  if (spec.facet) spec.columns = Math.max(1, Math.min(spec.columns ?? 1, panels(spec), Math.floor(room / PANEL)));
+  if (spec.facet) spec.columns = Math.max(1, Math.min(spec.columns ?? 1, panels(spec), Math.floor(room / MIN_PANEL)));
   const across = spec.facet ? spec.columns : 1;
+  const square = parts.some((/** @type {Spec} */ part) => part.height === part.width) && !spec.facet;
   for (let pass = 0; ; pass++) {
     const result = await embed(pass ? structuredClone(spec) : trial(spec));
     const drawn = /** @type {Element} */ (target.querySelector("svg, canvas")).getBoundingClientRect().width;
-    const light = !pass && datasets(spec).some((rows) => rows.length > MANY);
-    if (pass === 2 || (!light && drawn <= room && drawn > 0.97 * room)) return result;
+    const light = !pass && datasets(spec).some((rows) => rows.length > MAX_SHAPES);
+    const filled = drawn > 0.97 * room || (square && parts[0].width >= MAX_SQUARE);
+    if (pass === 2 || (!light && drawn <= room && filled)) return result;
     result.view.finalize();
     const width = Math.max(60, parts[0].width + Math.floor((room - drawn) / across) - 1);
     for (const part of parts) {
-      if (part.height === part.width) part.height = Math.min(width, Math.max(part.height, SQUARE)); // within reason
-      part.width = width;
+      if (square) {
+        const side = Math.min(width, MAX_SQUARE);
+        if (part.height === part.width) part.height = side;
+        part.width = side;
+      } else {
+        if (part.height === part.width) part.height = width; // panels stay squares
+        part.width = width;
+      }
     }
     if (spec.facet) spec.facet.header = { ...spec.facet.header, labelLimit: width };
   }
 };
 
 /**
- * A specification to be drawn for its measures alone: of many pairs only those of a model with itself, which have all names.
+ * A specification for measuring only: of many pairs it keeps those of a model with itself, which have all names.
  * @param {Spec} spec
  * @returns {Spec}
  */
 const trial = (spec) => {
   const copy = structuredClone(spec);
   for (const rows of datasets(copy)) {
-    if (rows.length > MANY) rows.splice(0, rows.length, ...rows.filter((row) => row.first === row.second));
+    if (rows.length > MAX_SHAPES) rows.splice(0, rows.length, ...rows.filter((row) => row.first === row.second));
   }
   return copy;
 };
@@ -82,7 +99,7 @@ const panels = (/** @type {Spec} */ spec) => {
 };
 
 /**
- * Every list of rows inside a specification.
+ * Return every list of rows inside a specification.
  * @param {Spec} spec
  * @returns {any[][]}
  */
@@ -93,7 +110,23 @@ export const datasets = (spec) => [
 ];
 
 /**
- * Draw a figure anew; a later call for the same figure wins.
+ * @param {HTMLElement} target
+ * @param {Spec} spec
+ * @param {string[]} colours
+ * @param {string} background
+ * @returns {Promise<View>}
+ */
+async function embedInto(target, spec, colours, background = "transparent") {
+  const many = datasets(spec).some((rows) => rows.length > MAX_SHAPES);
+  const config = { ...theme(target.clientWidth, colours), background };
+  const embed = (/** @type {Spec} */ one) => vegaEmbed(target, one, { renderer: many ? "canvas" : "svg", actions: false, config, ast: false });
+  const copy = structuredClone(spec);
+  if (!copy.facet && !copy.vconcat) Object.assign(copy, { width: "container", autosize: { type: "fit-x", contains: "padding" } });
+  return (await (copy.vconcat || copy.facet ? embedViews(target, copy, embed) : embed(copy))).view;
+}
+
+/**
+ * Draw a figure. If it is called again for the same figure, the last call wins.
  * @param {string} id
  * @param {Spec} spec
  * @returns {Promise<View | null>}
@@ -103,15 +136,10 @@ export async function draw(id, spec) {
   const target = /** @type {HTMLElement | null} */ (figure?.querySelector(".chart") ?? null);
   if (!figure || !target) return null;
   specs.set(id, spec);
-  await breathe(); // words and numbers come first
-  if (specs.get(id) !== spec) return null; // a later call has come in between
-  const many = datasets(spec).some((rows) => rows.length > MANY);
-  const embed = (/** @type {Spec} */ one) =>
-    vegaEmbed(target, one, { renderer: many ? "canvas" : "svg", actions: false, config: theme(target.clientWidth), ast: false });
-  const copy = structuredClone(spec);
-  if (!copy.facet && !copy.vconcat) Object.assign(copy, { width: "container", autosize: { type: "fit-x", contains: "padding" } });
+  await breathe(); // text and numbers come first
+  if (specs.get(id) !== spec) return null; // there was a later call
   try {
-    const { view } = await (copy.vconcat || copy.facet ? embedViews(target, copy, embed) : embed(copy));
+    const view = await embedInto(target, spec, pageColours());
     views.get(id)?.finalize();
     views.set(id, view);
     figure.dataset.drawn = "yes";
@@ -123,7 +151,25 @@ export async function draw(id, spec) {
   }
 }
 
-/** Draw all figures again, as when the place or the colours have changed. */
+/**
+ * A figure as an image for download, always in light colours.
+ * @param {string} id
+ * @param {string} kind "svg" or "png"
+ * @returns {Promise<string>} its address
+ */
+export async function imageOf(id, kind) {
+  const shown = /** @type {HTMLElement} */ (document.querySelector(`[id="${id}"] .chart`));
+  const target = document.createElement("div");
+  target.style.cssText = `position: absolute; left: -9999px; width: ${shown.clientWidth}px`;
+  document.body.append(target);
+  const view = await embedInto(target, specs.get(id), LIGHT, "white");
+  const address = await view.toImageURL(kind, 2);
+  view.finalize();
+  target.remove();
+  return address;
+}
+
+/** Draw all figures again, after the width or the colours have changed. */
 export async function drawAll() {
   for (const figure of document.querySelectorAll("figure[id]")) {
     const spec = specs.get(figure.id);

@@ -1,6 +1,6 @@
 // @ts-check
-// An ensemble of any members, on the examples that may choose it and on those that judge it.
-import { surprise } from "./combining.js";
+// The scores of any ensemble on the selection and test examples.
+import { nll } from "./combining.js";
 import { ratio } from "./measures.js";
 import { percentileInterval, resample, wilson } from "./statistics.js";
 
@@ -23,7 +23,7 @@ const BINS = 15; // of confidence, for the expected calibration error
  * @property {number} conversion
  * @property {number | null} nll
  * @property {number | null} ece
- * @property {number} close share of examples of which the class may be another one with exact probabilities
+ * @property {number} close fraction of examples whose prediction could differ with exact probabilities
  */
 
 /**
@@ -60,10 +60,10 @@ export function score(answers, combined, members, rows, seed) {
   let [lost, gained] = [0, 0];
   for (let i = 0; i < n; i++) {
     const row = rows[i];
-    const own = predicted[members[first] * examples + row] === labels[row];
+    const memberCorrect = predicted[members[first] * examples + row] === labels[row];
     const hit = combined.predicted[row] === labels[row];
-    if (own && !hit) lost++;
-    if (hit && !own) gained++;
+    if (memberCorrect && !hit) lost++;
+    if (hit && !memberCorrect) gained++;
   }
   const draws = resample([lost, n - lost - gained, gained], seed).map(([less, , more]) => (more - less) / n);
   const accuracy = right / n;
@@ -87,7 +87,7 @@ export function score(answers, combined, members, rows, seed) {
  */
 function logLoss(label, rows) {
   let total = 0;
-  for (let i = 0; i < rows.length; i++) total += surprise(label[rows[i]]);
+  for (let i = 0; i < rows.length; i++) total += nll(label[rows[i]]);
   return total / rows.length;
 }
 
@@ -101,22 +101,21 @@ function calibrationError({ predicted, confidence }, labels, rows) {
   if (!confidence) return NaN;
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i];
-    const sure = Math.fround(confidence[row]);
-    const bin = Math.max(1, Math.min(BINS, Math.ceil(Math.fround(sure * BINS)))) - 1;
-    excess[bin] += sure - Number(predicted[row] === labels[row]);
+    const certainty = Math.fround(confidence[row]);
+    const bin = Math.max(1, Math.min(BINS, Math.ceil(Math.fround(certainty * BINS)))) - 1;
+    excess[bin] += certainty - Number(predicted[row] === labels[row]);
   }
   return excess.reduce((total, one) => total + Math.abs(one), 0) / rows.length;
 }
 
 /**
- * What each member contributes: how much accuracy the ensemble loses without it, on these rows. Gives way to the page after
- * each member.
+ * Return the accuracy that the ensemble loses without each member. Lets the page respond after each member.
  * @param {Answers} answers
  * @param {Store} store
  * @param {number[]} members
  * @param {ArrayLike<number>} rows
- * @param {number} accuracy of all together
- * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @param {number} accuracy of all members
+ * @param {() => Promise<boolean>} goOn whether the numbers are still needed
  * @returns {Promise<number[] | null>}
  */
 export async function contributions({ labels }, store, members, rows, accuracy, goOn) {

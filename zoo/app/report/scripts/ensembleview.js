@@ -1,11 +1,11 @@
 // @ts-check
-// Any ensemble: its members ticked, its numbers at once, and how to make it.
+// Any ensemble: its members, its scores, and the commands that build it.
 import { byId, element, fill, options } from "./dom.js";
 import { contributions, score } from "./ensemble.js";
 import { amount, digits, percent, points, whole } from "./format.js";
 import { pythonLine, shellLine } from "./recipes.js";
 
-const MOST_JUDGED = 40; // members up to which each one's part is told
+const MAX_CONTRIBUTIONS = 40; // members up to which each one's contribution is computed
 
 /**
  * @typedef {import("./explorer.js").Explorer} Explorer
@@ -15,17 +15,18 @@ const MOST_JUDGED = 40; // members up to which each one's part is told
 const sorted = (/** @type {number[]} */ members) => [...new Set(members)].sort((a, b) => a - b);
 
 /**
- * The ensembles to start from: those found among the models shown, and the two models side by side.
+ * The ensembles to start from: those found among the models shown, and the pair that is compared.
  * @param {Explorer} app
  * @returns {[string, number[]][]}
  */
-function starts({ chosen, pair: own, shown }) {
-  const { best, pair, path, size, front } = chosen;
+function starts({ chosen, pair: compared, shown }) {
+  const { best, pair, path, size, sufficient, front } = chosen;
   /** @type {[string, number[]][]} */
   const found = [
     ["best model", [best]],
     ["best pair", pair ?? []],
-    ["this pair", own],
+    ["this pair", compared],
+    ["smallest sufficient ensemble", path.slice(0, sufficient)],
     ["greedy search", path.slice(0, size)],
     ["whole greedy path", path],
     ...front.map((members, i) => /** @type {[string, number[]]} */ ([`Pareto front ${i + 1} of ${front.length}`, members])),
@@ -35,7 +36,7 @@ function starts({ chosen, pair: own, shown }) {
 }
 
 /**
- * To be called when something else is found.
+ * Offer them again, after a search.
  * @param {Explorer} app
  */
 export function showStarts(app) {
@@ -60,7 +61,7 @@ export function prepareEnsemble(app) {
 }
 
 /**
- * To the clipboard where the browser lets a page; selected in any case.
+ * Select a code, and copy it to the clipboard if the browser allows that.
  * @param {HTMLElement} code
  */
 function copy(code) {
@@ -71,27 +72,29 @@ function copy(code) {
 /** @param {Explorer} app */
 export async function showEnsemble(app) {
   const { data, members, shown } = app;
-  const { about, names, answers, store, rows } = data;
+  const { about, names, short, answers, store, rows } = data;
   const began = performance.now();
   options("ensemble-add", [["", "add a model …"], .../** @type {[number, string][]} */ (
-    about.table.filter((model) => shown.includes(model) && !members.includes(model)).map((model) => [model, names[model]]))], "");
+    about.table.filter((model) => shown.includes(model) && !members.includes(model)).map((model) => [model, short[model]]))], "");
   byId("ensemble-numbers").hidden = !members.length;
   showMembers(app, null);
   if (!members.length) {
     fill("ensemble-close", "Tick models in the table above, or start from one of these.");
+    fill("ensemble-summary", "ensemble: no members");
     return;
   }
   const combined = store.combine(members);
-  const [selection, test] = [rows.selection, rows.test].map((own) => score(answers, combined, members, own, about.seed));
+  const [selection, test] = [rows.selection, rows.test].map((split) => score(answers, combined, members, split, about.seed));
   fill("ensemble-scores", numbers(app, selection, test));
   fill("ensemble-close", bound(app, test));
+  fill("ensemble-summary", `ensemble: ${members.length} model${members.length === 1 ? "" : "s"}, ${percent(test.accuracy)}`);
   const recipe = { data: about.data, imported: about.imported, votes: about.kept.kind === "votes" };
   fill("ensemble-shell", shellLine(members.map((model) => names[model]), recipe));
   fill("ensemble-python", pythonLine(members.map((model) => names[model]), recipe));
   const section = byId("any-ensemble");
   section.dataset.took = String(performance.now() - began);
   section.dataset.complete = members.join(",");
-  if (members.length < 2 || members.length > MOST_JUDGED) return;
+  if (members.length < 2 || members.length > MAX_CONTRIBUTIONS) return;
   const parts = await contributions(answers, store, members, rows.test, test.accuracy, app.tasks.begin("ensemble"));
   if (parts) showMembers(app, parts);
 }
@@ -102,10 +105,10 @@ export async function showEnsemble(app) {
  */
 function showMembers(app, parts) {
   const { members } = app;
-  const { names } = app.data;
+  const { short, names } = app.data;
   const items = members.map((model, i) =>
     element("li", { "data-model": model },
-      element("span", {}, names[model]),
+      element("span", { title: names[model] }, short[model]),
       element("span", { class: "soft number" }, parts ? `${points(parts[i])} points` : ""),
       element("button", {
         type: "button", "aria-label": `Remove ${names[model]}`, onclick: () => app.go({ members: app.state.members.filter((other) => other !== model) }),
@@ -124,12 +127,12 @@ function numbers({ data, members }, selection, test) {
   /** @type {[string, string, (score: Score) => string][]} */
   const lines = [
     ["accuracy", "accuracy", (one) => percent(one.accuracy)],
-    ["interval", "95% interval", (one) => range(one.interval, (end) => percent(end))],
+    ["interval", "95% CI", (one) => range(one.interval, (end) => percent(end))],
     ["best", "best member alone", (one) => percent(one.best)],
     ["gain", "gain over the best member, points", (one) => points(one.gain)],
-    ["gain-interval", "95% interval", (one) => range(one.gainInterval, points)],
+    ["gain-interval", "95% CI of the gain", (one) => range(one.gainInterval, points)],
     ["gain-over-mean", "gain over the mean member, points", (one) => points(one.gainOverMean)],
-    ["conversion", "right where members disagree (conversion)", (one) => percent(one.conversion)],
+    ["conversion", "correct where members disagree (conversion rate)", (one) => percent(one.conversion)],
   ];
   if (test.nll !== null) lines.push(["nll", "NLL", (one) => digits(Number(one.nll))], ["ece", "ECE", (one) => percent(Number(one.ece))]);
   const costs = members.map((model) => about.models[model].parameters);
@@ -151,8 +154,8 @@ function numbers({ data, members }, selection, test) {
  */
 function bound({ data }, test) {
   const { kind, top } = data.about.kept;
-  if (kind === "votes") return "Of these models the page holds predicted classes: they vote.";
-  if (kind === "all") return test.close ? `On ${percent(test.close, 2)} of the test examples two classes are as good as equal.` : "";
-  return `From each model's top ${top} classes and the true one, the rest spread evenly: on ${percent(test.close)} of the test `
-    + `examples another class could win with all ${whole(data.about.classes.length)}, so the accuracy is right within ${points(test.close)} points at most.`;
+  if (kind === "votes") return "Only predicted classes of these models are known: they vote.";
+  if (kind === "all") return test.close ? `For ${percent(test.close, 2)} of the test examples two classes have nearly equal probabilities.` : "";
+  return `Computed from each model's top ${top} classes and the true one, with the rest spread evenly. With all ${whole(data.about.classes.length)} classes `
+    + `the prediction could differ for ${percent(test.close)} of the test examples, so the accuracy is correct within ${points(test.close)} points.`;
 }

@@ -1,19 +1,25 @@
 // @ts-check
-// The section on errors: the matrix of pairs, their gains and categories, of the models that are shown.
-import { element } from "./dom.js";
+// The section on errors: the matrix of pairs, their gains and their training categories, for the models that are shown.
+import { categoryTitle } from "./data.js";
+import { byId, element, options } from "./dom.js";
 import { draw } from "./drawing.js";
 import { byCategory, gains, heatmap } from "./figures.js";
 import { inUnit, whole } from "./format.js";
-import { pairValue, valuesOf } from "./groups.js";
-import { gainLine, inconsistencies, pairRows } from "./pairs.js";
+import { limited, pairValue } from "./groups.js";
+import { comparable, gainLine, matrixOf, pairRows } from "./pairs.js";
 
 /**
  * @typedef {import("./explorer.js").Explorer} Explorer
  * @typedef {import("./data.js").PairRow} PairRow
  */
 
+/** @param {Explorer} app */
+export function prepareErrors(app) {
+  byId("matrix-measure").addEventListener("change", (event) => app.go({ matrix: /** @type {HTMLSelectElement} */ (event.target).value }));
+}
+
 /**
- * The means of the measures by category, over the pairs of models that are shown.
+ * Means of the measures by category, over the pairs of models that are shown.
  * @param {Explorer} app
  * @param {PairRow[]} pairs
  */
@@ -22,14 +28,15 @@ function showCategories({ data }, pairs) {
   const { categories, measures } = data.about;
   const averaged = measures.filter(({ name }) => name in data.about.pairs);
   const rows = categories.flatMap((category) => {
-    const own = pairs.filter((pair) => pair.category === category);
-    if (!own.length) return [];
+    const members = pairs.filter((pair) => pair.category === category);
+    if (!members.length) return [];
     const means = averaged.map(({ name, unit }) => {
-      const values = own.map((pair) => pair.values[name] ?? NaN).filter((value) => !Number.isNaN(value));
+      const values = members.map((pair) => pair.values[name] ?? NaN).filter((value) => !Number.isNaN(value));
       const mean = values.reduce((total, value) => total + value, 0) / values.length;
       return element("td", { class: "number", "data-value": mean }, inUnit(mean, unit));
     });
-    return [element("tr", {}, element("th", { scope: "row" }, category), element("td", { class: "number", "data-value": own.length }, whole(own.length)), ...means)];
+    const count = element("td", { class: "number", "data-value": members.length }, whole(members.length));
+    return [element("tr", {}, element("th", { scope: "row" }, categoryTitle(data, category)), count, ...means)];
   });
   body?.replaceChildren(...rows);
 }
@@ -38,36 +45,31 @@ function showCategories({ data }, pairs) {
 export async function showErrors(app) {
   const { data, shown, state } = app;
   const { about, names } = data;
-  const { best } = app.chosen;
   const goOn = app.tasks.begin("errors");
-  const order = about.tree.order.filter((model) => shown.includes(model));
-  const values = inconsistencies(data.answers, order, data.rows.all);
-  const cells = Array.from(values, (value, i) => ({
-    first: names[order[Math.floor(i / order.length)]],
-    second: names[order[i % order.length]],
-    value: Math.round(value * 1e4) / 1e4,
-  }));
-  const { x, y, x2, y2 } = about.tree.segments;
-  const tree = order.length === names.length ? x.map((_, i) => ({ x: x[i], y: y[i], x2: x2[i], y2: y2[i] })) : null;
-  const drawn = [await draw("inconsistency", heatmap(cells, order.map((model) => names[model]), tree))];
+  const drawn = [await draw("inconsistency", matrixSpec(app))];
 
-  const pairs = await pairRows(data, shown, best, goOn);
-  if (!pairs || !(await goOn())) return; // other models are shown by now
+  const pairs = await pairRows(data, shown, app.chosen.best, goOn);
+  if (!pairs || !(await goOn())) return; // the selection of models has changed
   if (shown.length < names.length || app.filtered) showCategories(app, pairs);
   app.filtered = shown.length < names.length;
-  const dots = pairs.map(({ first, second, category, values }) => ({
+  const byField = state.colour !== "category";
+  const used = comparable(data, pairs);
+  const dots = pairs.map(({ first, second, category, values }, i) => ({
     first: names[first],
     second: names[second],
-    category: category ?? "unknown",
-    group: state.colour === "category" ? category ?? "unknown" : pairValue(about.models[first], about.models[second], state.colour),
+    category: categoryTitle(data, category),
+    group: byField ? pairValue(about.models[first], about.models[second], state.colour) : categoryTitle(data, category),
     inconsistency: Number(values.inconsistency),
     gain_over_mean: values.gain_over_mean ?? NaN,
+    comparable: used[i],
   }));
-  const groups = state.colour === "category" ? [...about.categories, "unknown"] : valuesOf(about.models, state.colour);
-  const line = gainLine(pairs);
-  if (present("gain", line !== null) && line) drawn.push(await draw("gain", gains(dots, groups, line)));
-  const known = dots.filter((dot) => dot.category !== "unknown");
-  if (present("categories", known.length > 0)) drawn.push(await draw("categories", byCategory(known, about.categories, groups)));
+  if (byField) limited(dots);
+  const colours = byField ? null : { domain: Object.values(about.categoryTitles), range: Object.values(about.categoryColours) };
+  const line = gainLine(data, pairs);
+  if (present("gain", line !== null) && line) drawn.push(await draw("gain", gains(dots, colours, line)));
+  const known = dots.filter((dot) => dot.category !== categoryTitle(data, null));
+  const titles = about.categories.map((category) => categoryTitle(data, category));
+  if (present("categories", known.length > 0)) drawn.push(await draw("categories", byCategory(known, titles, colours)));
   for (const view of drawn) {
     view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => {
       const [a, b] = [names.indexOf(item?.datum?.first), names.indexOf(item?.datum?.second)];
@@ -77,7 +79,28 @@ export async function showErrors(app) {
 }
 
 /**
- * Whether a figure has something to show; else it is hidden, where there is one.
+ * The heatmap of the chosen measure, with the tree if all models are shown.
+ * @param {Explorer} app
+ */
+function matrixSpec({ data, shown, state }) {
+  const { about, names } = data;
+  const offered = about.measures.filter(({ name }) => about.matrix.includes(name));
+  options("matrix-measure", offered.map(({ name, title }) => [name, title]), state.matrix);
+  const measure = /** @type {import("./measures.js").Measure} */ (offered.find(({ name }) => name === state.matrix) ?? offered[0]);
+  const order = about.tree.order.filter((model) => shown.includes(model));
+  const values = matrixOf(data.answers, order, data.rows.all, measure.name);
+  const cells = Array.from(values, (value, i) => ({
+    first: names[order[Math.floor(i / order.length)]],
+    second: names[order[i % order.length]],
+    value: Number.isNaN(value) ? null : Math.round(value * 1e4) / 1e4,
+  }));
+  const { x, y, x2, y2 } = about.tree.segments;
+  const tree = order.length === names.length ? x.map((_, i) => ({ x: x[i], y: y[i], x2: x2[i], y2: y2[i] })) : null;
+  return heatmap(cells, order.map((model) => names[model]), tree, measure);
+}
+
+/**
+ * Hide a figure that has nothing to show.
  * @param {string} id
  * @param {boolean} something
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// Which examples the list shows, and in which order.
+// The examples that the list shows, and their order.
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
@@ -7,10 +7,10 @@
  */
 
 /**
- * What is known of each example over some models.
+ * Facts on each example, over some models.
  * @typedef {object} Facts
- * @property {Uint16Array} right how many of the models are right
- * @property {Float32Array} disagreement share of the models that do not name the class most of them name
+ * @property {Uint16Array} right number of models that are correct
+ * @property {Float32Array} disagreement fraction of models that do not predict the most frequent class
  */
 
 /**
@@ -33,7 +33,7 @@ export function facts({ examples, classes, labels, predicted }, models) {
 }
 
 /**
- * Entropy, in bits, of the models' mean probabilities; of their votes where there are none.
+ * Return the entropy, in bits, of the models' mean probabilities, or of their votes.
  * @param {Answers} answers
  * @param {Store} store
  * @param {number[]} models
@@ -62,14 +62,14 @@ export function entropies({ examples, classes, predicted }, store, models) {
 
 export const OUTCOME_FILTERS = {
   any: "any",
-  "only-a": "only the first of the pair right",
-  "only-b": "only the second of the pair right",
-  both: "both of the pair right",
+  "only-a": "only the first of the pair correct",
+  "only-b": "only the second of the pair correct",
+  both: "both of the pair correct",
   neither: "both of the pair wrong",
-  "all-right": "all models right",
+  "all-right": "all models correct",
   "all-wrong": "all models wrong",
-  "one-right": "just one model right",
-  "one-wrong": "just one model wrong",
+  "one-right": "exactly one model correct",
+  "one-wrong": "exactly one model wrong",
 };
 
 export const SORTS = {
@@ -77,19 +77,19 @@ export const SORTS = {
   theta: "θ of the pair",
   entropy: "entropy",
   disagreement: "disagreement",
-  right: "models right",
+  right: "correct models",
 };
 
 /**
  * @typedef {object} Choice
  * @property {number | null} label
  * @property {string} outcome
- * @property {number} least of the models right
+ * @property {number} least number of correct models
  * @property {number} most
  * @property {string} half "all", "selection" or "test"
  * @property {string} sort
  * @property {boolean} descending
- * @property {string} words an id must contain
+ * @property {string} words that the id must contain
  */
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-// The list of examples: filtered, sorted, and only as much of it in the page as can be seen.
+// The list of examples, filtered and sorted. Only its visible lines are in the page.
 import { byId, element, fill, options } from "./dom.js";
 import { choose, entropies, facts, OUTCOME_FILTERS, SORTS } from "./examples.js";
 import { LIMIT } from "./comparison.js";
@@ -7,7 +7,7 @@ import { percent, whole } from "./format.js";
 import { answer, thumbnail } from "./images.js";
 
 const HEIGHT = 64; // pixels of a line
-const MARGIN = 6; // lines drawn above and below those that can be seen
+const MARGIN = 6; // lines drawn above and below the visible ones
 
 /** @typedef {import("./explorer.js").Explorer} Explorer */
 
@@ -22,7 +22,7 @@ export function prepareExamples(app) {
   const value = (/** @type {string} */ id) => /** @type {HTMLInputElement} */ (byId(id)).value;
   options("example-class", [["", "any"], .../** @type {[number, string][]} */ (about.classes.map((name, k) => [k, name]))], "");
   options("example-outcome", Object.entries(OUTCOME_FILTERS), "any");
-  options("example-half", [["all", "all"], ["selection", "selection"], ["test", "test"]], "all");
+  options("example-half", [["all", "both"], ["selection", "selection"], ["test", "test"]], "all");
   const sorts = Object.entries(SORTS).filter(([key]) => key !== "theta" || app.data.answers.confidence);
   options("example-sort", sorts, "disagreement");
   const read = () => {
@@ -111,7 +111,7 @@ export function showExamples(app) {
 }
 
 /**
- * What the examples are sorted by.
+ * The values that the examples are sorted by.
  * @param {Explorer} app
  * @returns {ArrayLike<number>}
  */
@@ -136,7 +136,7 @@ function theta({ answers }, [a, b], row) {
 
 /**
  * @param {Explorer} app
- * @param {boolean} [same] whether nothing but the place has changed
+ * @param {boolean} [same] whether only the scroll position has changed
  */
 function drawLines(app, same = false) {
   const scroller = byId("example-list");
@@ -161,9 +161,9 @@ function line(app, place) {
   const row = list.rows[place];
   const known = /** @type {import("./examples.js").Facts} */ (list.known);
   const [a, b] = app.pair;
-  const pair = `${data.names[a]}: ${answer(app, a, row)} · ${data.names[b]}: ${answer(app, b, row)}`;
+  const pair = `${data.short[a]}: ${answer(app, a, row)} · ${data.short[b]}: ${answer(app, b, row)}`;
   const angle = theta(data, app.pair, row);
-  const sure = Number.isNaN(angle) ? "" : ` · θ ${angle.toFixed(2)}`;
+  const angleText = Number.isNaN(angle) ? "" : ` · θ ${angle.toFixed(2)}`;
   return element("div", {
     class: "line", role: "option", id: `example-${place}`, "data-place": place, "data-row": row, "aria-selected": place === list.at ? "true" : "false",
     "aria-posinset": place + 1, "aria-setsize": list.rows.length,
@@ -171,7 +171,7 @@ function line(app, place) {
     thumbnail(app, row, 48) ?? element("span", { class: "tile" }),
     element("div", { class: "said" },
       element("div", {}, element("b", {}, data.ids[row]), ` · ${data.about.classes[data.answers.labels[row]]}`),
-      element("div", { class: "soft" }, `${known.right[row]} of ${shown.length} right${sure} · ${pair}`)));
+      element("div", { class: "soft" }, `${known.right[row]} of ${shown.length} correct${angleText} · ${pair}`)));
 }
 
 /** @param {Explorer} app */
@@ -183,16 +183,16 @@ export function showExample(app) {
   const row = state.open;
   const { labels, predicted, confidence, examples } = data.answers;
   const right = (/** @type {number} */ model) => predicted[model * examples + row] === labels[row];
-  const sure = (/** @type {number} */ model) => confidence?.[model * examples + row] ?? 0;
-  const models = [...shown].sort((m, n) => Number(right(n)) - Number(right(m)) || sure(n) - sure(m));
+  const confidenceOf = (/** @type {number} */ model) => confidence?.[model * examples + row] ?? 0;
+  const models = [...shown].sort((m, n) => Number(right(n)) - Number(right(m)) || confidenceOf(n) - confidenceOf(m));
   const rows = models.map((model) => element("tr", { class: right(model) ? "right" : "wrong" },
-    element("th", { scope: "row" }, data.names[model]),
+    element("th", { scope: "row", title: data.names[model] }, data.short[model]),
     element("td", {}, (right(model) ? "✓ " : "✗ ") + answer(app, model, row).replace(/ \(\d+%\)$/, "")),
-    confidence ? element("td", { class: "number" }, percent(sure(model))) : null));
+    confidence ? element("td", { class: "number" }, percent(confidenceOf(model))) : null));
   fill("example-open",
     element("div", { class: "top" }, thumbnail(app, row, 160),
       element("div", {}, element("h3", {}, data.ids[row]),
-        element("p", {}, `Truth: ${data.about.classes[labels[row]]}. ${models.filter(right).length} of ${models.length} models are right. It is one of the ${data.half[row] ? "test" : "selection"} examples.`),
+        element("p", {}, `Label: ${data.about.classes[labels[row]]}. ${models.filter(right).length} of ${models.length} models are correct. This is a ${data.half[row] ? "test" : "selection"} example.`),
         element("button", { type: "button", onclick: () => app.go({ open: null }) }, "Close"))),
     element("div", { class: "scroll" }, element("table", {}, element("tbody", {}, ...rows))));
 }

@@ -1,11 +1,11 @@
 // @ts-check
-// The explorer: one state, in the page's address; what changes in it decides what is shown anew.
+// The explorer: one state, stored in the page's address. Whatever changes in it decides which parts are shown again.
 import { byId, Tasks } from "./dom.js";
 import { read } from "./data.js";
 import { offerDownloads } from "./downloads.js";
 import { datasets, draw, drawAll, onChange, specs } from "./drawing.js";
 import { prepareEnsemble, showEnsemble } from "./ensembleview.js";
-import { showErrors } from "./errorsview.js";
+import { prepareErrors, showErrors } from "./errorsview.js";
 import { prepareExamples, showExample, showExamples } from "./examplesview.js";
 import { prepareFound, showFound } from "./foundview.js";
 import { bestModel } from "./greedy.js";
@@ -35,6 +35,7 @@ export class Explorer {
       on: "test",
       members: [...new Set(about.chosen.path.slice(0, about.chosen.size))].sort((a, b) => a - b),
       colour: this.colours[0],
+      matrix: "inconsistency",
       hidden: {},
       examples: { label: null, outcome: "any", least: 0, most: names.length, half: "all", sort: "disagreement", descending: true, words: "" },
       open: null,
@@ -42,24 +43,24 @@ export class Explorer {
     this.known = { models: names, ids, fields: this.colours, initial };
     this.state = fromHash(location.hash, this.known);
     this.shown = visible(about.models, this.state.hidden);
-    this.chosen = about.chosen; // among the models shown
+    this.chosen = about.chosen; // of the models shown
     this.given = JSON.parse(byId("specs").textContent ?? "{}");
     this.filtered = false; // whether some models were hidden when the errors were last shown
   }
 
-  /** The two models side by side: those asked for or, where one of them is hidden, the best pair of those shown. */
+  /** The two models that are compared; if one of them is hidden, the best pair of those shown. */
   get pair() {
     const { pair } = this.state;
     return pair.every((model) => this.shown.includes(model)) ? pair : this.chosen.pair ?? pair;
   }
 
-  /** The members of the ensemble, without hidden ones. */
+  /** The members of the ensemble that are not hidden. */
   get members() {
     return this.state.members.filter((model) => this.shown.includes(model));
   }
 
   /**
-   * Show something else, as a new entry of the browser's history; `section` is brought into view.
+   * Change the state, with a new entry in the browser's history, and scroll to a section.
    * @param {Partial<State>} change
    * @param {string} [section]
    */
@@ -72,9 +73,9 @@ export class Explorer {
     await this.show(before);
   }
 
-  /** The address has changed: the back button, or another one was typed. */
+  /** Follow a change of the address: the back button, or a new address. */
   async follow() {
-    if (location.hash && !location.hash.includes("=")) return; // a place on the page
+    if (location.hash && !location.hash.includes("=")) return; // a link to a section
     const before = this.state;
     this.state = fromHash(location.hash, this.known);
     await this.show(before);
@@ -87,7 +88,7 @@ export class Explorer {
     this.shown = visible(this.data.about.models, now.hidden);
     if (changed("hidden")) {
       const { chosen, models } = this.data.about;
-      this.chosen = this.shown.length === models.length ? chosen : { best: bestModel(this.data, this.shown), pair: null, path: [], size: 0, front: [] };
+      this.chosen = this.shown.length === models.length ? chosen : { best: bestModel(this.data, this.shown), pair: null, path: [], size: 0, sufficient: 0, front: [] };
     }
     if (changed("members", "hidden", "colour")) showModels(this);
     const work = [];
@@ -95,26 +96,37 @@ export class Explorer {
     if (changed("examples", "hidden", "pair", "open")) showExamples(this);
     if (changed("open", "hidden")) showExample(this);
     if (changed("pair", "on", "hidden")) work.push(showPair(this));
-    if (changed("hidden", "colour")) work.push(showErrors(this));
+    if (changed("hidden", "colour", "matrix")) work.push(showErrors(this));
     if (changed("hidden")) work.push(this.showOthers(), showFound(this));
     await Promise.all(work);
   }
 
-  /** The charts that were made with the report: rows that name a hidden model are left out, and the path is another one. */
+  /**
+   * Show the examples of a class, those on which the models disagree most first.
+   * @param {{label: number} | undefined} cell
+   */
+  openClass(cell) {
+    if (cell === undefined || !Number.isInteger(cell.label)) return;
+    this.go({ examples: { ...this.known.initial.examples, label: cell.label } }, "examples");
+  }
+
+  /** The charts that are stored in the page, without rows that name a hidden model. The path is computed again. */
   async showOthers() {
     const { names } = this.data;
     const gone = new Set(names.filter((_, model) => !this.shown.includes(model)));
-    const keep = (/** @type {any} */ row) => !["model", "first", "second", "name"].some((key) => gone.has(row[key]));
+    const keep = (/** @type {any} */ row) =>
+      !["model", "first", "second"].some((key) => gone.has(row[key])) && !row.members?.some?.((/** @type {string} */ name) => gone.has(name));
     for (const [id, given] of Object.entries(this.given)) {
       if (id === "path" && gone.size) continue;
       const spec = structuredClone(given);
       if (gone.size) for (const rows of datasets(spec)) rows.splice(0, rows.length, ...rows.filter(keep));
-      await draw(id, spec);
+      const view = await draw(id, spec);
+      if (id === "class-accuracy") view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => this.openClass(item?.datum));
     }
   }
 }
 
-/** Links to a place on the page leave the address as it is. */
+/** Let links to sections scroll without changing the address. */
 function keepAddress() {
   document.addEventListener("click", (event) => {
     const link = /** @type {HTMLElement} */ (event.target).closest('a[href^="#"]');
@@ -128,12 +140,13 @@ function keepAddress() {
 }
 
 const explorer = new Explorer(await read());
-Object.assign(globalThis, { explorer, charts: specs }); // for whoever opens the browser's console
+Object.assign(globalThis, { explorer, charts: specs }); // for the browser's console
 offerDownloads();
 offerSorting();
 offerFilter();
 keepAddress();
 prepareModels(explorer);
+prepareErrors(explorer);
 preparePair(explorer);
 prepareEnsemble(explorer);
 prepareExamples(explorer);
@@ -141,7 +154,7 @@ prepareFound();
 addEventListener("popstate", () => explorer.follow());
 onChange(drawAll);
 const shown = explorer.show(null);
-document.body.dataset.ready = "yes"; // everything can be read and clicked; charts follow one after the other
+document.body.dataset.ready = "yes"; // text and controls are ready; charts follow one by one
 document.body.dataset.took = String(performance.now());
 await shown;
 document.body.dataset.complete = String(performance.now());

@@ -1,14 +1,14 @@
 // @ts-check
-// The specifications of the charts that the page computes itself.
+// Vega-Lite specifications of the charts that the page computes.
 import { LIMIT, OUTCOMES } from "./comparison.js";
 
 const ANGLES = { domain: [-LIMIT, LIMIT], nice: false };
 const STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z";
-const NAMED = 20; // classes up to which an axis names them
+const MAX_NAMED = 20; // classes that an axis names
 const pointer = { cursor: "pointer" };
 
 /**
- * An axis of models that does not repeat the `.dataset` in which all their names end.
+ * Return an axis of models whose labels leave out the `.dataset` that all names end in.
  * @param {string[]} names
  */
 export const modelAxis = (names) => {
@@ -18,22 +18,29 @@ export const modelAxis = (names) => {
 };
 
 /**
- * @param {{first: string, second: string, value: number}[]} cells
+ * @param {{first: string, second: string, value: number | null}[]} cells
  * @param {string[]} order
  * @param {{x: number, y: number, x2: number, y2: number}[] | null} tree
+ * @param {{title: string, unit: string}} measure
  */
-export function heatmap(cells, order, tree) {
+export function heatmap(cells, order, tree, { title, unit }) {
   const side = Math.max(8, Math.min(36, Math.floor(480 / order.length))) * order.length;
+  const fraction = unit === "share";
+  // A model with itself would stretch the scale, and so would a few extreme pairs.
+  const values = cells.filter(({ first, second, value }) => first !== second && value !== null).map(({ value }) => Number(value)).sort((x, y) => x - y);
+  const at = (/** @type {number} */ part) => values[Math.round(part * (values.length - 1))];
+  const scale = { scheme: "viridis", ...(values.length && at(0.98) > at(0.02) ? { domain: [at(0.02), at(0.98)], clamp: true } : {}) };
+  const labels = { ...modelAxis(order), labelFontSize: order.length > 30 ? 8 : 10, labelLimit: 140, labelOverlap: "greedy" };
   const heat = {
     data: { values: cells },
     mark: { type: "rect", ...pointer },
     width: side,
     height: side,
     encoding: {
-      x: { field: "second", type: "nominal", sort: order, title: null, axis: modelAxis(order) },
-      y: { field: "first", type: "nominal", sort: order, title: null, axis: modelAxis(order) },
-      color: { field: "value", type: "quantitative", title: null, scale: { scheme: "viridis" }, legend: { format: "%" } },
-      tooltip: [{ field: "first" }, { field: "second" }, { field: "value", format: ".2%", title: "one right" }],
+      x: { field: "second", type: "nominal", sort: order, title: null, axis: labels },
+      y: { field: "first", type: "nominal", sort: order, title: null, axis: labels },
+      color: { field: "value", type: "quantitative", title, scale, legend: { format: fraction ? "%" : ".2f", titleLimit: 160 } },
+      tooltip: [{ field: "first" }, { field: "second" }, { field: "value", format: fraction ? ".2%" : ".3f", title }],
     },
   };
   if (!tree) return { vconcat: [heat] };
@@ -45,7 +52,7 @@ export function heatmap(cells, order, tree) {
     encoding: {
       x: { field: "x", type: "quantitative", title: null, axis: null, scale: { domain: [-0.5, order.length - 0.5], nice: false } },
       x2: { field: "x2" },
-      y: { field: "y", type: "quantitative", title: "distance", axis: { tickCount: 3 } },
+      y: { field: "y", type: "quantitative", title: "distance", axis: { tickCount: 3, format: "%" } },
       y2: { field: "y2" },
     },
   };
@@ -53,53 +60,73 @@ export function heatmap(cells, order, tree) {
 }
 
 /**
- * @typedef {{first: string, second: string, group: string, inconsistency: number, gain_over_mean: number}} PairDot
+ * @typedef {{first: string, second: string, category: string, group: string, inconsistency: number, gain_over_mean: number, comparable: boolean}} PairDot
+ * @typedef {{domain: string[], range: string[]} | null} Colours of the training categories
+ */
+
+/**
+ * The colour of a dot by its group; categories have fixed colours, of which the legend shows those that occur.
  * @param {PairDot[]} dots
- * @param {string[] | null} groups in their order
+ * @param {Colours} colours
+ */
+function colourOf(dots, colours) {
+  const groups = new Set(dots.map((dot) => dot.group));
+  const used = colours?.domain.map((_, i) => i).filter((i) => groups.has(colours.domain[i])) ?? [];
+  const scale = colours && { domain: used.map((i) => colours.domain[i]), range: used.map((i) => colours.range[i]) };
+  return { field: "group", type: "nominal", title: null, ...(scale ? { scale } : {}), legend: { orient: "bottom", columns: 2 } };
+}
+
+/**
+ * @param {PairDot[]} dots
+ * @param {Colours} colours
  * @param {{slope: number, intercept: number, title: string}} line
  */
-export function gains(dots, groups, line) {
-  const x = { field: "inconsistency", type: "quantitative", title: "error inconsistency", axis: { format: "%" }, scale: { zero: false } };
-  const y = { field: "gain_over_mean", type: "quantitative", title: "gain over the mean member", axis: { format: "%" }, scale: { zero: false } };
-  const color = { field: "group", type: "nominal", title: null, sort: groups };
-  const ends = [Math.min, Math.max].map((end) => end(...dots.map((dot) => dot.inconsistency)));
+export function gains(dots, colours, line) {
+  const axis = { format: "%" };
+  const x = { field: "inconsistency", type: "quantitative", title: "error inconsistency", axis, scale: { zero: false } };
+  const y = { field: "gain_over_mean", type: "quantitative", title: "gain over the mean member", axis, scale: { zero: false } };
+  const color = colourOf(dots, colours);
+  const fitted = dots.filter((dot) => dot.comparable);
+  const ends = [Math.min, Math.max].map((end) => end(...fitted.map((dot) => dot.inconsistency)));
   const fit = ends.map((at) => ({ inconsistency: at, gain_over_mean: line.slope * at + line.intercept }));
   const tooltip = [
     { field: "first" }, { field: "second" }, { field: "group" },
     { field: "inconsistency", format: ".2%" }, { field: "gain_over_mean", title: "gain", format: "+.2%" },
   ];
-  const means = [...new Set(dots.map((dot) => dot.group))].map((group) => {
-    const own = dots.filter((dot) => dot.group === group);
-    const mean = (/** @type {"inconsistency" | "gain_over_mean"} */ of) => own.reduce((total, dot) => total + dot[of], 0) / own.length;
+  const means = [...new Set(fitted.map((dot) => dot.group))].map((group) => {
+    const members = fitted.filter((dot) => dot.group === group);
+    const mean = (/** @type {"inconsistency" | "gain_over_mean"} */ of) => members.reduce((total, dot) => total + dot[of], 0) / members.length;
     return { group, inconsistency: mean("inconsistency"), gain_over_mean: mean("gain_over_mean") };
   });
+  const opacity = { condition: { test: "datum.comparable", value: 0.7 }, value: 0.2 };
   return {
     title: line.title,
     height: 300,
     layer: [
       { data: { values: fit }, mark: { type: "line", color: "grey", strokeDash: [4, 4] }, encoding: { x, y } },
-      { data: { values: dots }, mark: { type: "circle", opacity: 0.6, size: 45, ...pointer }, encoding: { x, y, color, tooltip } },
+      { data: { values: dots }, mark: { type: "circle", size: 45, ...pointer }, encoding: { x, y, color, opacity, tooltip } },
       { data: { values: means }, mark: { type: "point", shape: STAR, size: 200, filled: true }, encoding: { x, y, color, tooltip: tooltip.slice(2) } },
     ],
   };
 }
 
 /**
- * @param {{first: string, second: string, category: string, group: string, inconsistency: number}[]} dots
+ * @param {PairDot[]} dots
  * @param {string[]} categories
- * @param {string[] | null} groups
+ * @param {Colours} colours
  */
-export function byCategory(dots, categories, groups) {
-  const x = { field: "category", type: "nominal", sort: categories, title: null, axis: { labelAngle: 0 } };
+export function byCategory(dots, categories, colours) {
+  const x = { field: "category", type: "nominal", sort: categories, title: null, axis: { labelAngle: 0, labelLimit: 90, labelExpr: "split(replace(datum.label, '-', '- '), ' ')" } };
   const y = { field: "inconsistency", type: "quantitative", title: "error inconsistency", axis: { format: "%" } };
+  const values = dots.map((dot, i) => ({ ...dot, jitter: (i * 0.618034) % 1 })); // dots of equal height stay apart
   return {
     height: 300,
-    data: { values: dots },
+    data: { values },
     layer: [
       {
         mark: { type: "circle", opacity: 0.6, size: 45, ...pointer },
         encoding: {
-          x, y, color: { field: "group", type: "nominal", title: null, sort: groups },
+          x, y, xOffset: { field: "jitter", type: "quantitative", scale: { domain: [-0.5, 1.5] } }, color: colourOf(dots, colours),
           tooltip: [{ field: "first" }, { field: "second" }, { field: "inconsistency", format: ".2%" }],
         },
       },
@@ -119,7 +146,7 @@ export function angles(counts, first, second, band) {
   const titles = new Map(OUTCOMES.map((outcome) => [outcome, outcome.replace("only first", `only ${first}`).replace("only second", `only ${second}`)]));
   return {
     data: { values: counts.map((one) => ({ ...one, outcome: titles.get(one.outcome) })) },
-    title: { text: `← ${second} surer · ${first} surer →`, fontSize: 11 },
+    title: { text: `← ${second} more confident · ${first} more confident →`, fontSize: 11 },
     columns: 2,
     facet: { field: "outcome", type: "nominal", sort: [...titles.values()], title: null },
     resolve: { scale: { y: "independent" } },
@@ -150,7 +177,7 @@ export function angles(counts, first, second, band) {
  */
 export function angleByClass(cells, classes, first) {
   const named = cells.map((cell) => ({ ...cell, class: classes[cell.first] + (cell.end - cell.left > 1.01 ? " …" : "") }));
-  const few = classes.length <= NAMED && new Set(classes).size === classes.length;
+  const few = classes.length <= MAX_NAMED && new Set(classes).size === classes.length;
   const across = few
     ? { x: { field: "class", type: "nominal", title: "class", scale: { domain: classes } } }
     : { x: { field: "left", type: "quantitative", title: "class", scale: { domain: [-0.5, classes.length - 0.5], nice: false } }, x2: { field: "end" } };
@@ -160,7 +187,7 @@ export function angleByClass(cells, classes, first) {
     mark: "rect",
     encoding: {
       ...across,
-      y: { field: "low", type: "quantitative", title: `θ  (${first} surer upwards)`, scale: ANGLES },
+      y: { field: "low", type: "quantitative", title: `θ  (upwards: ${first} more confident)`, scale: ANGLES },
       y2: { field: "high" },
       color: { field: "count", type: "quantitative", title: "examples", scale: { scheme: "viridis" } },
       tooltip: [{ field: "class" }, { field: "low", format: ".2f" }, { field: "count" }],

@@ -1,19 +1,27 @@
 // @ts-check
-// What is worth knowing first, in the words of the report, of the models that are shown.
-import { percent, fixed, points, whole } from "./format.js";
+// The findings on the models that are shown. Their templates are `sentences.json`, which the package fills in too.
+import { fixed, percent, points, whole } from "./format.js";
+import { mcnemar, wilson } from "./statistics.js";
 
-const NAMED = 3; // members spelt out; the table has all
-const FEWEST = 5; // models whose ranks are worth a correlation
+const MAX_NAMED = 4; // members that a sentence names
+const MIN_MODELS = 5; // for a rank correlation
 
 /**
- * @typedef {{number: string, sentence: string, warning?: boolean}} Finding
+ * @typedef {{title?: string, number: string, sentence: string, warning?: boolean}} Finding
  * @typedef {import("./data.js").Data} Data
  */
 
-/** @param {Data} data */
-const tested = ({ rows }) => `the ${whole(rows.test.length)} test examples`;
-/** @param {Data} data */
-const others = ({ rows }) => `${whole(rows.selection.length)} others`;
+/**
+ * @param {Data} data
+ * @param {string} template
+ * @param {Record<string, string | number>} values
+ */
+export const sentence = ({ about }, template, values) => about.sentences[template].replace(/\{(\w+)\}/g, (_, field) => String(values[field]));
+
+/** Points without a plus sign.
+ * @param {number} fraction
+ */
+const plainPoints = (fraction) => points(fraction).replace("+", "");
 
 /**
  * @param {Data} data
@@ -24,24 +32,26 @@ const others = ({ rows }) => `${whole(rows.selection.length)} others`;
 export function ofBest(data, best, models) {
   const { examples, labels, predicted } = data.answers;
   const { test } = data.rows;
-  const right = test.reduce((total, row) => total + Number(predicted[best * examples + row] === labels[row]), 0);
-  return {
-    number: percent(right / test.length),
-    sentence: `of ${tested(data)} are right with ${data.names[best]}, the best of ${models} models on ${others(data)}.`,
-  };
+  const correct = test.reduce((total, row) => total + Number(predicted[best * examples + row] === labels[row]), 0);
+  const accuracy = correct / test.length;
+  const [low, high] = wilson(accuracy, test.length).map((end) => percent(end));
+  const values = { model: data.short[best], models, accuracy: percent(accuracy), examples: whole(test.length), low, high };
+  return { number: percent(accuracy), sentence: sentence(data, "best_model", values) };
 }
 
 /**
  * @param {Data} data
- * @param {ReturnType<typeof import("./pairs.js").regression>} line
- * @param {number} pairs
+ * @param {{r: number, text: string, points: number} | null} overMean
+ * @param {{text: string} | null} overBest
  * @returns {Finding | null}
  */
-export function ofLine(data, line, pairs) {
-  if (!line) return null;
-  const of = `of error inconsistency and ensemble gain over ${pairs} pairs, on all ${whole(data.rows.all.length)} examples reported`;
-  if (Number.isNaN(line.r)) return { number: "no correlation", sentence: `can be given ${of}: ${line.said}.` };
-  return { number: line.said, sentence: `is the correlation ${of}: ${line.r > 0.5 ? "different errors pay" : "no clear link here"}.` };
+export function ofLine(data, overMean, overBest) {
+  if (!overMean || !overBest) return null;
+  const values = {
+    band: data.about.band, pairs: overMean.points, examples: whole(data.rows.all.length), correlation: overMean.text, correlation_best: overBest.text,
+  };
+  if (Number.isNaN(overMean.r)) return { number: "undefined", sentence: sentence(data, "no_diversity", values) };
+  return { number: overMean.text, sentence: sentence(data, "diversity", values) };
 }
 
 /**
@@ -51,14 +61,39 @@ export function ofLine(data, line, pairs) {
  * @returns {Finding}
  */
 export function ofPair(data, pair, { values, ends, theta }) {
-  const [first, second] = pair.map((model) => data.names[model]);
-  const apart = `of ${tested(data)} are right with exactly one of ${first} and ${second}, `;
-  const [low, high] = ends.gain_over_best ?? [NaN, NaN];
-  const rest = theta
-    ? `the best pair on ${others(data)}; together they reach ${percent(Number(values.ensemble_accuracy))}, ${points(Number(values.gain_over_best))} `
-      + `points against the better one (95% interval ${points(low)} to ${points(high)}).`
-    : `the pair that differs most on ${others(data)}.`;
-  return { number: percent(Number(values.inconsistency)), sentence: apart + rest };
+  const [first, second] = pair.map((model) => data.short[model]);
+  const examples = whole(data.rows.test.length);
+  if (!theta) {
+    const inconsistency = percent(Number(values.inconsistency));
+    return { number: inconsistency, sentence: sentence(data, "most_different_pair", { first, second, inconsistency, examples }) };
+  }
+  const [low, high] = (ends.gain_over_best ?? [NaN, NaN]).map(plainPoints);
+  const accuracy = percent(Number(values.ensemble_accuracy));
+  const gain = Number(values.gain_over_best);
+  const text = { first, second, accuracy, examples, gain: fixed(Math.abs(100 * gain), 1), side: gain < 0 ? "below" : "above", low, high };
+  return { number: accuracy, sentence: sentence(data, "best_pair", text) };
+}
+
+/**
+ * The size of the smallest ensemble on a path that is not significantly less accurate than the best one, as
+ * `ensembles.Path.smallest_sufficient` finds it, and McNemar's p-value.
+ * @param {import("./greedy.js").Path} path
+ * @returns {{size: number, p: number}}
+ */
+export function smallestSufficient({ correct, size: best }) {
+  const total = (/** @type {Uint8Array} */ one) => one.reduce((sum, value) => sum + value, 0);
+  const last = correct[best - 1];
+  for (let size = 1; size < best; size++) {
+    const one = correct[size - 1];
+    let [only, other] = [0, 0];
+    one.forEach((value, i) => {
+      only += Number(value > last[i]);
+      other += Number(value < last[i]);
+    });
+    const p = mcnemar(only, other);
+    if (total(one) >= total(last) || p >= 0.05) return { size, p };
+  }
+  return { size: best, p: 1 };
 }
 
 /**
@@ -67,31 +102,48 @@ export function ofPair(data, pair, { values, ends, theta }) {
  * @param {[number, number]} interval of the gain
  * @returns {Finding}
  */
-export function ofPath(data, { members, size, test }, [low, high]) {
-  const [start, ...names] = members.slice(0, size).map((model) => data.names[model]);
-  if (!names.length) {
-    const sentence = `No second model helps ${start} on the ${whole(data.rows.selection.length)} examples searched.`;
-    return { number: "no gain", sentence, warning: true };
-  }
-  const added = names.slice(0, NAMED).join(", ") + (names.length > NAMED ? ` and ${names.length - NAMED} more` : "");
-  const warning = low <= 0;
-  const sentence = `on ${tested(data)} from adding ${added} to ${start}: ${percent(test[size - 1])} `
-    + `(95% interval ${points(low)} to ${points(high)} points).${warning ? " That is within noise: do not count on it." : ""}`;
-  return { number: `${points(test[size - 1] - test[0])} points`, sentence, warning };
+export function ofPath(data, path, interval) {
+  const { members, size, test } = path;
+  const start = data.short[members[0]];
+  const count = (/** @type {number} */ models) => `${models} model${models === 1 ? "" : "s"}`;
+  if (size === 1) return { number: count(1), sentence: sentence(data, "no_gain", { start, selection: whole(data.rows.selection.length) }), warning: true };
+  const { size: enough, p } = smallestSufficient(path);
+  const names = members.slice(0, enough).map((model) => data.short[model]);
+  const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
+  const [low, high] = interval.map(plainPoints);
+  const values = {
+    best_size: size, best_accuracy: percent(test[size - 1]), examples: whole(data.rows.test.length), members: [...names.slice(0, MAX_NAMED), ...more].join(" + "),
+    accuracy: percent(test[enough - 1]), p: general(p), start, gain: points(test[size - 1] - test[0]), low, high,
+  };
+  const warning = interval[0] <= 0;
+  const parts = [enough < size ? "sufficient" : "all_needed", "gain_over_start", ...(warning ? ["within_noise"] : [])];
+  return { number: count(enough), sentence: parts.map((part) => sentence(data, part, values)).join(" "), warning };
 }
 
 /**
- * Which examples of which task is in the sentence on all models; its end is said anew.
+ * Two significant digits, as Python's `.2g`.
+ * @param {number} p
+ */
+export function general(p) {
+  if (p === 0) return "0";
+  const [digits, exponent] = p.toExponential(1).split("e");
+  if (Number(exponent) >= -4) return String(Number(fixed(p, 1 - Number(exponent))));
+  return `${Number(digits)}e-${exponent.slice(1).padStart(2, "0")}`;
+}
+
+/**
+ * The finding on transfer for other models: only the correlation and the end of its sentence change.
  * @param {string} given
  * @param {Record<string, any>[]} rows of the models shown
  * @returns {Finding | null}
  */
 export function ofTransfer(given, rows) {
   const [x, y] = ["class separation", "transfer"].map((key) => rows.map((row) => Number(row[key])));
-  if (rows.length < FEWEST || new Set(x).size < 2 || new Set(y).size < 2) return null;
+  if (rows.length < MIN_MODELS || new Set(x).size < 2 || new Set(y).size < 2) return null;
   const rho = spearman(x, y);
-  const verdict = rho < -0.5 ? "better separated classes, less transferable features" : "no clear link here";
-  return { number: `ρ = ${fixed(rho, 2)}`, sentence: given.replace(/over \d+ models: [^:]*$/, `over ${rows.length} models: ${verdict}.`) };
+  const verdict = rho < -0.5 ? "models that separate their classes more transfer less" : "no clear relation here";
+  const end = `a rank correlation of ${fixed(rho, 2)} over ${rows.length} models: ${verdict}.`;
+  return { number: `ρ = ${fixed(rho, 2)}`, sentence: given.replace(/a rank correlation of .*$/, end) };
 }
 
 /**
@@ -102,7 +154,7 @@ export function ofTransfer(given, rows) {
 export function spearman(x, y) {
   const ranks = (/** @type {number[]} */ values) =>
     values.map((value) => values.filter((other) => other < value).length + values.filter((other) => other === value).length / 2);
-  const [a, b] = [ranks(x), ranks(y)].map((own) => own.map((rank) => rank - x.length / 2)); // whose mean is 0
+  const [a, b] = [ranks(x), ranks(y)].map((of) => of.map((rank) => rank - x.length / 2)); // centred
   const product = (/** @type {number[]} */ one, /** @type {number[]} */ two) => one.reduce((total, value, i) => total + value * two[i], 0);
   return product(a, b) / Math.sqrt(product(a, a) * product(b, b));
 }

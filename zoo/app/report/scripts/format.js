@@ -1,8 +1,8 @@
 // @ts-check
-// Numbers as the static page and the package print them.
+// Print numbers as the static page and the package do.
 
 /**
- * With this many decimals; halves to the even digit, as Python rounds them.
+ * Print a number with so many decimals; halves are rounded to the even digit, as in Python.
  * @param {number} x
  * @param {number} decimals
  */
@@ -16,16 +16,20 @@ export function fixed(x, decimals) {
   return (x < 0 ? "-" : "") + (nearest / 10 ** decimals).toFixed(decimals);
 }
 
-/** @param {number} share */
-export const percent = (share, decimals = 1) => (Number.isNaN(share) ? "" : fixed(100 * share, decimals) + "%");
+/** @param {number} fraction */
+export const percent = (fraction, decimals = 1) => (Number.isNaN(fraction) ? "" : fixed(100 * fraction, decimals) + "%");
 
-/** Points with their sign, of a difference of shares.
- * @param {number} share
+/** A difference of fractions in percentage points, with its sign; zero is positive.
+ * @param {number} fraction
  */
-export const points = (share) => (Number.isNaN(share) ? "" : (share < 0 ? "" : "+") + fixed(100 * share, 1));
+export const points = (fraction) => {
+  if (Number.isNaN(fraction)) return "";
+  const text = fixed(100 * fraction, 1);
+  return text === "-0.0" ? "+0.0" : fraction < 0 && text !== "0.0" ? text : "+" + text;
+};
 
 /**
- * Three digits, with an exponent where a number is very small or large.
+ * Three significant digits, with an exponent for very small or large numbers.
  * @param {number} x
  */
 export function digits(x) {
@@ -43,7 +47,7 @@ export function digits(x) {
 /** @param {number} n */
 export const whole = (n) => n.toLocaleString("en-US");
 
-/** A count that may be in the millions, such as of parameters.
+/** A large count with its unit.
  * @param {number} n
  */
 export function amount(n) {
@@ -54,8 +58,8 @@ export function amount(n) {
 }
 
 /**
- * A measure's value in its unit.
+ * Print a measure in its unit.
  * @param {number} value
  * @param {string} unit
  */
-export const inUnit = (value, unit) => (unit === "share" ? percent(value) : digits(value));
+export const inUnit = (value, unit) => (unit === "share" ? percent(value) : unit === "points" ? points(value) : digits(value));

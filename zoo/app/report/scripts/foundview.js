@@ -1,13 +1,13 @@
 // @ts-check
-// What the page says first and singles out: as the report found it of all models, or anew of those that are shown.
+// The findings and choices of the report: as stored for all models, or computed again for those that are shown.
 import { compare } from "./comparison.js";
-import { categoryOf, exactRight } from "./data.js";
+import { categoryOf, categoryTitle, exactRight } from "./data.js";
 import { byId, element, table } from "./dom.js";
 import { datasets, draw } from "./drawing.js";
 import { showStarts } from "./ensembleview.js";
 import { showExample, showExamples } from "./examplesview.js";
-import { ofBest, ofLine, ofPair, ofPath, ofTransfer } from "./findings.js";
-import { percent, whole } from "./format.js";
+import { ofBest, ofLine, ofPair, ofPath, ofTransfer, smallestSufficient } from "./findings.js";
+import { percent, points, whole } from "./format.js";
 import { front } from "./front.js";
 import { greedy } from "./greedy.js";
 import { bestPair, gainLine, pairRows } from "./pairs.js";
@@ -20,18 +20,19 @@ import { percentileInterval, resampledMeans } from "./statistics.js";
  * @typedef {import("./greedy.js").Path} Path
  */
 
-// Of the sections that are not computed here, these are of models that were chosen; calibration only where there are many.
+// Sections about chosen models that are not computed again; calibration only if not all models are drawn.
 const STANDING = ["serving", "candidates", "calibration", "unlabelled", "labels", "together"];
 
-/** @type {Map<string, {place: HTMLElement, given: Node[], warning: boolean}>} the findings by the section they come from */
+/** @type {Map<string, {place: HTMLElement, number: string, sentence: string, warning: boolean}>} the stored findings by section */
 const findings = new Map();
 /** @type {{steps: HTMLElement | null, title: string}} */
 const given = { steps: null, title: "" };
 
-/** Remember what came with the page. */
+/** Remember what is stored in the page. */
 export function prepareFound() {
   for (const place of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".findings li"))) {
-    findings.set(place.dataset.section ?? "", { place, given: [...place.childNodes], warning: place.classList.contains("warning") });
+    const text = (/** @type {string} */ part) => place.querySelector(part)?.textContent ?? "";
+    findings.set(place.dataset.section ?? "", { place, number: text("strong"), sentence: text(".sentence"), warning: place.classList.contains("warning") });
   }
   given.steps = byId("steps");
   given.title = document.querySelector("h1")?.textContent ?? "";
@@ -54,27 +55,27 @@ export async function showFound(app) {
 }
 
 /**
- * Everything anew, what takes longest last.
+ * Compute everything again; what takes longest comes last.
  * @param {Explorer} app
  * @param {Explorer["chosen"]} chosen
  * @param {() => Promise<boolean>} goOn
- * @returns {Promise<boolean>} whether it was wanted to the end
+ * @returns {Promise<boolean>} whether the result is still needed
  */
 async function find(app, chosen, goOn) {
   const { data, shown } = app;
   const { about, rows } = data;
-  for (const section of ["errors", "pair", "ensemble"]) say(section, { number: "…", sentence: "is being found of the models shown." });
-  say("models", ofBest(data, chosen.best, shown.length));
+  for (const section of ["errors", "pair", "ensemble"]) say(section, { number: "…", sentence: "Computing for the models shown." });
+  say("overview", ofBest(data, chosen.best, shown.length));
   sayTransfer(app);
 
   const path = await greedy(data, shown, goOn);
   if (!path) return false;
-  [chosen.path, chosen.size] = [path.members, path.size];
-  showSteps(app, path);
+  [chosen.path, chosen.size, chosen.sufficient] = [path.members, path.size, smallestSufficient(path).size];
+  showSteps(app, path, null);
   showStarts(app);
   await draw("path", pathSpec(app, path));
 
-  const looked = app.pair;
+  const comparedBefore = app.pair;
   chosen.pair = await bestPair(data, shown, chosen.best, goOn);
   const pairs = await pairRows(data, shown, chosen.best, goOn);
   if (!pairs || !(await goOn())) return false;
@@ -82,18 +83,21 @@ async function find(app, chosen, goOn) {
     const [a, b] = chosen.pair;
     say("pair", ofPair(data, chosen.pair, compare(data.answers, data.store, a, b, rows.test, about.measures, about.seed, exactRight(data, a, b))));
   } else say("pair", null);
-  say("errors", ofLine(data, gainLine(pairs), pairs.length));
+  say("errors", ofLine(data, gainLine(data, pairs), gainLine(data, pairs, "gain_over_best")));
   showStarts(app);
-  if (app.pair === looked) showPopulation(app);
+  if (app.pair === comparedBefore) showPopulation(app);
   else {
     showExamples(app);
     showExample(app);
     await showPair(app);
   }
 
-  const means = await resampledMeans([path.gained], about.search.seed, goOn);
+  const gained = path.correct.map((correct) => Int8Array.from(correct, (value, i) => value - path.correct[0][i]));
+  const means = await resampledMeans(gained, about.search.seed, goOn);
   if (!means) return false;
-  say("ensemble", ofPath(data, path, percentileInterval(means[0])));
+  const intervals = means.map((one) => percentileInterval(one));
+  showSteps(app, path, intervals);
+  say("ensemble", ofPath(data, path, intervals[path.size - 1]));
 
   if (!about.chosen.front.length) return true;
   const found = await front(data, shown, goOn);
@@ -104,7 +108,7 @@ async function find(app, chosen, goOn) {
 }
 
 /**
- * A finding anew; one that the models shown do not have is left out.
+ * Show a finding on the models shown; one that they do not have is hidden.
  * @param {string} section
  * @param {Finding | null} finding
  */
@@ -113,20 +117,21 @@ function say(section, finding) {
   if (!place) return;
   place.hidden = !finding;
   place.classList.toggle("warning", finding?.warning ?? false);
-  if (finding) place.replaceChildren(element("strong", {}, finding.number), ` ${finding.sentence}`);
+  if (!finding) return;
+  /** @type {HTMLElement} */ (place.querySelector("strong")).textContent = finding.number;
+  /** @type {HTMLElement} */ (place.querySelector(".sentence")).textContent = finding.sentence;
 }
 
 /**
- * A finding as it came, marked where it is of more models than are shown.
+ * Show a finding as stored, with a note if it is about more models than are shown.
  * @param {string} section
  * @param {number | null} models
  */
 function sayAsGiven(section, models) {
   const finding = findings.get(section);
   if (!finding) return;
-  finding.place.hidden = false;
-  finding.place.classList.toggle("warning", finding.warning);
-  finding.place.replaceChildren(...finding.given, ...(models === null ? [] : [element("span", { class: "soft" }, ` (of all ${whole(models)} models)`)]));
+  const note = models === null ? "" : ` (of all ${whole(models)} models)`;
+  say(section, { ...finding, sentence: finding.sentence + note });
 }
 
 /** @param {Explorer} app */
@@ -134,35 +139,38 @@ function sayTransfer({ data, shown, given: specs }) {
   const finding = findings.get("transfer");
   if (!finding || !specs.separation) return;
   const names = new Set(shown.map((model) => data.names[model]));
-  say("transfer", ofTransfer((finding.given.at(-1)?.textContent ?? "").trim(), datasets(specs.separation)[0].filter((row) => names.has(row.model))));
+  say("transfer", ofTransfer(finding.sentence, datasets(specs.separation)[0].filter((row) => names.has(row.model))));
 }
 
 /**
  * @param {Explorer} app
  * @param {Path} path
+ * @param {[number, number][] | null} intervals of the gains, once they are computed
  */
-function showSteps({ data }, path) {
+function showSteps({ data }, path, intervals) {
   const categories = path.members.map((model, i) => (i ? categoryOf(data, path.members[0], model) : null));
   const known = categories.some((category) => category !== null);
   const columns = [
-    { title: "model" }, { title: "step", number: true }, ...(known ? [{ title: "category" }] : []),
-    { title: "selection", number: true }, { title: "test", number: true }, { title: "in the best" },
+    { title: "model" }, { title: "step", number: true }, ...(known ? [{ title: "differs in" }] : []), { title: "selection", number: true },
+    { title: "test", number: true }, { title: "gain, points", number: true }, { title: "95% CI", number: true }, { title: "in the best ensemble" },
   ];
   /** @type {(string | [string, number])[][]} */
   const rows = path.members.map((model, i) => [
-    data.names[model], [String(i + 1), i + 1], ...(known ? [categories[i] ?? ""] : []),
-    [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], i < path.size ? "yes" : "",
+    data.short[model], [String(i + 1), i + 1], ...(known ? [categories[i] ? categoryTitle(data, categories[i]) : ""] : []),
+    [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], [points(path.test[i] - path.test[0]), path.test[i] - path.test[0]],
+    intervals ? [intervals[i].map(points).join(" to "), intervals[i][0]] : "…", i < path.size ? "yes" : "",
   ]);
   byId("steps").replaceWith(table("steps", columns, rows));
+  for (const note of document.querySelectorAll("#ensemble .mark")) note.remove();
   const { kind, top } = data.about.kept;
   if (kind !== "top") return;
   byId("steps").parentElement?.after(element("p", { class: "soft mark" },
-    `Found in the page from each model's top ${top} classes and the true one: with all ${whole(data.about.classes.length)} classes some `
-    + `picks may be others, and on ${percent(path.close)} of the test examples another class could win.`));
+    `Computed from each model's top ${top} classes and the true one. With all ${whole(data.about.classes.length)} classes some picks could `
+    + `differ, and the prediction could differ for ${percent(path.close)} of the test examples.`));
 }
 
 /**
- * The report's chart of the path, with another path in it.
+ * The stored chart of the path, with the data of another path.
  * @param {Explorer} app
  * @param {Path} path
  */
@@ -172,7 +180,7 @@ function pathSpec({ data, given: specs }, path) {
     start: data.names[path.members[0]],
     members: i + 1,
     model: data.names[model],
-    category: i ? categoryOf(data, path.members[0], model) ?? "added" : "start",
+    category: i ? pathCategory(data, path.members[0], model) : "start",
     best: i + 1 === path.size,
     split,
     score: path[split][i],
@@ -182,19 +190,29 @@ function pathSpec({ data, given: specs }, path) {
 }
 
 /**
- * Tables that came with the page and have one row per model: those of hidden models are left out.
+ * @param {import("./data.js").Data} data
+ * @param {number} first
+ * @param {number} model
+ */
+function pathCategory(data, first, model) {
+  const category = categoryOf(data, first, model);
+  return category ? categoryTitle(data, category) : "added";
+}
+
+/**
+ * In stored tables with one row per model, hide the rows of hidden models.
  * @param {Explorer} app
  */
 function showTables({ data, shown }) {
   const gone = new Set(data.names.filter((_, model) => !shown.includes(model)));
-  for (const own of /** @type {NodeListOf<HTMLTableElement>} */ (document.querySelectorAll("main table.sortable:not(#model-table, #steps)"))) {
-    if (own.tHead?.rows[0].cells[0].textContent !== "model") continue;
-    for (const row of own.tBodies[0].rows) row.classList.toggle("out", gone.has(row.cells[0].textContent ?? ""));
+  for (const stored of /** @type {NodeListOf<HTMLTableElement>} */ (document.querySelectorAll("main table.sortable:not(#model-table, #steps)"))) {
+    if (stored.tHead?.rows[0].cells[0].textContent !== "model") continue;
+    for (const row of stored.tBodies[0].rows) row.classList.toggle("out", gone.has(row.cells[0].dataset.name ?? ""));
   }
 }
 
 /**
- * Sentences that speak of all models say so while some are hidden.
+ * While models are hidden, mark sentences that are about all models.
  * @param {number} models
  * @param {number | null} shown
  */

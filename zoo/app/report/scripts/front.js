@@ -1,10 +1,10 @@
 // @ts-check
-// The ensembles than which none is both cheaper and better on the selection examples, as `ensembles.pareto` finds them:
-// every subset of a few models is tried, of many those that greedy searches meet under a range of limits.
+// The Pareto front of cost and accuracy on the selection examples, as in `ensembles.pareto`. Of few models every subset is
+// tried, of many those that greedy searches find under several budgets.
 import { grow, judge, TIE } from "./greedy.js";
 
-const LARGEST = 5; // members, as in the page's own front
-const MOST_SUBSETS = 5000;
+const MAX_SIZE = 5; // members, as in the stored front
+const MAX_SUBSETS = 5000;
 const LIMITS = 12;
 
 /**
@@ -17,10 +17,10 @@ const LIMITS = 12;
  * @param {Data} data
  * @param {number[]} models
  * @param {GoOn} goOn
- * @param {number} most subsets up to which every one is tried
+ * @param {number} most number of subsets up to which every one is tried
  * @returns {Promise<number[][] | null>} the members of each, the cheapest first
  */
-export async function front({ about, store, rows, answers }, models, goOn, most = MOST_SUBSETS) {
+export async function front({ about, store, rows, answers }, models, goOn, most = MAX_SUBSETS) {
   const pool = about.byName.filter((model) => models.includes(model));
   const spent = (/** @type {number[]} */ members) => members.reduce((total, model) => total + Number(about.models[model].parameters), 0);
   const tried = await (countSubsets(pool.length) <= most
@@ -51,7 +51,7 @@ function inOrder(a, b) {
 /** @param {number} models */
 function countSubsets(models) {
   let [subsets, ways] = [0, 1];
-  for (let size = 1; size <= Math.min(LARGEST, models); size++) {
+  for (let size = 1; size <= Math.min(MAX_SIZE, models); size++) {
     ways = (ways * (models - size + 1)) / size;
     subsets += ways;
   }
@@ -76,7 +76,7 @@ async function everySubset(store, pool, rows, goOn) {
     const trial = await judge(store, members, later, rows, goOn);
     if (!trial) return null;
     later.forEach((model, i) => tried.push({ members: [...members, model], score: trial.right[i] }));
-    if (members.length + 1 < LARGEST) waiting.push(...later.map((model) => [...members, model]));
+    if (members.length + 1 < MAX_SIZE) waiting.push(...later.map((model) => [...members, model]));
   }
   return tried;
 }
@@ -97,7 +97,7 @@ async function underLimits(store, pool, rows, spent, chance, goOn) {
   for (let i = 0; i < LIMITS; i++) {
     const limit = (i === LIMITS - 1 ? most : least * (most / least) ** (i / (LIMITS - 1))) * (1 + 1e-9);
     for (const wanted of [null, chance]) {
-      const found = await grow(store, pool, rows, { picks: LARGEST, spent, limit, chance: wanted }, goOn);
+      const found = await grow(store, pool, rows, { picks: MAX_SIZE, spent, limit, chance: wanted }, goOn);
       if (!found) return null;
       found.scores.forEach((score, last) => {
         const members = found.members.slice(0, last + 1);

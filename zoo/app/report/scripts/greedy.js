@@ -1,37 +1,37 @@
 // @ts-check
-// Greedy search over some of the models, as `ensembles.greedy` does it: again and again the model that helps most on the
-// selection examples. Equal scores are decided by the lower NLL, and then by name.
+// Greedy search among some of the models, as in `ensembles.greedy`: add the model that improves accuracy most on the
+// selection examples. Ties are broken by the lower NLL, and then by name.
 
-export const TIE = 1e-10; // scores nearer to each other than this are equal
-const JUDGED = 16384; // candidates on examples, before the page may answer
+export const TIE = 1e-10; // scores closer than this are equal
+const JUDGED = 16384; // candidates x examples before the page may respond
 
 /**
  * @typedef {import("./data.js").Data} Data
  * @typedef {import("./combining.js").Store} Store
- * @typedef {() => Promise<boolean>} GoOn whether the numbers are still wanted; gives way to the page
+ * @typedef {() => Promise<boolean>} GoOn whether the numbers are still needed; lets the page respond
  */
 
 /**
  * @typedef {object} Rules
- * @property {number} picks members at most
+ * @property {number} picks largest number of members
  * @property {number[]} [base] members to start with
- * @property {(members: number[]) => number} [spent] what an ensemble costs
+ * @property {(members: number[]) => number} [spent] cost of an ensemble
  * @property {number} [limit] of the cost
- * @property {number | null} [chance] what knowing nothing scores, where the best gain for its cost is wanted
+ * @property {number | null} [chance] accuracy of guessing; if given, the best gain per cost is picked
  */
 
 /**
  * @typedef {object} Path
  * @property {number[]} members
- * @property {number} size how many are worth taking
+ * @property {number} size members of the best ensemble
  * @property {number[]} selection accuracy, as members are added
  * @property {number[]} test
- * @property {Int8Array} gained on each test example, by those worth taking over the first
- * @property {number} close share of test examples of which their class may be another one with exact probabilities
+ * @property {Uint8Array[]} correct [steps] whether the ensemble of each size is correct, for each test example
+ * @property {number} close fraction of test examples whose prediction could differ with exact probabilities
  */
 
 /**
- * Accuracy of the members with each candidate as one more and, where wanted, the NLL.
+ * Return the accuracy of the members with each candidate added, and if asked for, the NLL.
  * @param {Store} store
  * @param {number[]} members
  * @param {number[]} candidates
@@ -52,7 +52,7 @@ export async function judge(store, members, candidates, rows, goOn, nll = false)
 }
 
 /**
- * The places of the greatest of these numbers.
+ * Return the indices of the largest numbers.
  * @param {ArrayLike<number>} scores
  */
 function greatest(scores) {
@@ -97,14 +97,14 @@ export async function grow(store, candidates, rows, { picks, base = [], spent = 
 }
 
 /**
- * What costs nothing comes first if it helps; a loss is worth its size, whatever it costs.
+ * The gain per cost. Free gains come first; a loss counts fully, whatever it costs.
  * @param {number} gain
  * @param {number} price
  */
 const rate = (gain, price) => (gain <= 0 ? gain : price <= 0 ? Infinity : gain / price);
 
 /**
- * The path of a search among these models; it starts from the base, or where that is not one of them from the best model.
+ * Return the path of a search among these models. It starts from the base, or if that is hidden, from the best model.
  * @param {Data} data
  * @param {number[]} models
  * @param {GoOn} goOn
@@ -120,7 +120,7 @@ export async function greedy({ about, answers, store, rows }, models, goOn) {
   const top = Math.max(...scores);
   const size = scores.findIndex((score) => score >= top - TIE) + 1;
   /** @type {Path} */
-  const path = { members, size, selection: [], test: [], gained: new Int8Array(rows.test.length), close: 0 };
+  const path = { members, size, selection: [], test: [], correct: [], close: 0 };
   for (let count = 1; count <= members.length; count++) {
     if (!(await goOn())) return null;
     const { predicted, close } = store.combine(members.slice(0, count));
@@ -128,16 +128,14 @@ export async function greedy({ about, answers, store, rows }, models, goOn) {
     for (const half of /** @type {["selection", "test"]} */ (["selection", "test"])) {
       path[half].push(rows[half].reduce((total, row) => total + right(row), 0) / rows[half].length);
     }
-    if (count === 1) rows.test.forEach((row, i) => (path.gained[i] -= right(row)));
-    if (count !== size) continue;
-    rows.test.forEach((row, i) => (path.gained[i] += right(row)));
-    path.close = rows.test.reduce((total, row) => total + close[row], 0) / rows.test.length;
+    path.correct.push(Uint8Array.from(rows.test, right));
+    if (count === size) path.close = rows.test.reduce((total, row) => total + close[row], 0) / rows.test.length;
   }
   return path;
 }
 
 /**
- * The model that is right most often on the selection examples.
+ * Return the most accurate model on the selection examples.
  * @param {Data} data
  * @param {number[]} models
  */

@@ -1,12 +1,13 @@
 // @ts-check
-// Models by what their cards say: which are shown, and in which colour.
+// Groups of models by the fields of their cards, for filters and colours.
 
 /** @typedef {import("./data.js").Model} Model */
 
-export const NONE = "–"; // the value of a field that a model's card does not have
+export const NONE = "–"; // the value of a field that is missing on a card
+const MAX_GROUPS = 10; // entries of a legend; further groups are "other"
 
 /**
- * The fields by which the models differ, those of the least values first: a field that is the same for all tells nothing.
+ * Return the fields in which the models differ.
  * @param {Model[]} models
  * @returns {string[]}
  */
@@ -31,7 +32,7 @@ export function valuesOf(models, field) {
 export const valueOf = (model, field) => (field === "model" ? model.name : model.fields[field] ?? NONE);
 
 /**
- * The models that no filter hides; all of them where the filters would hide all.
+ * Return the models that no filter hides; all of them if the filters would hide every model.
  * @param {Model[]} models
  * @param {Record<string, string[]>} hidden
  * @returns {number[]}
@@ -44,7 +45,7 @@ export function visible(models, hidden) {
 }
 
 /**
- * What two models have in common, for the colour of their pair: one value, or two.
+ * Return the value that two models share, or both values, for the colour of their pair.
  * @param {Model} a
  * @param {Model} b
  * @param {string} field
@@ -52,4 +53,16 @@ export function visible(models, hidden) {
 export function pairValue(a, b, field) {
   const both = [valueOf(a, field), valueOf(b, field)].sort();
   return both[0] === both[1] ? both[0] : both.join(" / ");
+}
+
+/**
+ * Replace all but the most frequent groups by "other", so that a legend stays short.
+ * @param {{group: string}[]} dots
+ */
+export function limited(dots) {
+  const counts = new Map();
+  for (const { group } of dots) counts.set(group, (counts.get(group) ?? 0) + 1);
+  if (counts.size <= MAX_GROUPS) return;
+  const frequent = new Set([...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_GROUPS - 1).map(([group]) => group));
+  for (const dot of dots) if (!frequent.has(dot.group)) dot.group = "other";
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// An example: its image where the page has one, its id, and what models say of it.
+// An example: its image if the page has one, its id, and the predictions of models.
 import { element } from "./dom.js";
 import { percent } from "./format.js";
 
@@ -34,16 +34,16 @@ export function thumbnail({ data }, row, size) {
 }
 
 /**
- * What a model says of an example, with its confidence where it has one.
+ * A model's prediction for an example, with its confidence if known.
  * @param {Explorer} app
  * @param {number} model
  * @param {number} row
  */
 export function answer({ data }, model, row) {
   const { predicted, confidence, examples, classes } = data.answers;
-  const said = predicted[model * examples + row];
-  const sure = confidence ? ` (${percent(confidence[model * examples + row], 0)})` : "";
-  return said < classes ? data.about.classes[said] + sure : "no answer";
+  const prediction = predicted[model * examples + row];
+  const confidenceText = confidence ? ` (${percent(confidence[model * examples + row], 0)})` : "";
+  return prediction < classes ? data.about.classes[prediction] + confidenceText : "no prediction";
 }
 
 /**
@@ -53,7 +53,7 @@ export function answer({ data }, model, row) {
  */
 export function captioned(app, row, models) {
   const { data } = app;
-  const lines = [`truth: ${data.about.classes[data.answers.labels[row]]}`, ...models.map((model) => `${data.names[model]}: ${answer(app, model, row)}`)];
+  const lines = [`label: ${data.about.classes[data.answers.labels[row]]}`, ...models.map((model) => `${data.short[model]}: ${answer(app, model, row)}`)];
   const open = () => app.go({ open: row }, "examples");
   return element("li", {},
     element("button", { type: "button", class: "open", onclick: open }, thumbnail(app, row, 136) ?? "", element("b", {}, data.ids[row])),

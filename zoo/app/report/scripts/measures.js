@@ -1,6 +1,6 @@
 // @ts-check
-// Every measure of two models that follows from counts. The five cells: both right, only the first, only the second, both
-// wrong with one class, both wrong with two; and how many of each the ensemble of the two gets right.
+// Every measure of two models that follows from counts. The five cells: both correct, only the first, only the second, both
+// wrong with the same class, both wrong with different classes; and how many of each their ensemble gets right.
 import { percentileInterval, resample, wilson } from "./statistics.js";
 
 /**
@@ -15,7 +15,7 @@ import { percentileInterval, resample, wilson } from "./statistics.js";
 export const ratio = (part, whole, empty = NaN) => (whole === 0 ? empty : part / whole);
 
 /**
- * The cell of an example, from what both models say and its label; an answer that is none of the classes is `classes`.
+ * Return the cell of an example. The number of classes stands for no prediction.
  * @param {number} first
  * @param {number} second
  * @param {number} label
@@ -30,7 +30,7 @@ export function cellOf(first, second, label, classes) {
 /**
  * @param {ArrayLike<number>} cells
  * @param {ArrayLike<number> | null} right
- * @returns {Values} null where it needs probabilities and there are none
+ * @returns {Values} null for measures that need probabilities, if there are none
  */
 export function measures(cells, right) {
   const [both, first, second, same, different] = Array.from(cells);
@@ -68,7 +68,7 @@ export function measures(cells, right) {
 }
 
 /**
- * By name, the interval of each measure that has one and follows from counts.
+ * Return the intervals of the measures that follow from counts, by name.
  * @param {Measure[]} records
  * @param {number[]} cells
  * @param {number[] | null} right
@@ -77,7 +77,7 @@ export function measures(cells, right) {
  */
 export function intervals(records, cells, right, seed) {
   const values = measures(cells, right);
-  // Whether the ensemble was right is drawn along with the rest.
+  // The ensemble is resampled together with its members.
   const counts = right ? [...right, ...cells.map((count, cell) => count - right[cell])] : cells;
   const draws = resample(counts, seed).map((drawn) => {
     if (!right) return measures(drawn, null);
@@ -94,7 +94,7 @@ export function intervals(records, cells, right, seed) {
 }
 
 /**
- * Chance-adjusted agreement (CAPA) from what two models miss together and each alone.
+ * Return the chance-adjusted agreement (CAPA) from the terms of both models and of each.
  * @param {number} shared
  * @param {number} first
  * @param {number} second

@@ -1,5 +1,5 @@
 // @ts-check
-// The models: which are shown, in which colour, and which are members of the ensemble.
+// The table of models: which are shown, their colour, and which are members of the ensemble.
 import { byId, element, fill, options } from "./dom.js";
 import { valueOf, valuesOf } from "./groups.js";
 import { filterModels } from "./tables.js";
@@ -26,7 +26,7 @@ export function prepareModels(app) {
     row.append(element("td", { class: "tick" }, tick));
   });
   options("colour", app.colours.map((field) => [field, field]), app.state.colour);
-  if (!fields.length) /** @type {HTMLElement} */ (byId("colour").parentElement).hidden = true; // nothing tells models apart
+  if (!fields.length) /** @type {HTMLElement} */ (byId("colour").parentElement).hidden = true; // the cards do not differ
   byId("colour").addEventListener("change", (event) => app.go({ colour: /** @type {HTMLSelectElement} */ (event.target).value }));
   options("field", [...fields, "model"].map((field) => [field, field]), fields[0] ?? "model");
   byId("field").addEventListener("change", () => showValues(app));
@@ -56,22 +56,25 @@ export function showModels(app) {
 }
 
 /**
- * A tick for each value of the field that models are filtered by.
+ * A checkbox for each value of the field that models are filtered by. Existing ones are updated, so that they keep the focus.
  * @param {Explorer} app
  */
 function showValues(app) {
   const { models } = app.data.about;
+  const group = byId("values");
   const field = /** @type {HTMLSelectElement} */ (byId("field")).value;
-  const hidden = app.state.hidden[field] ?? [];
-  const ticks = valuesOf(models, field).map((value) => {
-    const tick = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox" }));
-    tick.checked = !hidden.includes(value);
-    tick.addEventListener("change", () => {
-      const now = tick.checked ? hidden.filter((other) => other !== value) : [...hidden, value];
-      app.go({ hidden: { ...app.state.hidden, [field]: now } });
-    });
-    const count = models.filter((model) => valueOf(model, field) === value).length;
-    return element("label", {}, tick, field === "model" ? value : `${value} (${count})`);
-  });
-  fill("values", ...ticks);
+  const hidden = () => app.state.hidden[field] ?? [];
+  if (group.dataset.field !== field) {
+    group.dataset.field = field;
+    fill("values", ...valuesOf(models, field).map((value) => {
+      const box = element("input", { type: "checkbox", value });
+      box.addEventListener("change", () => {
+        const values = /** @type {HTMLInputElement} */ (box).checked ? hidden().filter((other) => other !== value) : [...hidden(), value];
+        app.go({ hidden: { ...app.state.hidden, [field]: values } });
+      });
+      const count = models.filter((model) => valueOf(model, field) === value).length;
+      return element("label", {}, box, field === "model" ? value : `${value} (${count})`);
+    }));
+  }
+  for (const box of group.querySelectorAll("input")) box.checked = !hidden().includes(box.value);
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// All pairs of the models that are shown: how often exactly one is right, the line through their gains, the best of them.
-import { categoryOf } from "./data.js";
+// All pairs of the models that are shown: their measures, the line through their gains, and the best pair.
+import { categoryOf, sharesInitialisation } from "./data.js";
 import { fixed } from "./format.js";
 import { judge } from "./greedy.js";
 import { cellOf, measures } from "./measures.js";
@@ -11,28 +11,31 @@ import { cellOf, measures } from "./measures.js";
  */
 
 /**
- * The pairs of these models that are looked at: all, or of many models those with the best one.
- * @param {number[]} models
- * @param {number} best
- * @param {number} allPairs
- * @returns {[number, number][]}
- */
-function pairsOf(models, best, allPairs) {
-  if (models.length > allPairs) return models.filter((model) => model !== best).map((model) => [best, model]);
-  return models.flatMap((first, i) => models.slice(i + 1).map((second) => /** @type {[number, number]} */ ([first, second])));
-}
-
-/**
- * What is known of these pairs on all examples; of pairs that did not come with the page it is found here.
+ * Return the pairs to compare: all, or of many models those with the best one, without those that share an initialisation.
  * @param {Data} data
  * @param {number[]} models
  * @param {number} best
- * @param {() => Promise<boolean>} goOn whether they are still wanted
+ * @returns {[number, number][]}
+ */
+function pairsOf(data, models, best) {
+  /** @type {[number, number][]} */
+  const pairs = models.length > data.about.allPairs
+    ? models.filter((model) => model !== best).map((model) => [best, model])
+    : models.flatMap((first, i) => models.slice(i + 1).map((second) => /** @type {[number, number]} */ ([first, second])));
+  return pairs.filter(([a, b]) => !sharesInitialisation(data, a, b));
+}
+
+/**
+ * Return the measures of pairs on all examples; those that are not in the page are computed.
+ * @param {Data} data
+ * @param {number[]} models
+ * @param {number} best
+ * @param {() => Promise<boolean>} goOn whether they are still needed
  * @returns {Promise<PairRow[] | null>}
  */
 export async function pairRows(data, models, best, goOn) {
   const found = [];
-  for (const [first, second] of pairsOf(models, best, data.about.allPairs)) {
+  for (const [first, second] of pairsOf(data, models, best)) {
     const name = `${first},${second}`;
     let row = data.pairs.get(name) ?? data.pairs.get(`${second},${first}`);
     if (!row) {
@@ -40,7 +43,7 @@ export async function pairRows(data, models, best, goOn) {
       row = measured(data, first, second);
       data.pairs.set(name, row);
     }
-    found.push({ ...row, first, second }); // none of these measures depends on which is the first
+    found.push({ ...row, first, second }); // these measures do not depend on the order
   }
   return found;
 }
@@ -68,16 +71,17 @@ function measured(data, first, second) {
 }
 
 /**
- * The pair of these models that is best together on the selection examples; of predicted classes alone, that differs most.
+ * Return the pair with the most accurate ensemble on the selection examples; of predictions, the pair that differs most.
  * @param {Data} data
  * @param {number[]} models
  * @param {number} best
  * @param {() => Promise<boolean>} goOn
- * @returns {Promise<[number, number] | null>} null where there is none, or it is not wanted any more
+ * @returns {Promise<[number, number] | null>} null if there is none, or if it is no longer needed
  */
-export async function bestPair({ about, answers, store, rows }, models, best, goOn) {
+export async function bestPair(data, models, best, goOn) {
+  const { answers, store, rows } = data;
   const apart = inconsistencies(answers, models, rows.selection);
-  const pairs = pairsOf(models, best, about.allPairs);
+  const pairs = pairsOf(data, models, best);
   /** @type {[number, number] | null} */
   let found = null;
   let most = [-1, -1];
@@ -94,8 +98,7 @@ export async function bestPair({ about, answers, store, rows }, models, best, go
 }
 
 /**
- * The share of examples that exactly one of two models gets right, for every pair of `models`: their correctness as bits,
- * of which those that differ are counted.
+ * Return the error inconsistency of every pair of models, by counting the bits in which their correctness differs.
  * @param {import("./combining.js").Answers} answers
  * @param {number[]} models
  * @param {Int32Array} rows
@@ -104,11 +107,11 @@ export async function bestPair({ about, answers, store, rows }, models, best, go
 export function inconsistencies({ examples, labels, predicted }, models, rows) {
   const words = Math.ceil(rows.length / 32);
   const bits = models.map((model) => {
-    const own = new Int32Array(words);
+    const correctness = new Int32Array(words);
     for (let i = 0; i < rows.length; i++) {
-      if (predicted[model * examples + rows[i]] === labels[rows[i]]) own[i >> 5] |= 1 << (i & 31);
+      if (predicted[model * examples + rows[i]] === labels[rows[i]]) correctness[i >> 5] |= 1 << (i & 31);
     }
-    return own;
+    return correctness;
   });
   const found = new Float64Array(models.length ** 2);
   for (let i = 0; i < models.length; i++) {
@@ -129,10 +132,36 @@ function ones(word) {
 }
 
 /**
- * The least-squares line through points, and their correlation in words.
+ * Return a measure of every pair of models that follows from the five cells of their error table, such as kappa.
+ * @param {import("./combining.js").Answers} answers
+ * @param {number[]} models
+ * @param {Int32Array} rows
+ * @param {string} name
+ * @returns {Float64Array} [models x models]
+ */
+export function matrixOf(answers, models, rows, name) {
+  if (name === "inconsistency") return inconsistencies(answers, models, rows);
+  const { examples, classes, labels, predicted } = answers;
+  const found = new Float64Array(models.length ** 2);
+  for (let i = 0; i < models.length; i++) {
+    for (let j = 0; j <= i; j++) {
+      const cells = [0, 0, 0, 0, 0];
+      for (const row of rows) cells[cellOf(predicted[models[i] * examples + row], predicted[models[j] * examples + row], labels[row], classes)]++;
+      found[i * models.length + j] = found[j * models.length + i] = Number(measures(cells, null)[name]);
+    }
+  }
+  return found;
+}
+
+/**
+ * @typedef {{slope: number, intercept: number, title: string, text: string, r: number, points: number}} Line
+ */
+
+/**
+ * Return the least-squares line, and Pearson's correlation in words; null if all x are equal.
  * @param {number[]} x
  * @param {number[]} y
- * @returns {{slope: number, intercept: number, title: string, said: string, r: number} | null} null where all x are the same
+ * @returns {Line | null}
  */
 export function regression(x, y) {
   const mean = (/** @type {number[]} */ values) => values.reduce((total, value) => total + value, 0) / values.length;
@@ -145,15 +174,41 @@ export function regression(x, y) {
   });
   if (x.length < 3 || xx < 1e-16) return null;
   const r = yy < 1e-16 ? NaN : xy / Math.sqrt(xx * yy);
-  const said = Number.isNaN(r) ? "r is not defined: all points have the same height" : `r = ${fixed(r, Math.abs(r) < 0.995 ? 2 : 3)}`;
-  return { slope: xy / xx, intercept: my - (xy / xx) * mx, title: `${said}, ${x.length} pairs`, said, r };
+  const text = Number.isNaN(r) ? "r is undefined: all values of y are equal" : `r = ${fixed(r, Math.abs(r) < 0.995 ? 2 : 3)}`;
+  return { slope: xy / xx, intercept: my - (xy / xx) * mx, title: `${text}, ${x.length} pairs`, text, r, points: x.length };
 }
 
 /**
- * The line through the gains of pairs; null where they have none, or too few of them differ.
+ * Return the accuracies of all models on all examples.
+ * @param {import("./combining.js").Answers} answers
+ */
+export function accuracies({ models, examples, labels, predicted }) {
+  return Array.from({ length: models }, (_, model) => {
+    let correct = 0;
+    for (let row = 0; row < examples; row++) correct += Number(predicted[model * examples + row] === labels[row]);
+    return correct / examples;
+  });
+}
+
+/**
+ * Return whether each pair has comparable accuracies: they differ by at most `about.band` percentage points.
+ * @param {Data} data
  * @param {PairRow[]} pairs
  */
-export function gainLine(pairs) {
-  if (pairs.some(({ values }) => values.gain_over_mean === undefined)) return null;
-  return regression(pairs.map(({ values }) => Number(values.inconsistency)), pairs.map(({ values }) => Number(values.gain_over_mean)));
+export function comparable({ about, answers }, pairs) {
+  const accuracy = accuracies(answers);
+  return pairs.map(({ first, second }) => 100 * Math.abs(accuracy[first] - accuracy[second]) <= about.band + 1e-9);
+}
+
+/**
+ * Return the line through the gains of pairs of comparable accuracy; null if there are no gains, or too few that differ.
+ * @param {Data} data
+ * @param {PairRow[]} pairs
+ * @param {string} gain measure on the y axis
+ */
+export function gainLine(data, pairs, gain = "gain_over_mean") {
+  if (pairs.some(({ values }) => values[gain] === undefined)) return null;
+  const used = comparable(data, pairs);
+  const rows = pairs.filter((_, i) => used[i]);
+  return regression(rows.map(({ values }) => Number(values.inconsistency)), rows.map(({ values }) => Number(values[gain])));
 }

@@ -1,15 +1,16 @@
 // @ts-check
-// Two models side by side, whichever they are.
+// The comparison of any two models.
 import { angleByClass, angles } from "./figures.js";
-import { byClass, classHistogram, compare, histogram, meanIntervals } from "./comparison.js";
+import { byClass, classHistogram, compare, flips, histogram, meanIntervals } from "./comparison.js";
 import { exactRight } from "./data.js";
 import { byId, element, fill, options, table } from "./dom.js";
 import { draw } from "./drawing.js";
-import { digits, inUnit, percent, whole } from "./format.js";
+import { digits, inUnit, percent, points, whole } from "./format.js";
 import { captioned } from "./images.js";
 
-const OWNED = 10; // classes at each end of the ranking, where there are many
-const IMAGES = 6; // of each model's
+const OWNED = 10; // classes at each end of a long ranking
+const FLIPS = 10; // rows of the table of disagreements
+const IMAGES = 6; // per model
 
 /**
  * @typedef {import("./explorer.js").Explorer} Explorer
@@ -34,11 +35,11 @@ export function preparePair(app) {
 /** @param {Explorer} app */
 export async function showPair(app) {
   const { data, state, shown } = app;
-  const { about, names } = data;
+  const { about, short } = data;
   const [a, b] = app.pair;
-  const [first, second] = [names[a], names[b]];
-  const offered = (/** @type {number} */ own) =>
-    /** @type {[number, string][]} */ (about.table.filter((model) => shown.includes(model) || model === own).map((model) => [model, names[model]]));
+  const [first, second] = [short[a], short[b]];
+  const offered = (/** @type {number} */ chosen) =>
+    /** @type {[number, string][]} */ (about.table.filter((model) => shown.includes(model) || model === chosen).map((model) => [model, short[model]]));
   options("pair-first", offered(a), a);
   options("pair-second", offered(b), b);
   options("pair-on", Object.entries(data.rows).map(([on, rows]) => [on, `${on} (${whole(rows.length)})`]), state.on);
@@ -51,6 +52,7 @@ export async function showPair(app) {
   fill("pair-outcomes", outcomes(pair, first, second));
   showMeasures(app, pair, first, second);
   fill("pair-owned", owned(app, pair, first, second));
+  fill("pair-flips", disagreements(app, pair, first, second));
   fill("pair-images", ...extremes(app, pair));
   const figures = pair.theta
     ? Promise.all([
@@ -59,11 +61,11 @@ export async function showPair(app) {
       ])
     : null;
   await figures;
-  finish(app, pair, [a, b], `${a},${b},${state.on}`); // the page is ready before
+  finish(app, pair, [a, b], `${a},${b},${state.on}`); // not awaited: the page is ready before
 }
 
 /**
- * The intervals that take longest.
+ * Add the intervals that take longest.
  * @param {Explorer} app
  * @param {Comparison} pair
  * @param {[number, number]} models
@@ -71,16 +73,16 @@ export async function showPair(app) {
  */
 async function finish(app, pair, models, name) {
   const { data } = app;
-  const [first, second] = models.map((model) => data.names[model]);
+  const [first, second] = models.map((model) => data.short[model]);
   const ends = await meanIntervals(pair, data.answers.classes, data.about.seed, app.tasks.begin("pair"));
-  if (!ends) return; // another pair is looked at by now
+  if (!ends) return; // another pair is shown by now
   pair.ends = { ...pair.ends, ...ends };
   showMeasures(app, pair, first, second);
   byId("pair").dataset.complete = name;
 }
 
 /**
- * Which examples the two are compared on, and what these have chosen.
+ * Say which examples the two are compared on, and whether the pair was chosen on them.
  * @param {Explorer} app
  */
 export function showPopulation(app) {
@@ -94,8 +96,8 @@ export function showPopulation(app) {
 function population({ chosen: found, pair, state }, examples) {
   const chosen = found.pair?.every((model) => pair.includes(model));
   const how = {
-    test: chosen ? "; the others chose the pair" : ", which chose nothing",
-    selection: chosen ? ", which chose this pair: its ensemble looks better here than it is" : "",
+    test: chosen ? "; the pair was chosen on the other examples" : "",
+    selection: chosen ? ". The pair was chosen on them, so its ensemble looks better here than it is" : "",
     all: "",
   }[state.on];
   return `On ${whole(examples)} ${state.on === "all" ? "examples" : `${state.on} examples`}${how}.`;
@@ -112,10 +114,10 @@ function outcomes({ cells, values }, first, second) {
     element("td", { class: "number" }, `${whole(count)} (${percent(count / n)})`, note && element("div", { class: "soft" }, note));
   const wrong = cells[3] + cells[4];
   return element("table", { id: "outcomes" },
-    element("thead", {}, element("tr", {}, element("td"), element("th", { scope: "col", class: "number" }, `${second} right`), element("th", { scope: "col", class: "number" }, `${second} wrong`))),
+    element("thead", {}, element("tr", {}, element("td"), element("th", { scope: "col", class: "number" }, `${second} correct`), element("th", { scope: "col", class: "number" }, `${second} wrong`))),
     element("tbody", {},
-      element("tr", {}, element("th", { scope: "row" }, `${first} right`), cell(cells[0]), cell(cells[1])),
-      element("tr", {}, element("th", { scope: "row" }, `${first} wrong`), cell(cells[2]), cell(wrong, `${whole(cells[3])} with the same class`))));
+      element("tr", {}, element("th", { scope: "row" }, `${first} correct`), cell(cells[0]), cell(cells[1])),
+      element("tr", {}, element("th", { scope: "row" }, `${first} wrong`), cell(cells[2]), cell(wrong, `${whole(cells[3])} predict the same class`))));
 }
 
 /**
@@ -127,24 +129,24 @@ function outcomes({ cells, values }, first, second) {
 function showMeasures({ data }, pair, first, second) {
   const rows = [];
   let section = "";
-  for (const { name, title, section: own, unit, interval } of data.about.measures) {
+  for (const { name, title, section: part, unit, interval } of data.about.measures) {
     const value = pair.values[name];
     if (value === null || value === undefined) continue;
-    if (own !== section) rows.push(element("tr", { class: "part" }, element("th", { colspan: 3, scope: "colgroup" }, (section = own))));
+    if (part !== section) rows.push(element("tr", { class: "part" }, element("th", { colspan: 3, scope: "colgroup" }, (section = part))));
     const ends = pair.ends[name];
     const waiting = interval && !ends;
-    const said = title.replace(/\bfirst\b/, first).replace(/\bsecond\b/, second);
+    const named = title.replace(/\b(the )?first\b/, first).replace(/\b(the )?second\b/, second);
     rows.push(element("tr", { "data-measure": name },
-      element("th", { scope: "row" }, said),
+      element("th", { scope: "row" }, unit === "points" ? `${named}, points` : named),
       element("td", { class: "number" }, inUnit(value, unit)),
       element("td", { class: "number soft" }, waiting ? "…" : ends ? ends.map((end) => inUnit(end, unit)).join(" to ") : "")));
   }
-  const head = element("thead", {}, element("tr", {}, ...["measure", "value", "95% interval"].map((title, i) =>
+  const head = element("thead", {}, element("tr", {}, ...["measure", "value", "95% CI"].map((title, i) =>
     element("th", { scope: "col", class: i ? "number" : null }, title))));
   fill("pair-measures", element("table", { id: "measures" }, head, element("tbody", {}, ...rows)));
   const { kind, top } = data.about.kept;
-  const about = kind === "top" ? `CAPA is found from each model's top ${top} classes and the true one. ` : "";
-  const left = pair.close ? `Of ${whole(pair.close)} examples the ensemble's class could be another one with exact probabilities, of which the page holds the top ${top}.` : "";
+  const about = kind === "top" ? `CAPA is computed from each model's top ${top} classes and the true one. ` : "";
+  const left = pair.close ? `For ${whole(pair.close)} examples the ensemble could predict another class with exact probabilities; the page holds those of the top ${top} classes.` : "";
   fill("pair-close", about + left);
 }
 
@@ -161,16 +163,34 @@ function owned({ data }, pair, first, second) {
   return table("owned",
     [
       { title: "class" }, { title: "examples", number: true }, { title: `accuracy of ${first}`, number: true },
-      { title: `accuracy of ${second}`, number: true }, { title: "advantage", number: true }, { title: "p (McNemar, Holm)", number: true }, { title: "owner" },
+      { title: `accuracy of ${second}`, number: true }, { title: "advantage, points", number: true }, { title: "p (McNemar, Holm)", number: true }, { title: "better model" },
     ],
     kept.map((row) => [
       data.about.classes[row.class], [whole(row.count), row.count], [percent(row.first), row.first], [percent(row.second), row.second],
-      [percent(row.advantage), row.advantage], [digits(row.p), row.p], owner[/** @type {keyof typeof owner} */ (row.owner)],
+      [points(row.advantage), row.advantage], [digits(row.p), row.p], owner[/** @type {keyof typeof owner} */ (row.owner)],
     ]));
 }
 
 /**
- * The examples that exactly one of the two gets right, and is surest of.
+ * The most frequent pairs of different predictions.
+ * @param {Explorer} app
+ * @param {Comparison} pair
+ * @param {string} first
+ * @param {string} second
+ */
+function disagreements({ data, pair: [a, b] }, pair, first, second) {
+  const name = (/** @type {number} */ k) => data.about.classes[k] ?? "no prediction";
+  const rows = flips(pair, data.answers, a, b).slice(0, FLIPS);
+  return table("flips",
+    [
+      { title: `${first} predicts` }, { title: `${second} predicts` }, { title: "examples", number: true },
+      { title: `${first} correct`, number: true }, { title: `${second} correct`, number: true },
+    ],
+    rows.map(({ first: k, second: l, count, right }) => [name(k), name(l), [whole(count), count], ...right.map((one) => /** @type {[string, number]} */ ([whole(one), one]))]));
+}
+
+/**
+ * The examples that exactly one of the two classifies correctly, with the largest differences in confidence.
  * @param {Explorer} app
  * @param {Comparison} pair
  */

@@ -1,9 +1,9 @@
 // @ts-check
-// NumPy's default generator and two of its distributions, number for number: the intervals on the page are then those that
-// the package prints, and not merely near them. PCG64 (O'Neill 2014) is a linear congruential generator of 128 bits.
+// NumPy's default generator and two of its distributions, so that bootstrap intervals on the page equal those of the
+// package. PCG64 (O'Neill 2014) is a linear congruential generator of 128 bits.
 
 const MULTIPLIER = limbs(0x2360ed051fc65da44385df649fccf645n);
-const LIMBS = 8; // of 16 bits, the least first: their products, eight of them added up, are exact in a double
+const LIMBS = 8; // of 16 bits, the least significant first: sums of eight of their products are exact in a double
 
 /**
  * @param {bigint} value

@@ -1,5 +1,5 @@
 // @ts-check
-// The command and the line of Python that make an ensemble.
+// The command and the line of Python that build an ensemble.
 
 /** @typedef {{data: string | null, imported: string | null, votes: boolean}} Recipe */
 
@@ -15,7 +15,7 @@ export const forPython = (text) => JSON.stringify(text);
  */
 export function shellLine(members, { data, imported, votes }) {
   if (imported) return ""; // the command takes models and stored outputs, not files
-  const parts = ["zoo ensemble", ...members.map(forShell), "--together"];
+  const parts = ["zoo ensemble combine", ...members.map(forShell)];
   if (data) parts.push("--data", forShell(data));
   if (votes) parts.push("--votes");
   return parts.join(" ");

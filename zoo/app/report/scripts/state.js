@@ -1,19 +1,20 @@
 // @ts-check
-// What the page shows, as the part of its address behind the #: it can be shared, and the back button goes through it.
+// The state of the page, stored in its address after the #, so that it can be shared and the back button works.
 
 /**
  * @typedef {object} State
  * @property {[number, number]} pair
- * @property {string} on which examples the pair is compared on: "test", "selection" or "all"
+ * @property {string} on examples on which the pair is compared: "test", "selection" or "all"
  * @property {number[]} members
  * @property {string} colour a field of the models
- * @property {Record<string, string[]>} hidden values of fields whose models are hidden; those of "model" are names
+ * @property {string} matrix measure of the heatmap
+ * @property {Record<string, string[]>} hidden values of fields whose models are hidden; of "model", names
  * @property {import("./examples.js").Choice} examples
- * @property {number | null} open the example that is looked at
+ * @property {number | null} open the example that is shown in detail
  */
 
 /**
- * @typedef {object} Known what names are looked up in
+ * @typedef {object} Known the names that an address may contain
  * @property {string[]} models
  * @property {string[]} ids
  * @property {string[]} fields
@@ -29,15 +30,16 @@ const parts = (/** @type {string} */ text) => (text ? text.split(",").map(decode
  */
 export function toHash(state, { models, ids, initial }) {
   const { examples, pair, members } = state;
-  const said = [`pair=${names(pair.map((model) => models[model]))}`];
+  const fields = [`pair=${names(pair.map((model) => models[model]))}`];
   const add = (/** @type {string} */ key, /** @type {string} */ value, /** @type {unknown} */ usual) => {
-    if (value !== String(usual)) said.push(`${key}=${value}`);
+    if (value !== String(usual)) fields.push(`${key}=${value}`);
   };
   add("on", state.on, initial.on);
   add("ensemble", names(members.map((model) => models[model])), names(initial.members.map((model) => models[model])));
   add("colour", encodeURIComponent(state.colour), encodeURIComponent(initial.colour));
+  add("matrix", state.matrix, initial.matrix);
   for (const [field, values] of Object.entries(state.hidden)) {
-    if (values.length) said.push(`hide:${encodeURIComponent(field)}=${names(values)}`);
+    if (values.length) fields.push(`hide:${encodeURIComponent(field)}=${names(values)}`);
   }
   const usual = initial.examples;
   add("class", String(examples.label ?? ""), usual.label ?? "");
@@ -46,12 +48,12 @@ export function toHash(state, { models, ids, initial }) {
   add("half", examples.half, usual.half);
   add("sort", (examples.descending ? "-" : "") + examples.sort, (usual.descending ? "-" : "") + usual.sort);
   add("id", encodeURIComponent(examples.words), usual.words);
-  if (state.open !== null) said.push(`example=${encodeURIComponent(ids[state.open])}`);
-  return "#" + said.join("&");
+  if (state.open !== null) fields.push(`example=${encodeURIComponent(ids[state.open])}`);
+  return "#" + fields.join("&");
 }
 
 /**
- * The state an address asks for; what it names and the page does not know is left as it is at first.
+ * Return the state that an address describes; unknown names are ignored.
  * @param {string} hash
  * @param {Known} known
  * @returns {State}
@@ -72,6 +74,8 @@ export function fromHash(hash, known) {
         state.members = [...new Set(parts(value).map(model).filter((one) => one >= 0))].sort((a, b) => a - b);
       } else if (key === "on" && ["all", "selection", "test"].includes(value)) {
         state.on = value;
+      } else if (key === "matrix" && /^\w+$/.test(value)) {
+        state.matrix = value;
       } else if (key === "colour" && fields.includes(decodeURIComponent(value))) {
         state.colour = decodeURIComponent(value);
       } else if (key.startsWith("hide:")) {
@@ -84,7 +88,7 @@ export function fromHash(hash, known) {
         readExamples(state.examples, key, value);
       }
     } catch {
-      continue; // an address that was cut in the middle of a letter
+      continue; // an address that was cut within an encoded character
     }
   }
   return state;

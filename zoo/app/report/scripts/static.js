@@ -1,5 +1,5 @@
 // @ts-check
-// The static page: charts, downloads, sorting and filtering. Everything a person reads is in it without this script.
+// The static page: charts, downloads, sorting and filters. All text is in the page without this script.
 import { drawAll, onChange, specs } from "./drawing.js";
 import { offerDownloads } from "./downloads.js";
 import { offerFilter, offerSorting } from "./tables.js";

@@ -1,27 +1,27 @@
 // @ts-check
-// Intervals and tests: Wilson's interval, quantiles of resamples, McNemar's exact test and Holm's correction.
+// Wilson's interval, bootstrap intervals, McNemar's exact test and Holm's correction.
 import { Generator } from "./random.js";
 
 /** @typedef {{state: string, increment: string, draws: number}} Seed */
 
-const Z = 1.959963984540054; // the normal distribution's 97.5%: every interval here is of 95%
+const Z = 1.959963984540054; // 97.5% quantile of the normal distribution; every interval has 95%
 
 /**
- * Ends of Wilson's interval for a share of `count` examples.
- * @param {number} share
+ * Return the ends of Wilson's interval for a fraction of `count` examples.
+ * @param {number} fraction
  * @param {number} count
  * @returns {[number, number]}
  */
-export function wilson(share, count) {
+export function wilson(fraction, count) {
   if (!count) return [NaN, NaN];
   const z = Z / Math.sqrt(count);
-  const middle = (share + z ** 2 / 2) / (1 + z ** 2);
-  const half = (z / (1 + z ** 2)) * Math.sqrt(share * (1 - share) + z ** 2 / 4);
-  return [share <= 0 ? 0 : middle - half, share >= 1 ? 1 : middle + half];
+  const middle = (fraction + z ** 2 / 2) / (1 + z ** 2);
+  const half = (z / (1 + z ** 2)) * Math.sqrt(fraction * (1 - fraction) + z ** 2 / 4);
+  return [fraction <= 0 ? 0 : middle - half, fraction >= 1 ? 1 : middle + half];
 }
 
 /**
- * The central 95% of resampled values; those that are undefined are left out.
+ * Return the central 95% of resampled values, without undefined ones.
  * @param {ArrayLike<number>} values
  * @returns {[number, number]}
  */
@@ -43,7 +43,7 @@ function quantile(sorted, at) {
 }
 
 /**
- * `draws` tables of counts, each drawn from these counts with replacement.
+ * Return `draws` bootstrap resamples of a table of counts.
  * @param {number[]} counts
  * @param {Seed} seed
  * @returns {Float64Array[]}
@@ -56,11 +56,10 @@ export function resample(counts, seed) {
 }
 
 /**
- * The means of columns over draws of as many examples, for measures that are no counts. Gives way to the page from time to
- * time.
+ * Return the means of columns over bootstrap resamples of the examples. Lets the page respond from time to time.
  * @param {ArrayLike<number>[]} columns
  * @param {Seed} seed
- * @param {() => Promise<boolean>} goOn whether the numbers are still wanted
+ * @param {() => Promise<boolean>} goOn whether the numbers are still needed
  * @returns {Promise<Float64Array[] | null>} [columns][draws]
  */
 export async function resampledMeans(columns, seed, goOn) {
@@ -90,7 +89,7 @@ function logFactorial(n) {
 }
 
 /**
- * Exact two-sided p-value of McNemar's test: examples that only one model gets right as tosses of a fair coin.
+ * Return the exact two-sided p-value of McNemar's test: a fair coin decides which model alone is correct.
  * @param {number} first
  * @param {number} second
  */
@@ -103,7 +102,7 @@ export function mcnemar(first, second) {
 }
 
 /**
- * p-values adjusted for their number: the k-th smallest of m times m - k + 1, never falling.
+ * Return Holm's adjusted p-values: the k-th smallest of m times m - k + 1, made non-decreasing.
  * @param {number[]} p
  */
 export function holm(p) {

@@ -1,6 +1,6 @@
 // @ts-check
-// Members put together from each one's top classes, and what is left open by it.
-import { ahead, blank, settled, surprise } from "./combining.js";
+// Combine members from their top classes, with a bound on the predictions that could differ.
+import { ahead, blank, settled, nll } from "./combining.js";
 
 /**
  * @typedef {import("./combining.js").Answers} Answers
@@ -11,15 +11,15 @@ import { ahead, blank, settled, surprise } from "./combining.js";
 const LOGARITHMIC = Float64Array.from({ length: 256 }, (_, code) => Math.exp(-0.07 * (code - 1)));
 
 /**
- * Each model's top classes and the true one; the others share what is left evenly.
+ * Each model's top classes and the true one. The other classes share the remaining probability evenly.
  * @implements {Store}
  */
 export class TopClasses {
   /**
    * @param {Answers} answers
    * @param {ArrayLike<number>} classes [models x examples x kept] the classes behind the predicted one
-   * @param {ArrayLike<number>} ratios each one's probability over that before it, of 255
-   * @param {ArrayLike<number>} label of the true class where it is none of these: the logarithm of its probability, else 0
+   * @param {ArrayLike<number>} ratios probability relative to the class before, times 255
+   * @param {ArrayLike<number>} label code of the log probability of the true class if it is not among these, else 0
    */
   constructor(answers, classes, ratios, label) {
     this.answers = answers;
@@ -27,19 +27,19 @@ export class TopClasses {
     this.ratios = ratios;
     this.label = label;
     this.kept = classes.length / (answers.models * answers.examples);
-    this.listed = new Int32Array(this.kept + 2); // what is known of one model and example: classes and probabilities
+    this.listed = new Int32Array(this.kept + 2); // classes and probabilities of one model and example
     this.chances = new Float64Array(this.kept + 2);
     this.count = 0;
-    this.each = 0; // what every other class is given
-    this.most = 0; // and could have at most
+    this.each = 0; // probability given to every other class
+    this.most = 0; // and its upper bound
     const count = answers.classes;
-    this.known = new Float64Array(count); // sums over the members that know a class: of its probability,
-    this.given = new Float64Array(count); // of what they give to a class that they do not know,
-    this.taken = new Float64Array(count); // and of what such a class could have at most
-    this.touched = new Int32Array(count); // the classes that some member knows
+    this.known = new Float64Array(count); // sums over the members that list a class: of its probability,
+    this.given = new Float64Array(count); // of what they give to a class that they do not list,
+    this.taken = new Float64Array(count); // and of the upper bound of such a class
+    this.touched = new Int32Array(count); // the classes that some member lists
     this.seen = new Uint8Array(count);
-    this.spread = 0; // what all members give to a class that they do not know,
-    this.room = 0; // and it could have at most
+    this.spread = 0; // what all members give to a class that they do not list,
+    this.room = 0; // and its upper bound
   }
 
   /**
@@ -63,10 +63,10 @@ export class TopClasses {
     }
     const code = this.label[at];
     if (code !== 0) {
-      const own = Math.min(p, LOGARITHMIC[code]);
-      left -= own;
+      const labelChance = Math.min(p, LOGARITHMIC[code]);
+      left -= labelChance;
       listed[count] = labels[row];
-      chances[count++] = own;
+      chances[count++] = labelChance;
     }
     const others = this.answers.classes - count;
     if (left < 0) left = 0;
@@ -76,7 +76,7 @@ export class TopClasses {
   }
 
   /**
-   * The sums over all members, of one example.
+   * Sum over all members, for one example.
    * @param {number[]} members
    * @param {number} row
    * @returns {number} how many classes are touched
@@ -118,7 +118,7 @@ export class TopClasses {
     const { examples, classes, labels } = this.answers;
     const { known, given, taken, touched } = this;
     const found = blank(examples);
-    const step = (this.kept * members.length) / 510; // what the ratios' rounding may add up to
+    const step = (this.kept * members.length) / 510; // the largest effect of rounding the ratios
     for (let row = 0; row < examples; row++) {
       const count = this.gather(members, row);
       const { spread, room } = this;
@@ -136,7 +136,7 @@ export class TopClasses {
       found.predicted[row] = best;
       found.confidence[row] = top / members.length;
       found.label[row] = (known[y] + spread - given[y]) / members.length;
-      // The winner has at least what is known of it. Could another class have more?
+      // The winner has at least its listed probability. Could another class have more?
       let rival = count < classes ? room : -1;
       for (let i = 0; i < count; i++) {
         const k = touched[i];
@@ -160,7 +160,7 @@ export class TopClasses {
     const sums = new Float64Array(this.kept + 3);
     const judged = new Int32Array(this.answers.classes); // which candidate a class was last listed by
     let turn = 0;
-    let sure = 0;
+    let settledCorrect = 0;
     for (let i = 0; i < rows.length; i++) {
       const y = labels[rows[i]];
       const count = this.gather(members, rows[i]);
@@ -178,15 +178,15 @@ export class TopClasses {
         leaders[place] = k;
         sums[place] = value;
       }
-      const own = known[y] + spread - given[y];
+      const labelSum = known[y] + spread - given[y];
       const rival = led === 0 ? 0 : leaders[0] !== y ? sums[0] : led > 1 ? sums[1] : 0;
-      const open = losses !== null || !settled(own - rival);
-      if (!open) sure += Number(own > rival);
+      const open = losses !== null || !settled(labelSum - rival);
+      if (!open) settledCorrect += Number(labelSum > rival);
       for (let c = 0; open && c < candidates.length; c++) {
         this.read(candidates[c], rows[i]);
         const { count: kept, each } = this;
         turn++;
-        let reached = own;
+        let reached = labelSum;
         for (let j = 0; j < kept; j++) {
           judged[listed[j]] = turn;
           if (listed[j] === y) reached += chances[j];
@@ -199,11 +199,11 @@ export class TopClasses {
           beaten = k !== y && ahead(known[k] + spread - given[k] + chances[j], k, reached, y);
         }
         if (!beaten) right[c]++;
-        if (losses) losses[c] += surprise(reached / (members.length + 1));
+        if (losses) losses[c] += nll(reached / (members.length + 1));
       }
       this.clear(count);
     }
-    for (let c = 0; c < candidates.length; c++) right[c] += sure;
+    for (let c = 0; c < candidates.length; c++) right[c] += settledCorrect;
   }
 
   /**

@@ -1,0 +1,216 @@
+"""The computations that several sections of a report share.
+
+What describes every model is computed on all examples. Whatever is singled out (the best model, a pair, an ensemble) is
+chosen on one half of them, the selection split, and reported on the other half, the test split.
+"""
+
+import contextlib
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+import diversity
+import ensembles
+import zoo
+from diversity.clustering import Dendrogram
+from zoo import calibration
+from zoo.app.report.inputs import ReportInputs
+from zoo.calibration.calibrated_runs import refit_for_selection
+from zoo.cards.names import shared_ending
+from zoo.errors import InputError, ZooError, ZooWarning
+from zoo.outputs.outputs import Outputs, Runs
+
+MAX_ALL_PAIRS = 32  # models; of more, only pairs with the best model are compared, as in the paper
+ACCURACY_BAND = 4.0  # percentage points between two models of comparable accuracy
+
+CATEGORY_TITLES = {
+    "reinit": "same recipe, other seed",
+    "hparam": "hyper-parameters",
+    "arch": "architecture",
+    "fwork": "training framework",
+    "dataset": "training data",
+    "unknown": "unknown",
+}
+# Okabe and Ito's palette, which readers with a colour vision deficiency can tell apart.
+CATEGORY_COLOURS = {
+    "reinit": "#56b4e9",
+    "hparam": "#0072b2",
+    "arch": "#e69f00",
+    "fwork": "#cc79a7",
+    "dataset": "#d55e00",
+    "unknown": "#999999",
+}
+
+
+def category_title(category: object) -> str | None:
+    """Return the name of a training category in words; None if it is missing.
+
+    >>> category_title("reinit"), category_title(float("nan"))
+    ('same recipe, other seed', None)
+    """
+    return CATEGORY_TITLES.get(category) if isinstance(category, str) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Calibrated outputs of several models on the same examples, and everything that is derived from them.
+
+    Args:
+        runs: the outputs.
+        population: which examples they are about, as a phrase.
+        inputs: what the report was called with.
+        base: the model that the ensemble search starts from; default: the best one.
+        steps: models that the search adds at most.
+        seed: of the splits and of every bootstrap.
+    """
+
+    runs: Runs
+    population: str
+    inputs: ReportInputs
+    base: str | None = None
+    steps: int = 10
+    seed: int = 0
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether all models have probabilities, which are averaged; otherwise predicted classes vote."""
+        return _have_probabilities(self.runs)
+
+    @cached_property
+    def splits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the selection split and of the test split, stratified by class."""
+        return ensembles.stratified_split(self.runs.labels, seed=self.seed)
+
+    @cached_property
+    def selection(self) -> Runs:
+        return self.runs.select(self.splits[0])
+
+    @cached_property
+    def test(self) -> Runs:
+        return self.runs.select(self.splits[1])
+
+    @property
+    def tested(self) -> str:
+        """The test split, as sentences call it."""
+        return f"the {len(self.splits[1]):,} test examples"
+
+    def chosen(self, what: str) -> str:
+        """Return the population of something that was chosen on the selection split."""
+        return f"{self.tested}; {what} chosen on {len(self.splits[0]):,} other examples"
+
+    @cached_property
+    def shared_ending(self) -> str:
+        """The `.dataset` that all names end in, which sentences and charts leave out."""
+        return shared_ending(self.runs.names)
+
+    def short(self, name: str) -> str:
+        """Return a model's name without the ending that all names share."""
+        return name.removesuffix(self.shared_ending) if self.shared_ending else name
+
+    @cached_property
+    def costs(self) -> dict[str, tuple[float | None, float | None]]:
+        """Parameters and FLOPs of every model; None if unknown."""
+        return {outputs.name: _costs(outputs) for outputs in self.runs.values()}
+
+    @cached_property
+    def best(self) -> str:
+        """The most accurate model on the selection split; of equally accurate ones the one with the lowest NLL."""
+
+        def rank(outputs: Outputs) -> tuple[float, float, str]:
+            nll = 0.0
+            if self.has_probabilities:
+                nll = calibration.negative_log_likelihood(outputs.probabilities, self.selection.labels)
+            return -outputs.accuracy, nll, outputs.name
+
+        return min(self.selection.values(), key=rank).name
+
+    @cached_property
+    def pair(self) -> tuple[str, str]:
+        """The pair with the most accurate ensemble on the selection split; of predictions, the pair that differs most."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZooWarning)  # `all_pairs` says which pairs are left out
+            frame = self.pairs(self.selection)
+        key = "ensemble_accuracy" if "ensemble_accuracy" in frame else "inconsistency"
+        first = frame.sort_values([key, "inconsistency"], ascending=False, kind="stable").iloc[0]
+        return str(first["first"]), str(first["second"])
+
+    @cached_property
+    def path(self) -> ensembles.Path:
+        """The result of a greedy search on the selection split."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZooWarning)  # the page says if a gain is within noise
+            return ensembles.greedy(
+                self.runs, base=self.base, steps=self.steps, seed=self.seed, split=self.splits,
+                kind="probabilities" if self.has_probabilities else "predictions",
+            )  # fmt: skip
+
+    @cached_property
+    def members(self) -> list[str]:
+        """The members of the best ensemble on the path, each once."""
+        return list(dict.fromkeys(str(name) for name in self.path.members[: self.path.best]))
+
+    @cached_property
+    def all_pairs(self) -> pd.DataFrame:
+        """One row per pair, on all examples."""
+        return self.pairs(self.runs)
+
+    @cached_property
+    def pairwise(self) -> diversity.Pairwise:
+        """The errors of every pair, on all examples."""
+        return diversity.pairwise(self.runs)
+
+    @cached_property
+    def tree(self) -> Dendrogram:
+        """The models clustered by error inconsistency."""
+        return diversity.cluster(1 - np.asarray(self.pairwise.inconsistency), self.pairwise.names)
+
+    def pairs(self, runs: Runs) -> pd.DataFrame:
+        """Return one row per pair: all pairs, or of many models the pairs with the best one.
+
+        The column `comparable` marks pairs whose accuracies differ by at most `ACCURACY_BAND` percentage points.
+        """
+        if len(runs) <= MAX_ALL_PAIRS:
+            return diversity.pair_frame(runs, accuracy_band=ACCURACY_BAND)
+        return diversity.pair_frame(runs, self.best, accuracy_band=2 * ACCURACY_BAND)  # half of it to each side of the base
+
+
+def analyse(inputs: ReportInputs, base: str | None = None, steps: int = 10, seed: int = 0) -> Analysis:
+    """Align the outputs of at least two models, and calibrate them if all have probabilities and some no temperature."""
+    runs = inputs.runs.aligned()
+    if len(runs) < 2:
+        raise InputError(argument="runs", expected="outputs of at least two models", found=len(runs))
+    population = f"all {len(runs.labels):,} examples"
+    if _have_probabilities(runs):
+        if any(outputs.temperature is None for outputs in runs.values()):
+            calibrated = calibration.calibrate(runs, inputs.calibration, seed)
+            selection = np.isin(
+                np.arange(len(calibrated.labels)), ensembles.stratified_split(calibrated.labels, seed=seed)[0]
+            )
+            # As in every search of `ensembles`: no label of the test split affects a temperature.
+            runs, population = refit_for_selection(calibrated, selection), calibrated.population
+        else:
+            population += f"; temperatures fitted on {next(iter(runs.values())).calibration}"
+    if len(runs.labels) < 2:
+        raise InputError(
+            argument="runs", expected="at least two examples, one to choose on and one to report on", found=len(runs.labels)
+        )
+    return Analysis(runs, population, inputs, base, steps, seed)
+
+
+def _have_probabilities(runs: Runs) -> bool:
+    return all(outputs.kind in ("logits", "probabilities") for outputs in runs.values())
+
+
+def _costs(outputs: Outputs) -> tuple[float | None, float | None]:
+    """Return parameters and FLOPs as the outputs or the card state them; parameters are counted if they are not stated."""
+    stated = (dict(outputs.card.details) if outputs.card else {}) | dict(outputs.details)
+    parameters, flops = (
+        float(stated[key]) if isinstance(stated.get(key), (int, float)) else None for key in ("params", "flops")
+    )
+    if outputs.card is not None and parameters is None:
+        with contextlib.suppress(ZooError, ImportError):  # an ensemble, an unavailable model, a missing library
+            parameters = float(zoo.load(outputs.name, pretrained=False).num_parameters)
+    return parameters, flops

@@ -1,0 +1,122 @@
+"""The chart at the top: accuracy against cost, of every model and of the ensembles that the report singles out."""
+
+from typing import Any
+
+from diversity.intervals import wilson
+from zoo.app.report.analysis import Analysis
+from zoo.app.report.document import Figure, Part, Section
+from zoo.app.report.findings import best_model
+
+MAX_GROUPS = 9  # families with a separate colour; further ones are "other"
+ENSEMBLE = "ensemble"
+
+
+def overview(analysis: Analysis) -> Part:
+    """Return the section with the overview chart, and the headline on the best model."""
+    rows = _rows(analysis)
+    by_cost = all(row["cost"] is not None for row in rows)
+    if not by_cost:
+        ranked = sorted(rows, key=lambda row: -row["accuracy"])
+        for rank, row in enumerate(ranked, 1):
+            row["cost"] = rank
+    caption = (
+        "Each dot is a model with its 95% confidence interval; diamonds are ensembles, at the sum of their members' costs. "
+    )
+    if by_cost:
+        caption += "Dashed: the Pareto front, on which nothing cheaper is as accurate."
+    else:
+        caption += (
+            "Models are in the order of their accuracy, because the number of parameters is not known for all of them."
+        )
+    figure = Figure("overview-chart", "Accuracy of models and ensembles", caption, _chart(rows, by_cost), wide=True)
+    section = Section("overview", "Overview", "", analysis.chosen("ensembles were"), [figure])
+    best = analysis.test[analysis.best]
+    return Part(section, [best_model(analysis)], {"best": {"model": best.name, "test": best.accuracy}, "overview": rows})
+
+
+def _rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """Return one row per model and ensemble, on the test split."""
+    examples = len(analysis.test.labels)
+    parameters = {name: cost for name, (cost, _) in analysis.costs.items()}
+
+    def row(title: str, accuracy: float, members: list[str], group: str) -> dict[str, Any]:
+        low, high = wilson(accuracy, examples)
+        costs = [parameters[name] for name in members]
+        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+        return {
+            "title": title, "members": members, "group": group, "accuracy": float(accuracy), "low": float(low),
+            "high": float(high), "cost": cost,
+        }  # fmt: skip
+
+    families = [outputs.card.family if outputs.card else "models" for outputs in analysis.runs.values()]
+    common = sorted(set(families), key=lambda family: -families.count(family))[:MAX_GROUPS]
+    rows = [
+        row(analysis.short(outputs.name), outputs.accuracy, [outputs.name], family if family in common else "other")
+        for outputs, family in zip(analysis.test.values(), families, strict=True)
+    ]
+    path = analysis.path
+    if path.test_score is None:
+        return rows
+    sizes = dict.fromkeys(size for size in (path.smallest_sufficient(), path.best) if size and size > 1)
+    for size in sizes:
+        members = list(dict.fromkeys(str(name) for name in path.members[:size]))
+        rows.append(row(f"ensemble of {size}", path.test_score[size - 1], members, ENSEMBLE))
+    return rows
+
+
+def _chart(rows: list[dict[str, Any]], by_cost: bool) -> dict[str, Any]:
+    values = [{**row, "name": ", ".join(row["members"])} for row in rows]
+    scale = {"type": "log", "nice": False, "padding": 20} if by_cost else {"nice": False, "padding": 20}
+    title = "parameters" if by_cost else "rank by accuracy"
+    x = {
+        "field": "cost",
+        "type": "quantitative",
+        "scale": scale,
+        "title": title,
+        "axis": {"format": "~s", "grid": False, "tickMinStep": 1},
+    }
+    percent = {"format": "%"}
+    y = {"field": "accuracy", "type": "quantitative", "scale": {"zero": False}, "title": "accuracy", "axis": percent}
+    tooltip = [
+        {"field": "name", "title": "members"}, {"field": "accuracy", "format": ".1%"}, {"field": "low", "format": ".1%"},
+        {"field": "high", "format": ".1%"}, {"field": "cost", "title": title, "format": ".3s"},
+    ]  # fmt: skip
+    colour = {"field": "group", "type": "nominal", "title": "family"}
+    largest = max(len(row["members"]) for row in rows)
+    is_ensemble = f"datum.group === '{ENSEMBLE}'"
+    rising = [
+        {"sort": [{"field": "cost"}, {"field": "accuracy", "order": "descending"}], "frame": [None, 0],
+         "window": [{"op": "max", "field": "accuracy", "as": "best"}]},
+        {"filter": "datum.accuracy >= datum.best"},
+    ]  # fmt: skip
+    front = {
+        "transform": rising,
+        "mark": {"type": "line", "interpolate": "step-after", "strokeDash": [4, 4], "color": "grey"},
+        "encoding": {"x": x, "y": y},
+    }
+    layers = [
+        *([front] if by_cost else []),
+        {
+            "mark": {"type": "rule", "opacity": 0.35},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "transform": [{"filter": f"!({is_ensemble})"}],
+            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 0.9},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
+        },
+        {
+            "transform": [{"filter": is_ensemble}],
+            "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 160, "color": "#d55e00"},
+            "encoding": {"x": x, "y": y, "tooltip": tooltip},
+        },
+        *(
+            {
+                "transform": [{"filter": f"{is_ensemble} && datum.members.length {test}"}],
+                "mark": {"type": "text", "align": "right", "dy": dy, "fontWeight": "bold"},
+                "encoding": {"x": x, "y": y, "text": {"field": "title"}},
+            }
+            for test, dy in ((f"< {largest}", -14), (f">= {largest}", 18))  # names of two ensembles stay apart
+        ),
+    ]
+    return {"data": {"values": values}, "height": 340, "layer": layers}
