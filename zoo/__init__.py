@@ -9,8 +9,8 @@ How do I get outputs?
     collect, import_outputs              outputs of your own models, from Python or from files
     open, export_outputs, verify         stored outputs
     Outputs, Runs                        outputs of one model, of several models
-How do I calibrate, train and look inside?
-    calibrate, calibration, train, objectives, layers, datasets, errors
+How do I calibrate, train, look inside and report?
+    calibrate, calibration, train, objectives, layers, report, datasets, errors
 
 Names load their modules on first use, so `import zoo` is fast and does not import torch. What models' outputs say about each
 other is in the packages `diversity`, `ensembles` and `probes`.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zoo import datasets as datasets
     from zoo import errors as errors
     from zoo import objectives as objectives
+    from zoo.app.report import report as report
     from zoo.calibration import calibrate as calibrate
     from zoo.cards.card import Card as Card
     from zoo.models import heads as heads
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Card", "Model", "Outputs", "Runs", "availability", "calibrate", "calibration", "card", "collect", "datasets", "errors",
-    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "open", "register", "run", "train",
-    "verify",
+    "export_outputs", "heads", "import_outputs", "layers", "list", "load", "objectives", "open", "register", "report", "run",
+    "train", "verify",
 ]  # fmt: skip
 
 _MODULES = {
@@ -77,6 +78,7 @@ _MODULES = {
     "objectives": "zoo.objectives.*",
     "open": "zoo.outputs.store:open_runs",
     "register": "zoo.models.registry",
+    "report": "zoo.app.report",
     "run": "zoo.runs.runner",
     "store": "zoo.outputs.store.*",
     "train": "zoo.training",

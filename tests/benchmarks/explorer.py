@@ -19,8 +19,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from zoo.app.report.compose import compose
-from zoo.app.report.explorer import to_explorer
-from zoo.app.report.material import Material
+from zoo.app.report.html import to_explorer
+from zoo.app.report.inputs import ReportInputs
 from zoo.outputs.outputs import Outputs, Runs
 
 SIZES = [(100, 10_000, 10), (30, 50_000, 1_000)]
@@ -88,7 +88,7 @@ def main() -> None:
     chosen = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
     for size in SMALL if "--small" in sys.argv else [SIZES[i] for i in chosen] or SIZES:
         began = time.perf_counter()
-        document = compose(Material(made(*size)), steps=3)
+        document = compose(ReportInputs(made(*size)), steps=3)
         text = to_explorer(document)
         written = time.perf_counter() - began
         kept = re.search(r'"kept":(\{.*?\})', text)[1]

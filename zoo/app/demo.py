@@ -10,7 +10,7 @@ import zoo
 from zoo import datasets, training
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
-from zoo.app.report.material import Material, feature_material, images_of
+from zoo.app.report.inputs import ReportInputs, available_images, transfer_embeddings
 from zoo.app.terminal import count, note, percent
 from zoo.cards.names import parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES
@@ -32,7 +32,7 @@ def study() -> Document | None:
     if len(runs) < 2:
         return None
     with stage(f"The shipped models: {len(runs)} networks on {STUDY}"):
-        return compose(Material(runs, images=images_of(STUDY)))
+        return compose(ReportInputs(runs, images=available_images(STUDY)))
 
 
 def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
@@ -60,9 +60,9 @@ def demonstrate(data: str, models: Sequence[str] | None = None) -> Document:
             note("  skipped: the dataset has no training split")
             features = None
         else:
-            features = feature_material(names, spec, transfer, progress=interactive)
+            features = transfer_embeddings(names, spec, transfer, progress=interactive)
     with stage("4/4 Calibrate, compare, search an ensemble, probe"):
-        document = compose(Material(runs, images=datasets.load(spec), features=features))
+        document = compose(ReportInputs(runs, images=datasets.load(spec), features=features))
     note(f"finished in {time.monotonic() - start:.0f} s")
     return document
 

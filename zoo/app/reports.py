@@ -23,7 +23,7 @@ from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
     from zoo.app.report.document import Document
-    from zoo.app.report.material import Material
+    from zoo.app.report.inputs import ReportInputs
     from zoo.outputs.outputs import Runs
 
 Format = Literal["html", "md", "json"]
@@ -80,9 +80,9 @@ def report(
 
 def _material(
     models: list[str] | None, inputs: Inputs, transfer: str | None, unlabelled: list[str], candidates: list[str] | None
-) -> "Material":
+) -> "ReportInputs":
     from zoo.app.candidates import candidate_cards
-    from zoo.app.report.material import Material, feature_material, images_of
+    from zoo.app.report.inputs import ReportInputs, available_images, transfer_embeddings
     from zoo.runs.runner import run
 
     runs = inputs.runs(models) if models or inputs.files else _stored(inputs)
@@ -92,10 +92,10 @@ def _material(
     if unlabelled and not models:
         raise InputError("needs models by name", argument="unlabelled")
     cards = candidate_cards(candidates, runs, runs.names[0]) if candidates else []
-    features = None if transfer is None or spec is None else feature_material(runs.names, spec, transfer)
-    return Material(
+    features = None if transfer is None or spec is None else transfer_embeddings(runs.names, spec, transfer)
+    return ReportInputs(
         runs,
-        images=images_of(spec),
+        images=available_images(spec),
         features=features,
         unlabelled=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in unlabelled),
         candidates=tuple(cards),
@@ -161,8 +161,7 @@ def _format(output: Path, format: Format | None = None) -> Format:
 
 def _write(document: "Document", output: Path, format: Format, static: bool = False) -> None:
     """Write a report; print it if the file cannot be written, because it took all the work."""
-    from zoo.app.report.explorer import to_explorer
-    from zoo.app.report.html import to_html
+    from zoo.app.report.html import to_explorer, to_html
     from zoo.app.report.markdown import to_markdown
     from zoo.core import files
 
