@@ -142,6 +142,7 @@ def search(
     if accuracy is not None:
         fields["accuracy"] = _accuracy_range(accuracy)
     runs = members.read(models, base, votes)
+    base = None if base is None else members.registered(base)
     setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
     path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
     value = {**path.to_dict(), "population": population(runs)}
@@ -198,6 +199,7 @@ def partners(
     """
     members.check(TABLE, NUMBERS)
     runs = members.read(models, base, votes)
+    base = None if base is None else members.registered(base)
     fields = {"name": members.named(candidates)} if candidates else None
     setup = split.search(runs, votes=votes, candidates=fields, objective=objective, progress=not members.json)
     frame = setup.best_partners(None if base is None else [runs[base].name])
@@ -240,6 +242,7 @@ def budget(
     if new_model.name is not None and most is None:
         raise InputError("needs a cost, which decides for one of the ensembles", argument="name", hint="Pass {limit}")
     runs = members.read(models, base, votes)
+    base = None if base is None else members.registered(base)
     setup = split.search(runs, base, votes, objective=objective, progress=not members.json)
     front = setup.pareto(cost, max_size)
     best = None if most is None else setup.best_within(most, cost, max_size)
@@ -294,6 +297,7 @@ def cascade(
     members.check(TABLE, NUMBERS, *CHARTS)
     most = None if budget is None else parse_cost(budget, "budget")
     runs = members.read(models, base)
+    base = None if base is None else members.registered(base)
     setup = split.search(runs, base, progress=not members.json)
     found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=most)
     value = {**found.to_dict(), "population": population(runs)}

@@ -155,8 +155,10 @@ class ModelFiles:
             return list(models)
         from zoo.models import registry
 
-        paths = {model: Path(model.partition(":")[2]).expanduser().absolute() for model in models if _is_file(model)}
-        if not paths:
+        names: dict[str, str] = self.__dict__.setdefault("_file_names", {})  # that this command has registered
+        files = [model for model in models if _is_file(model) and model not in names]
+        paths = {model: Path(model.partition(":")[2]).expanduser().absolute() for model in files}
+        if not paths and not names:
             stated = [field.name for field in dataclasses.fields(ModelFiles) if getattr(self, field.name) is not None]
             raise InputError(
                 f"no model is a file, so {' and '.join(option_name(one) for one in stated)} has no effect",
@@ -164,11 +166,15 @@ class ModelFiles:
                 expected="file:PATH or onnx:PATH",
             )
         stems, known = Counter(path.stem for path in paths.values()), registry.known_models()
-        names = {
-            model: path.stem if stems[path.stem] == 1 and path.stem not in known else f"{path.parent.name}-{path.stem}"
-            for model, path in paths.items()
-        }
-        return [registry.register(model, names[model], **hints).name if model in names else model for model in models]
+        for model, path in paths.items():
+            unique = stems[path.stem] == 1 and path.stem not in known
+            names[model] = registry.register(model, path.stem if unique else f"{path.parent.name}-{path.stem}", **hints).name
+        return [self.registered(model) for model in models]
+
+    def registered(self, model: str) -> str:
+        """Return the name under which this command has registered a bare file; any other model as it is."""
+        names: dict[str, str] = self.__dict__.get("_file_names", {})
+        return names.get(model, model)
 
     def hints(self, **more: Any) -> dict[str, Any]:
         """Return the facts that are given, and further ones, as `zoo.register` takes them."""
@@ -230,9 +236,11 @@ class ModelInputs(ModelFiles):
 
     def runs(self, models: Sequence[str], **options: Any) -> "Runs":
         """Return the outputs of models; `options` are those of `zoo.run`."""
+        return self._run(self.named(models), **options)
+
+    def _run(self, names: list[str], **options: Any) -> "Runs":
         from zoo.runs.runner import run
 
-        names = self.named(models)
         try:
             return run(names, data=self.data, fresh=self.fresh, **options)
         except InputError:
@@ -254,8 +262,9 @@ class Inputs(ModelInputs):
     def runs(self, models: Sequence[str] | None, **options: Any) -> "Runs":
         """Return the outputs of models; those that the files hold are read from there. Without models: all of the files."""
         if self.files is None:
-            checks.check_same_classes(self.named(models or ()), self.data)
-            runs = super().runs(models or (), **options)
+            names = self.named(models or ())
+            checks.check_same_classes(names, self.data)
+            runs = self._run(names, **options)
         else:
             checks.check_files(self.files, "files")
             runs = self._with_files(models or (), **options)

@@ -145,7 +145,7 @@ def demo(
 
 def _print_findings(document: "Document") -> None:
     for finding in document.findings:
-        print(fill(finding.sentence, f"{finding.number:<10} "))
+        print(fill(f"{finding.title}: {finding.sentence}", "- "))
 
 
 def _format(output: Path, format: Format | None = None) -> Format:
