@@ -62,7 +62,7 @@ def _table(comparison: "Comparison") -> list[str]:
 
 
 def _sections(comparison: "Comparison") -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return the sections with measures to show, each with (title, value, ends of the interval) for its lines."""
+    """Return the sections of the printed comparison: a title, and (measure, value, interval) for each line."""
     sections: dict[str, list[tuple[str, str, str]]] = {}
     for name, (value, low, high) in comparison.measured().items():
         measure = MEASURES[name]

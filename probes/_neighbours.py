@@ -31,7 +31,13 @@ class Candidates:
         self.index = torch.zeros(rows, self.room, dtype=torch.int32, device=device)
 
     def add(self, rows: slice, similarity: Tensor, first: int) -> None:
-        """Add columns `first`, `first` + 1, ... by their `similarity` [R, n] to these rows; it may be a transposed view."""
+        """Consider n more training rows as neighbours of some test rows.
+
+        Args:
+            rows: the R test rows.
+            similarity: [R, n] of each test row with each training row; may be a transposed view.
+            first: number of the first of the n training rows.
+        """
         group = GROUP if similarity.shape[1] % GROUP == 0 else 1
         width = similarity.shape[1] // group  # column m * width + j is member m of group j
         best = _group_maxima(similarity, group)

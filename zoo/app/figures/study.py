@@ -20,7 +20,7 @@ RECIPE = "recipe"  # source of the models whose cards state every setting of the
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Models that are compared on one dataset, and datasets that their features are transferred to.
+    """Models that are compared on one dataset, and datasets that their embeddings are transferred to.
 
     Args:
         names: the models.
