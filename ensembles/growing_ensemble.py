@@ -127,7 +127,7 @@ class GrowingEnsemble(ABC):
         return min(tied, key=lambda model: self.library.names[model])
 
     def nll_with(self, model: int) -> float:
-        """Return the mean NLL of the ensemble with this model added. With votes, p is the fraction of votes for the label."""
+        """Return the mean NLL with this model added. With votes, p is the fraction of votes for the label."""
         return mean_nll(self.label_sum + self.table.label[model], len(self.members) + 1)
 
 
