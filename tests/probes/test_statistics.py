@@ -240,11 +240,6 @@ def test_table_of_few_seeds_has_no_bold_cells_and_missing_cells_are_dashes():
         statistics.table(gap, average=True)
 
 
-def test_former_names_remain():
-    assert statistics.not_worse_than_best is statistics.indistinguishable_from_best
-    assert statistics.not_worse_on_average is statistics.indistinguishable_on_average
-
-
 UNEQUAL = {"a": np.ones((2, 2)), "b": np.ones((2, 3))}
 
 
