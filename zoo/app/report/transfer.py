@@ -18,6 +18,8 @@ from zoo.outputs.outputs import Outputs, Runs
 
 SEEDS = 3
 MIN_MODELS = 5  # for a rank correlation
+# Probes on many subsets of dimensions: a coarse grid of strengths, and accuracies that are exact to the digit shown.
+PROBE: dict[str, Any] = {"strengths": np.logspace(-2, 3, 6).tolist(), "tolerance": 1e-3}
 POINTS = 8  # on the compression curve
 
 
@@ -112,9 +114,9 @@ def joint_features(analysis: Analysis) -> Part | None:
     train = {name: np.asarray(embeddings.transfer_train[name].embeddings) for name in pair}
     test = {name: np.asarray(embeddings.transfer_test[name].embeddings) for name in pair}
     y, y_test = _labels(embeddings.transfer_train[pair[0]]), _labels(embeddings.transfer_test[pair[0]])
-    mixed = probes.concatenate(train, y, base=pair[0], seeds=SEEDS, test=(test, y_test))
+    mixed = probes.concatenate(train, y, base=pair[0], seeds=SEEDS, test=(test, y_test), **PROBE)
     width = sum(x.shape[1] for x in train.values())
-    squeezed = probes.compress(train, y, multiples=max(1, width // POINTS), test=(test, y_test))
+    squeezed = probes.compress(train, y, multiples=max(1, width // POINTS), test=(test, y_test), **PROBE)
     learnt = embeddings.train[pair[0]].dataset
     similarity = diversity.cka(*pair, data=learnt)
     section = Section(
