@@ -99,15 +99,16 @@ class Path:
 
     @property
     def within_noise(self) -> bool:
-        """Whether models were added, but the confidence interval of their gain includes 0."""
+        """Whether models were added, but the confidence interval of their gain is not above 0."""
         return self.interval is not None and self.best > self.start and self.interval[0] <= 0
 
     def noise(self) -> str:
-        """Return a sentence that says that the gain is within noise."""
+        """Return a clause that says that the gain is within noise, or a loss."""
         (low, high), gain = cast("tuple[float, float]", self.interval), cast(float, self.gain)
         digits = max(2, 1 - math.floor(math.log10(max(abs(low), abs(high), 1e-4))))
+        verdict = "is within noise" if high >= 0 else "is a loss"
         return (
-            f"the gain in {self.objective} on the test split, {gain:+.{digits}f} over the start, is within noise "
+            f"the gain in {self.objective} on the test split, {gain:+.{digits}f} over the start, {verdict} "
             f"(95% confidence interval {low:+.{digits}f} to {high:+.{digits}f})"
         )
 

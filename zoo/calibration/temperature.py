@@ -36,7 +36,7 @@ from zoo.errors import InputError, ZooWarning
 if TYPE_CHECKING:
     import pandas as pd
 
-# Logits up to this size are copied to an accelerator once; larger ones are streamed to it in every pass.
+# Logits of all models of a call up to this size are copied to an accelerator once; larger ones are streamed in every pass.
 MAX_RESIDENT_BYTES = 2**31
 # Models with at least this many logits are fitted in parallel threads on the CPU.
 MIN_PARALLEL_ELEMENTS = 2**20
@@ -115,7 +115,7 @@ def fit_temperature(
     True
     """
     with threads_for(_elements(logits)):
-        (fit,) = solve([_fit(logits, labels, link, name, temperature_space, weights, device)])
+        (fit,) = solve([_Problem(logits, labels, link, name, temperature_space, weights, device).fit()])
     if fit.note:
         warnings.warn(f"{name}: {fit.note}", ZooWarning, stacklevel=2)
     return fit
@@ -147,11 +147,12 @@ def fit_temperatures(
     """
     named = models if isinstance(models, Mapping) else {str(i): logits for i, logits in enumerate(models)}
     y = arrays.labels(labels)
+    links = dict.fromkeys(named, link) if isinstance(link, str) else link
     problems = [
-        _fit(logits, y, link if isinstance(link, str) else link[name], f"{name} logits", temperature_space, None, device)
+        _Problem(logits, y, links[name], f"{name} logits", temperature_space, device=device, models=len(named))
         for name, logits in named.items()
     ]
-    fits = _solve_all(problems, list(named.values()), device)
+    fits = _solve_all(problems)
     for name, fit in zip(named, fits, strict=True):
         if fit.note:
             warnings.warn(f"{name}: {fit.note}", ZooWarning, stacklevel=2)
@@ -163,30 +164,28 @@ def refit_temperature(logits: Array | Column, labels: Array, fit: TemperatureFit
 
     If the part moves the temperature by a factor of two or more, or has no proper minimum, the search starts afresh.
     """
+    problem = _Problem(logits, labels, fit.link, "logits", fit.temperature_space, device=device)
     with threads_for(_elements(logits)):
         if not fit.note:
-            likelihood = _likelihood(logits, labels, fit.link, "logits", fit.temperature_space, None, device)
             start = -math.log(fit.temperature)
             near = Bracket(start - math.log(2), start + math.log(2))
-            (found,) = solve([descend(likelihood, start, SMALL_TOLERANCE, near)])
+            (found,) = solve([descend(problem.likelihood(), start, SMALL_TOLERANCE, near)])
             if near.first < found < near.last:
                 return math.exp(-found)
-        (again,) = solve([_fit(logits, labels, fit.link, "logits", fit.temperature_space, None, device)])
+        (again,) = solve([problem.fit()])
         return again.temperature
 
 
-def _solve_all(
-    problems: "list[Evaluation[TemperatureFit]]", logits: list[Array | Column], device: torch.device | str | None
-) -> list[TemperatureFit]:
+def _solve_all(problems: "list[_Problem]") -> list[TemperatureFit]:
     """Solve the problems in lockstep; large ones on the CPU in threads instead, each of which computes on one core."""
-    on_cpu = (device is None or torch.device(device).type == "cpu") and not any(map(_on_accelerator, logits))
-    large = any(_elements(one) >= MIN_PARALLEL_ELEMENTS for one in logits)
+    on_cpu = not any(_on_accelerator(one.logits) or torch.device(one.device or "cpu").type != "cpu" for one in problems)
+    elements = max((_elements(one.logits) for one in problems), default=0)
     workers = min(len(problems), torch.get_num_threads(), os.cpu_count() or 1)
-    if not (on_cpu and large and workers > 1):
-        with threads_for(max(map(_elements, logits), default=0)):
-            return solve(problems)
+    if not (on_cpu and elements >= MIN_PARALLEL_ELEMENTS and workers > 1):
+        with threads_for(elements):
+            return solve([problem.fit() for problem in problems])
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return [fits[0] for fits in pool.map(lambda problem: solve([problem]), problems)]
+        return [fits[0] for fits in pool.map(lambda problem: solve([problem.fit()]), problems)]
 
 
 def _on_accelerator(logits: Array | Column) -> bool:
@@ -199,69 +198,69 @@ def _elements(logits: Array | Column) -> int:
     return int(shape[0]) * int(shape[-1])
 
 
-def _fit(
-    logits: Array | Column,
-    labels: Array,
-    link: Link,
-    name: str,
-    temperature_space: TemperatureSpace,
-    weights: Array | None,
-    device: torch.device | str | None,
-) -> "Evaluation[TemperatureFit]":
-    """Return `fit_temperature` as a generator for `solve`."""
-    likelihood = _likelihood(logits, labels, link, name, temperature_space, weights, device)
-    found = yield from minimum(likelihood)
-    before = found.before
-    after, note, at_bound = yield from _settle(likelihood, found)
-    correct = likelihood.correct(before)
-    bins = tuple(bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after))
-    return TemperatureFit(
-        temperature=_temperature(after),
-        link=link,
-        examples=len(likelihood),
-        nll_before=before.nll,
-        nll_after=after.nll,
-        ece_before=binned_error(bins[0]),
-        ece_after=binned_error(bins[1]),
-        brier_before=before.brier,
-        brier_after=after.brier,
-        at_bound=at_bound,
-        note=note,
-        passes=found.passes,
-        temperature_space=temperature_space if link == "sigmoid" else "logits",
-        bins=(bins[0], bins[1]),
-    )
+@dataclass(frozen=True)
+class _Problem:
+    """The checked arguments of one fit."""
 
+    logits: Array | Column
+    labels: Array
+    link: Link
+    name: str
+    temperature_space: TemperatureSpace
+    weights: Array | None = None
+    device: torch.device | str | None = None
+    models: int = 1  # that are fitted together, and share the memory of an accelerator
 
-def _likelihood(
-    logits: Array | Column,
-    labels: Array,
-    link: Link,
-    name: str,
-    temperature_space: TemperatureSpace,
-    weights: Array | None,
-    device: torch.device | str | None,
-) -> Likelihood:
-    """Return the likelihood of checked arguments, on the device that computes."""
-    column = logits if isinstance(logits, Column) else Column([arrays.matrix(logits, name)])
-    if column.ndim != 2 or len(column) == 0:
-        raise InputError(argument=name, expected="of shape [N, K] with at least one row", found=list(column.shape))
-    if link not in get_args(Link):
-        raise InputError(argument="link", expected=" or ".join(get_args(Link)), found=link)
-    y = arrays.labels(labels, column.shape[1], len(column))
-    first = column.blocks[0]
-    arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
-    target = torch.device(device) if device is not None else first.device if isinstance(first, Tensor) else y.device
-    y = y.to(target)
-    counts = None if weights is None else _weights(weights, len(column)).to(target, arrays.accumulation_dtype(target))
-    if target.type != "cpu" and not _on_accelerator(column):
-        rows = [arrays.tensor(block, name) for block in column.blocks]
-        if sum(block.nbytes for block in rows) <= MAX_RESIDENT_BYTES:
-            column = Column([block.to(target) for block in rows])
-    if distributed(link, temperature_space):
-        column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
-        return Likelihood(column, y, "softmax", name, weights=counts)
-    return Likelihood(column, y, link, name, weights=counts)
+    def fit(self) -> "Evaluation[TemperatureFit]":
+        """Return `fit_temperature` as a generator for `solve`."""
+        likelihood = self.likelihood()
+        found = yield from minimum(likelihood)
+        before = found.before
+        after, note, at_bound = yield from _settle(likelihood, found)
+        correct = likelihood.correct(before)
+        bins = tuple(bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after))
+        return TemperatureFit(
+            temperature=_temperature(after),
+            link=self.link,
+            examples=len(likelihood),
+            nll_before=before.nll,
+            nll_after=after.nll,
+            ece_before=binned_error(bins[0]),
+            ece_after=binned_error(bins[1]),
+            brier_before=before.brier,
+            brier_after=after.brier,
+            at_bound=at_bound,
+            note=note,
+            passes=found.passes,
+            temperature_space=self.temperature_space if self.link == "sigmoid" else "logits",
+            bins=(bins[0], bins[1]),
+        )
+
+    def likelihood(self) -> Likelihood:
+        """Return the likelihood, on the device that computes."""
+        name = self.name
+        column = self.logits if isinstance(self.logits, Column) else Column([arrays.matrix(self.logits, name)])
+        if column.ndim != 2 or len(column) == 0:
+            raise InputError(argument=name, expected="of shape [N, K] with at least one row", found=list(column.shape))
+        if self.link not in get_args(Link):
+            raise InputError(argument="link", expected=" or ".join(get_args(Link)), found=self.link)
+        y = arrays.labels(self.labels, column.shape[1], len(column))
+        first = column.blocks[0]
+        arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
+        target = first.device if isinstance(first, Tensor) else y.device
+        target = target if self.device is None else torch.device(self.device)
+        y = y.to(target)
+        weights = None
+        if self.weights is not None:
+            weights = _weights(self.weights, len(column)).to(target, arrays.accumulation_dtype(target))
+        if target.type != "cpu" and not _on_accelerator(column):
+            rows = [arrays.tensor(block, name) for block in column.blocks]
+            if sum(block.nbytes for block in rows) <= MAX_RESIDENT_BYTES // self.models:
+                column = Column([block.to(target) for block in rows])
+        if distributed(self.link, self.temperature_space):
+            column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
+            return Likelihood(column, y, "softmax", name, weights=weights)
+        return Likelihood(column, y, self.link, name, weights=weights)
 
 
 def _weights(values: Array, rows: int) -> Tensor:

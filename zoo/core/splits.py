@@ -52,11 +52,6 @@ def stratified_split(labels: "ArrayLike", fraction: float, seed: int = 0, ids: I
     return selected
 
 
-def stratified_rows(labels: "ArrayLike", share: float, seed: int = 0) -> np.ndarray:
-    """Return `stratified_split` by row number."""
-    return stratified_split(labels, share, seed)
-
-
 def fold_numbers(labels: "ArrayLike", folds: int, seed: int = 0, ids: Iterable[object] | None = None) -> np.ndarray:
     """Return the fold [N] of each example, from 0, with folds of equal size in every class, within one example.
 

@@ -122,3 +122,14 @@ def test_other_classes_are_refused():
     p, y = data(100)
     with pytest.raises(InputError, check=fields(argument="probabilities", found=5)):
         fit_conformal(p, y).predict_sets(data(10, classes=5)[0])
+
+
+def test_size_stratified_coverage_is_the_lowest_over_sizes():
+    rng = np.random.default_rng(5)
+    sets, y = rng.random((3000, 4)) < 0.5, rng.integers(0, 4, 3000)
+    report = evaluate_sets(sets, y, 0.1, 500)
+    sizes, covered = sets.sum(1), sets[np.arange(3000), y]
+    assert report.by_size["examples"].sum() == 3000
+    assert report.size_stratified_coverage == pytest.approx(
+        min(covered[sizes == size].mean() for size in range(5)), abs=1e-9
+    )

@@ -45,6 +45,18 @@ def test_unique_scores_give_the_plain_cumulative_risk():
     np.testing.assert_allclose(risk_coverage(scores, correct, resamples=0).risk, expected)
 
 
+@pytest.mark.parametrize("coverage", [0.01, 0.25, 0.5, 0.999, 1.0])
+def test_accuracy_at_a_coverage_and_back(coverage):
+    rng = np.random.default_rng(3)
+    scores, correct = rng.permutation(200).astype(float), rng.random(200) < 0.8
+    curve = risk_coverage(scores, correct, resamples=0)
+    accepted = np.argsort(-scores)[: int(np.ceil(coverage * 200))]
+    assert curve.accuracy_at(coverage) == pytest.approx(correct[accepted].mean())
+    wanted = curve.accuracy_at(coverage)
+    reached = [k for k in range(1, 201) if correct[np.argsort(-scores)[:k]].mean() >= wanted - 1e-12]
+    assert curve.coverage_at(wanted) == pytest.approx(max(reached) / 200)
+
+
 @given(st.integers(1, 60), st.integers(0, 10**6))
 def test_invariants(examples, seed):
     rng = np.random.default_rng(seed)

@@ -374,6 +374,18 @@ def test_logits_too_large_for_the_device_are_streamed(monkeypatch):
     assert remote == fit_temperature(z, y)
 
 
+def test_models_that_are_fitted_together_share_the_memory_of_the_device(monkeypatch):
+    z, y = drawn(400, 6)
+    monkeypatch.setattr("zoo.calibration.temperature.MAX_RESIDENT_BYTES", z.nbytes)
+    uploaded = []
+    for models in (1, 2):
+        with Accelerator() as device:
+            fit_temperatures([z] * models, upload(y), device=DEVICE)
+        uploaded.append(device.uploaded_bytes)
+    assert uploaded[0] == z.nbytes  # resident
+    assert uploaded[1] > 4 * z.nbytes  # streamed in every pass
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_on_each_device(device):
     z, y = drawn(2000, 40, scale=2.0)

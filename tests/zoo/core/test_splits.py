@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raised import fields
 
-from zoo.core.splits import hold_out, random_rank, stratified_rows, stratified_split
+from zoo.core.splits import hold_out, random_rank, stratified_split
 from zoo.errors import InputError
 
 labels_of_examples = st.lists(st.integers(0, 4), min_size=4, max_size=40)
@@ -66,7 +66,7 @@ def test_the_split_depends_on_the_seed_and_on_the_ids():
 def test_splits_are_the_same_in_every_version():
     """Stored temperatures and probes refer to these rows."""
     labels = np.arange(12) % 3
-    assert np.flatnonzero(stratified_rows(labels, 0.25, 0)).tolist() == [2, 7, 9]
+    assert np.flatnonzero(stratified_split(labels, 0.25, 0)).tolist() == [2, 7, 9]
     assert np.flatnonzero(stratified_split(labels, 0.25, 0, range(12))).tolist() == [0, 2, 10]
     assert hold_out(labels, 0.25, 0)[1].tolist() == [2, 7, 9]
     assert random_rank(labels, 0).tolist() == [1, 3, 0, 2, 1, 1, 3, 0, 3, 0, 2, 2]
