@@ -1,13 +1,22 @@
 """How near `zoo.run` comes to the bare forward pass: JPEG files on disk to stored outputs, resnet18 at 224 pixels.
 
     python tests/benchmarks/extraction.py [--images 512] [--rounds 3] [--model timm:resnet18] [--sizes 500x375 256x256]
+    python tests/benchmarks/extraction.py --models 10 [--images 1000]
 
 Prints images per second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
 that are in memory already), both measured in turn in one process; wanted: at least 0.90. Decoding and writing need CPU
 time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds per image show where the difference goes.
+
+With `--models`, that many small networks run over one folder. The CPU time of the run is compared with the sum of one pass
+that reads, decodes and resizes each image, and the bare forward passes of all networks; wanted: at most 1.10. `separate` is
+the sum if each network decoded the images again.
+
+With `--fold`, batch normalisations are folded into convolutions. The run is also compared, in CPU time, with the plain loop:
+Pillow, torchvision's transforms and the network as it is, in batches of the same size; wanted: at least 1.25 times as fast.
 """
 
 import argparse
+import copy
 import os
 import statistics
 import tempfile
@@ -15,10 +24,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import timm
 import torch
 from PIL import Image
+from torchvision import transforms
 
 from zoo import datasets
+from zoo.cards.card import Transform
+from zoo.core.pages import kept_pages
 from zoo.models import registry
 from zoo.runs import runner
 from zoo.runs.engines.forward import Forward
@@ -29,6 +42,8 @@ parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--model", default="timm:resnet18")
 parser.add_argument("--workers", type=int, default=None)
+parser.add_argument("--models", type=int, help="how many small networks to run together, instead of --model")
+parser.add_argument("--fold", action="store_true", help="fold batch normalisations into convolutions")
 parser.add_argument("--sizes", nargs="+", default=["500x375", "256x256"], help="width x height of the files")
 
 
@@ -65,12 +80,71 @@ def bare_forward(model, pixels: torch.Tensor, count: int) -> Clock:
     return clock
 
 
+def decode_pass(dataset: datasets.Dataset, kinds: list, batch_size: int) -> Clock:
+    with Clock() as clock:
+        for start in range(0, len(dataset), batch_size):
+            images = [dataset[row] for row in range(start, min(start + batch_size, len(dataset)))]
+            for transform in kinds:
+                torch.stack([transform.pixels(image) for image in images])
+    return clock
+
+
+def plain_loop(network: torch.nn.Module, spec: Transform, paths: list[Path], batch_size: int) -> Clock:
+    """The loop that people write: Pillow, torchvision's transforms, the network as it is."""
+    transform = transforms.Compose(
+        [transforms.Resize(spec.resize[0], transforms.InterpolationMode(spec.interpolation)),
+         transforms.CenterCrop(spec.size[1:]), transforms.ToTensor(), transforms.Normalize(spec.mean, spec.std)]
+    )  # fmt: skip
+    results = []
+    with Clock() as clock, torch.no_grad():
+        for start in range(0, len(paths), batch_size):
+            images = [transform(Image.open(path).convert("RGB")) for path in paths[start : start + batch_size]]
+            results.append(network(torch.stack(images))[1])
+        torch.cat(results).numpy()
+    return clock
+
+
+def many_models(options: argparse.Namespace) -> None:
+    names = timm.list_models("test_*")[: options.models]
+    models = [registry.load(f"timm:{name}", pretrained=False) for name in names]
+    kinds = {model.transform.pixels_key: model.transform for model in models}
+    print(f"{len(models)} networks with {len(kinds)} different transforms, {torch.get_num_threads()} threads, "
+          f"{options.images} images, CPU seconds, median of {options.rounds} rounds")  # fmt: skip
+    print(f"{'files':>10} {'decode':>8} {'forward':>8} {'sum':>8} {'run':>8} {'ratio':>6} {'separate':>8}")
+    for size in options.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            save_jpegs(root / "jpegs", options.images, *map(int, size.split("x")))
+            dataset = datasets.load(f"folder:{root / 'jpegs'}")
+            rows = range(min(options.batch_size, len(dataset)))
+            pixels = {key: torch.stack([one.pixels(dataset[row]) for row in rows]) for key, one in kinds.items()}
+            rounds = []
+            for number in range(options.rounds):
+                shared = {"data": dataset, "batch_size": options.batch_size, "workers": options.workers, "progress": False}
+                decode = decode_pass(dataset, list(kinds.values()), options.batch_size).cpu
+                with kept_pages():
+                    forward = sum(bare_forward(one, pixels[one.transform.pixels_key], options.images).cpu for one in models)
+                with Clock() as together:
+                    runner.run(models, home=root / f"together-{number}", **shared)
+                rounds.append((decode, forward, decode + forward, together.cpu, together.cpu / (decode + forward)))
+            decode, forward, limit, run, ratio = (statistics.median(column) for column in zip(*rounds, strict=True))
+            separate = limit + (len(models) - 1) * decode
+            print(
+                f"{size:>10} {decode:8.2f} {forward:8.2f} {limit:8.2f} {run:8.2f} {ratio:6.3f} {separate:8.2f}", flush=True
+            )
+
+
 def main() -> None:
     options = parser.parse_args()
+    if options.models:
+        many_models(options)
+        return
     model = registry.load(options.model, pretrained=False)
+    plain = copy.deepcopy(model.network).eval()  # the forward pass of a run changes the memory format
     print(f"{options.model} on {model.device}, {torch.get_num_threads()} threads, {options.images} images, "
           f"median of {options.rounds} rounds")  # fmt: skip
-    print(f"{'files':>10} {'kB each':>8} {'bare /s':>8} {'run /s':>8} {'ratio':>6} {'bare CPU ms':>12} {'run CPU ms':>11}")
+    print(f"{'files':>10} {'kB each':>8} {'bare /s':>8} {'run /s':>8} {'ratio':>6} {'bare CPU ms':>12} {'run CPU ms':>11} "
+          f"{'plain loop':>11} {'times faster':>13}")  # fmt: skip
     for size in options.sizes:
         width, height = map(int, size.split("x"))
         with tempfile.TemporaryDirectory() as folder:
@@ -86,17 +160,20 @@ def main() -> None:
                 with Clock() as run:
                     runner.run(
                         model, data=dataset, home=root / f"home-{number}", batch_size=options.batch_size,
-                        workers=options.workers, progress=False,
+                        workers=options.workers, progress=False, fold=options.fold,
                     )  # fmt: skip
-                rounds.append((bare, run))
+                paths = sorted((root / "jpegs").iterdir())
+                rounds.append((bare, run, plain_loop(plain, model.transform.spec, paths, options.batch_size)))
             count = options.images
-            bare_speed = statistics.median(count / bare.wall for bare, _ in rounds)
-            run_speed = statistics.median(count / run.wall for _, run in rounds)
-            ratio = statistics.median(bare.wall / run.wall for bare, run in rounds)
-            bare_cpu = statistics.median(bare.cpu / count * 1000 for bare, _ in rounds)
-            run_cpu = statistics.median(run.cpu / count * 1000 for _, run in rounds)
+            bare_speed = statistics.median(count / bare.wall for bare, _, _ in rounds)
+            run_speed = statistics.median(count / run.wall for _, run, _ in rounds)
+            ratio = statistics.median(bare.wall / run.wall for bare, run, _ in rounds)
+            bare_cpu = statistics.median(bare.cpu / count * 1000 for bare, _, _ in rounds)
+            run_cpu = statistics.median(run.cpu / count * 1000 for _, run, _ in rounds)
             speeds = f"{size:>10} {kilobytes:8.0f} {bare_speed:8.1f} {run_speed:8.1f} {ratio:6.3f}"
-            print(f"{speeds} {bare_cpu:12.1f} {run_cpu:11.1f}")
+            plain_cpu = statistics.median(loop.cpu / count * 1000 for _, _, loop in rounds)
+            faster = statistics.median(loop.cpu / run.cpu for _, run, loop in rounds)
+            print(f"{speeds} {bare_cpu:12.1f} {run_cpu:11.1f} {plain_cpu:11.1f} {faster:13.3f}", flush=True)
 
 
 if __name__ == "__main__":

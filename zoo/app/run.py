@@ -1,5 +1,8 @@
 """`zoo run` and `zoo predict`: models on a dataset, and on single images."""
 
+import dataclasses
+import datetime
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,11 +25,13 @@ from zoo.app.options import (
     command,
     model_argument,
 )  # fmt: skip
-from zoo.app.terminal import note, percent, print_json, print_table
+from zoo.app.terminal import MISSING, count, note, percent, print_json, print_table, size
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     from zoo.outputs.outputs import Outputs, Runs
+    from zoo.runs.engines.stages import Stages
+    from zoo.runs.plan import Plan
 
 MAX_LISTED_PATHS = 3
 _IMAGES_AT_ONCE = 512
@@ -49,6 +54,13 @@ def run(
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ... Default: every accelerator.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode images. Default: as many as needed.")] = None,
+    fold: Annotated[
+        bool, typer.Option("--fold", help="Fold batch normalisation into convolutions: faster, stored separately.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be computed and how long it would take, from a sample.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Print how long each stage took.")] = False,
     json: Json = False,
 ) -> None:
     """Run models on a dataset and store their outputs.
@@ -59,15 +71,74 @@ def run(
 
     [dim]zoo run file:mine.pth --arch resnet18 --classes classes.txt --data folder:photos[/dim]
     """
-    runs = inputs.runs(
-        models, pretrained=pretrained, embeddings=embeddings, resize_mode=resize_mode, precision=precision,
-        batch_size=batch_size, engine=engine, device=device or None, workers=workers,
-    )  # fmt: skip
-    print_runs(runs, json)
+    from zoo.runs.engines.stages import Stages
+
+    options: dict[str, Any] = {
+        "pretrained": pretrained, "embeddings": embeddings, "resize_mode": resize_mode, "precision": precision,
+        "batch_size": batch_size, "engine": engine, "device": device or None, "workers": workers,
+        "fold": fold,
+    }  # fmt: skip
+    if dry_run:
+        from zoo.runs.plan import plan
+
+        _print_plan(plan(inputs.named(models), data=inputs.data, fresh=inputs.fresh, **options), json)
+        return
+    stages = Stages()
+    print_runs(inputs.runs(models, stages=stages, **options), json)
+    if profile:
+        _print_profile(stages, json)
+
+
+def _print_plan(plan: "Plan", json: bool) -> None:
+    """Print what a run would do."""
+    rows: list[dict[str, Any]] = [{"model": name, "state": "stored"} for name in plan.stored]
+    rows += [{"model": name, "state": state} for name, state in plan.unavailable.items()]
+    rows += [
+        {"model": name, "state": "to run", "group": number, "images": group.images, "bytes": written}
+        for number, group in enumerate(plan.groups, 1)
+        for name, written in group.models.items()
+    ]
+    if json:
+        groups = [dataclasses.asdict(group) | {"models": list(group.models)} for group in plan.groups]
+        total = {"dataset": plan.dataset, "bytes": plan.bytes, "seconds": plan.seconds}
+        print_json({**total, "models": rows, "groups": groups})
+        return
+    print_table(
+        rows,
+        ["model", "state", "group", "images", "bytes"],
+        formats={"bytes": lambda written: MISSING if written is None else size(written)},
+    )
+    for number, group in enumerate(plan.groups, 1):
+        about = f"{count(len(group.models), 'model')} x {count(group.images, 'image')}"
+        note(f"group {number}: {about}, {_duration(group.seconds)}, slowest stage: {group.slowest} "
+             f"(measured on {count(group.sample, 'image')})")  # fmt: skip
+    note(f"{size(plan.bytes)} to write, {_duration(plan.seconds)}")
+
+
+def _print_profile(stages: "Stages", json: bool) -> None:
+    """Print the time of each stage; on standard error if standard output holds JSON."""
+    total = sum(stages.seconds.values())
+    if not total:
+        note("nothing was computed")
+        return
+    if json:
+        note(", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in stages.seconds.items()))
+    else:
+        rows = [
+            {"stage": stage, "seconds": seconds, "of the sum": seconds / total} for stage, seconds in stages.seconds.items()
+        ]
+        print_table(rows, ["stage", "seconds", "of the sum"], formats={"seconds": "{:.2f}".format, "of the sum": percent})
+    note(f"slowest stage: {stages.slowest}, with {count(stages.workers, 'worker')} to read, decode and transform")
+
+
+def _duration(seconds: float) -> str:
+    return f"about {datetime.timedelta(seconds=math.ceil(seconds))}"
 
 
 def print_runs(runs: "Runs", json: bool) -> None:
     """Print what outputs there are, the accuracy of each, and where they are stored."""
+    from zoo.core.prediction_sets import read_rule
+
     rows = [_row(outputs) for outputs in runs.values()]
     if json:
         print_json(rows)
@@ -83,6 +154,8 @@ def print_runs(runs: "Runs", json: bool) -> None:
     for outputs in runs.values():
         if outputs.label_classes is not None:
             note(f"{outputs.name} predicts other classes than {outputs.dataset} has; its embeddings can be probed")
+        if outputs.card is not None and (rule := read_rule(outputs.card.details, outputs.name)):
+            note(f"{outputs.name} has prediction sets: {rule}")
     paths = [outputs.path for outputs in runs.values() if outputs.path is not None]
     if len(paths) > MAX_LISTED_PATHS:
         note(f"stored in {len(paths)} folders of {' and '.join(sorted({str(path.parent) for path in paths}))}")

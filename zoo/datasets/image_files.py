@@ -1,5 +1,7 @@
 """Images of a dataset, from files or bytes. An image that cannot be decoded raises another error than a failing disk."""
 
+import threading
+import time
 from pathlib import Path
 
 from PIL import Image
@@ -13,18 +15,30 @@ EXTENSIONS = frozenset(
 )
 
 
+_reading = threading.local()
+
+
 class Undecodable(InputError):
     """An image that cannot be decoded. A run counts and names such images, and continues."""
 
 
 def read(path: Path) -> Image.Image:
     """Return the image in a file, as RGB."""
+    start = time.perf_counter()
     try:
         data = path.read_bytes()
     except OSError as error:
         problem, hint = f"cannot be read: {error.strerror or error}", "The data changed, or the disk failed"
         raise ZooError(problem, where=path, hint=hint) from error
+    _reading.seconds = getattr(_reading, "seconds", 0.0) + time.perf_counter() - start
     return decode(data, str(path))
+
+
+def take_read_seconds() -> float:
+    """Return how long this thread has read files, without decoding them, since the last call."""
+    seconds: float = getattr(_reading, "seconds", 0.0)
+    _reading.seconds = 0.0
+    return seconds
 
 
 def decode(data: bytes, name: str) -> Image.Image:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -40,6 +40,10 @@ class Preprocessing(Protocol):
     def size(self) -> tuple[int, ...]:
         """The shape of one input."""
 
+    @property
+    def pixels_key(self) -> Hashable:
+        """A value that is equal for two transforms only if their `pixels` are equal for every image."""
+
     def __call__(self, image: Image.Image) -> Tensor:
         """Return the network's input for one image, in float32."""
 
@@ -71,6 +75,17 @@ class Pipeline:
     @property
     def size(self) -> tuple[int, ...]:
         return self.spec.size
+
+    @property
+    def pixels_key(self) -> Hashable:
+        """Everything but mean and standard deviation, unless the mean is the colour that images are padded with.
+
+        >>> spec = Transform((3, 2, 2), (2,), "bicubic", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        >>> Pipeline(spec).pixels_key == Pipeline(replace(spec, mean=(0.4, 0.4, 0.4))).pixels_key
+        True
+        """
+        spec = self.spec
+        return spec.size, spec.resize, spec.interpolation, spec.fit, spec.grey, self._fill()
 
     def __call__(self, image: Image.Image) -> Tensor:
         return self.normalise(self.pixels(image))
@@ -149,6 +164,10 @@ class Packed:
     @property
     def size(self) -> tuple[int, ...]:
         return 1, 1, sum(math.prod(part.size) for part in self.parts)
+
+    @property
+    def pixels_key(self) -> Hashable:
+        return "packed", *(part.pixels_key for part in self.parts)
 
     def __call__(self, image: Image.Image) -> Tensor:
         return self._pack([part(image) for part in self.parts])

@@ -67,7 +67,7 @@ def layers(
     layers_of = {model.name: names.get(model.name) if isinstance(names, Mapping) else names for model in loaded}
     undecodable: list[str] = []
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]
-    transforms = {model.transform.fingerprint: model.transform for model in loaded}
+    transforms = {model.transform.pixels_key: model.transform for model in loaded}
     workers = useful_workers(workers, len(dataset), 1)
     with killed_worker_told(), kept_pages():
         batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
@@ -77,8 +77,8 @@ def layers(
             if not rows:
                 continue
             decoded = torch.tensor(rows) - span.start
-            pixels = {key: values[decoded] for key, values in zip(transforms, batch.pixels, strict=True)}
-            hidden = {m.name: _of_model(m, pixels[m.transform.fingerprint], layers_of[m.name]) for m in loaded}
+            pixels = {key: batch.of_transform(number)[decoded] for number, key in enumerate(transforms)}
+            hidden = {m.name: _of_model(m, pixels[m.transform.pixels_key], layers_of[m.name]) for m in loaded}
             labels = None if dataset.labels is None else dataset.labels[rows]
             yield LayerBatch(hidden, [dataset.ids[row] for row in rows], labels)
     if undecodable:

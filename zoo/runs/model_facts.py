@@ -6,6 +6,7 @@ and hashed again; its outputs are computed again only if the hash differs.
 """
 
 import importlib.metadata
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -41,7 +42,8 @@ class Facts:
     classes: tuple[str, ...]  # empty for an encoder without a head
     link: Link
     card: str  # text of the card
-    embeds: bool = True
+    embeds: bool
+    bytes: int  # of the parameters and buffers
 
 
 def of_model(model: "Model", pretrained: bool = True) -> Facts:
@@ -50,7 +52,7 @@ def of_model(model: "Model", pretrained: bool = True) -> Facts:
     card = card_text(model.card)
     return Facts(
         model.card.name, mark + model.weights_hash, model.transform.fingerprint, model.classes, model.card.link, card,
-        model.embeds,
+        model.embeds, sum(tensor.nbytes for tensor in itertools.chain(model.network.parameters(), model.network.buffers())),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from zoo.cards.card import Card
 from zoo.cards.names import canonical_dataset, default_dataset
@@ -28,7 +29,6 @@ from zoo.datasets import KNOWN, ResizeMode, canonical, is_user_dataset, load, re
 from zoo.datasets.loading import EMBEDDED, split_rows
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import registry
-from zoo.models.model import Model
 from zoo.models.sources.base import Availability
 from zoo.outputs import bundle
 from zoo.outputs.importing import dataset_check
@@ -37,7 +37,10 @@ from zoo.outputs.store.layout import IMPORTED
 from zoo.outputs.store.lookup import on_dataset, one_per_name, open_run, select_runs, split_suffix, stored
 from zoo.outputs.store.run_folder import RunFolder
 
-Models = str | Model | Sequence[str | Model]
+if TYPE_CHECKING:
+    from zoo.models.model import Model
+
+Models: TypeAlias = Union[str, "Model", Sequence[Union[str, "Model"]]]  # quoted, so that no model imports torch
 
 MAX_LISTED = 3  # models that a warning names
 NOT_DOWNLOADABLE: tuple[Availability, ...] = ("to train", "never published")
@@ -66,13 +69,13 @@ def choose(models: "Models", spec: str | None, home: Path | None = None, imports
         imports: whether imported outputs may stand for a name.
     """
     imported = _on_dataset_or_whole(stored(home, imported=True), spec) if imports else []
-    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    entries = _entries(models)
     filters = [entry for entry in entries if isinstance(entry, str) and is_filter(entry)]
     if filters and len(filters) == len(entries):
         entries = ["*", *filters]
     chosen: dict[str, Choice] = {}
     for entry in entries:
-        if isinstance(entry, Model):
+        if not isinstance(entry, str):
             found = [Choice(entry)]
         elif is_filter(entry):
             continue
@@ -114,13 +117,13 @@ def resolve(models: "Models") -> "list[str | Model]":
     >>> resolve(["resnet50-co*", "timm:resnet18"])
     ['resnet50-cosine.in1k', 'timm:resnet18']
     """
-    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    entries = _entries(models)
     selectors = [entry for entry in entries if isinstance(entry, str)]
     if len(selectors) == len(entries) and any(map(is_filter, selectors)):
         return [*_require(registry.matching(selectors), selectors)]
     found: dict[str, str | Model] = {}
     for entry in entries:
-        if isinstance(entry, Model):
+        if not isinstance(entry, str):
             found[entry.name] = entry
         elif is_pattern(entry):
             found |= {name: name for name in _require(registry.matching(entry), [entry])}
@@ -138,7 +141,7 @@ def infer_dataset(models: "Models", home: Path | None) -> str | None:
     That is the test split of the dataset whose classes all the models predict; for names that no model has, the one dataset
     of their stored outputs. Models of different datasets are an error that asks for `data`.
     """
-    entries = [models] if isinstance(models, (str, Model)) else list(models)
+    entries = _entries(models)
     cards = _cards_of_models(entries)
     if not cards:
         runs = [run for run in stored(home) if any(_selects(str(entry), run) for entry in entries)]
@@ -301,7 +304,7 @@ def _stored(name: str, spec: str | None, home: Path | None, digest: str = "") ->
 
 
 def _card(choice: Choice, imported: Sequence[RunFolder]) -> Card | None:
-    if isinstance(choice.model, Model):
+    if not isinstance(choice.model, str):
         return choice.model.card
     if registry.is_name(choice.model):
         return registry.card(choice.model)
@@ -320,11 +323,16 @@ def _has_images(spec: str) -> bool:
         return False
 
 
+def _entries(models: Any) -> "list[str | Model]":
+    """Return a name or a model as a list of one. A model has a card; a list of models has none."""
+    return [models] if isinstance(models, str) or hasattr(models, "card") else list(models)
+
+
 def _cards_of_models(entries: "Sequence[str | Model]") -> list[Card]:
     """Return the cards of the models that selectors stand for, without those that are names of stored outputs only."""
     selectors = [split_suffix(entry)[0] for entry in entries if isinstance(entry, str)]
     filters = [selector for selector in selectors if is_filter(selector)]
-    cards = [entry.card for entry in entries if isinstance(entry, Model)]
+    cards = [entry.card for entry in entries if not isinstance(entry, str)]
     for selector in ["*", *filters] if filters and len(filters) == len(selectors) else selectors:
         if is_pattern(selector):
             cards += registry.matching([selector, *filters]).values()

@@ -120,6 +120,20 @@ def test_the_fingerprint_changes_with_every_field_and_is_the_same_in_every_proce
     assert Pipeline(Transform(**base)).fingerprint == "b14f716e5f18c5f3"
 
 
+@pytest.mark.parametrize("fit", ["squash", "cover", "inside"])
+def test_transforms_with_equal_keys_have_equal_pixels_and_others_may_not(fit: str) -> None:
+    base = Transform((3, 8, 8), (9, 9), "bicubic", HALF, HALF, fit)
+    changes = {"size": (3, 8, 9), "resize": (9, 8), "interpolation": "box", "grey": True, "mean": (0.5, 0.5, 0.4),
+               "std": (0.5, 0.4, 0.5)}  # fmt: skip
+    for field, value in changes.items():
+        other = dataclasses.replace(base, **{field: value})
+        keys = {Pipeline(spec).pixels_key for spec in (base, other)}
+        images = noise(40, 10), noise(10, 40)
+        equal = [torch.equal(Pipeline(base).pixels(image), Pipeline(other).pixels(image)) for image in images]
+        assert all(equal) == (len(keys) == 1), field
+        assert len({Packed((Pipeline(spec), Pipeline(base))).pixels_key for spec in (base, other)}) == len(keys)
+
+
 def test_packed_inputs_are_unpacked_to_those_of_each_transform() -> None:
     parts = (
         Pipeline(Transform((3, 8, 6), (9,), "bicubic", HALF, HALF)),

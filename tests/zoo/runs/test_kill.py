@@ -21,19 +21,23 @@ from zoo.models import registry
 from zoo.runs import runner
 
 datasets.load("digits:test")
-registry.load("timm:test_vit", pretrained=False, device="cpu")  # whatever these import is imported now
+for name in ("timm:test_vit", "timm:test_resnet"):
+    registry.load(name, pretrained=False, device="cpu")  # whatever these import is imported now
 root, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 SHARDS = 24
 
-def run(home, workers):
-    options = dict(data=f"digits:test[:{4 * SHARDS}]", pretrained=False, shard_rows=4, batch_size=3, progress=False)
-    runner.run("timm:test_vit", home=home, workers=workers, **options)
+MODELS = ["timm:test_vit", "timm:test_resnet"]
 
-def start(home, workers=0):
+def run(home, workers, *groups):
+    options = dict(data=f"digits:test[:{4 * SHARDS}]", pretrained=False, shard_rows=4, batch_size=3, progress=False)
+    for models in groups or [MODELS]:
+        runner.run(models, home=home, workers=workers, **options)
+
+def start(home, workers=0, *groups):
     child = os.fork()
     if child == 0:
         try:
-            run(home, workers)
+            run(home, workers, *groups)
             os._exit(0)
         except BaseException as error:
             print(repr(error), file=sys.stderr, flush=True)
@@ -55,7 +59,7 @@ def compare(home):
 
 whole = root / "whole"
 begin = time.monotonic()
-assert wait(start(whole)) == 0
+assert wait(start(whole, 0, *MODELS)) == 0  # one after the other; all that follows must give the same bytes
 seconds = time.monotonic() - begin
 expected = contents(whole)
 

@@ -13,7 +13,7 @@ from zoo.errors import CorruptFile, InputError, MissingWeights, UnknownName, Zoo
 from zoo.models import registry
 from zoo.outputs import bundle, store
 from zoo.outputs.outputs import Outputs
-from zoo.runs import model_list, resolver, runner
+from zoo.runs import jobs, model_list, resolver
 from zoo.runs.runner import run
 
 DATA = "digits:test[:20]"
@@ -206,8 +206,8 @@ def test_a_pattern_skips_models_that_were_never_trained(zoo_home, tmp_path):
 
 def test_a_pattern_uses_shipped_outputs_and_searches_for_the_images_once(shipped, monkeypatch):
     searched = []
-    load = runner.load_dataset
-    monkeypatch.setattr(runner, "load_dataset", lambda spec: (searched.append(spec), load(spec))[1])
+    load = jobs.load_dataset
+    monkeypatch.setattr(jobs, "load_dataset", lambda spec: (searched.append(spec), load(spec))[1])
     with pytest.warns(ZooWarning, match=r"skipping \d+ of \d+ .*all-cnn-c-cosine\.cifar10"):
         assert run("*.cifar10", data="cifar10:test").names == SHIPPED
     assert searched == ["cifar10:test"]

@@ -1,19 +1,22 @@
 """The forward pass: at the requested precision, in batches that fit into memory, with a check of every row."""
 
 import contextlib
+import copy
 import gc
 import warnings
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.core.types import Precision
 from zoo.errors import InputError, ZooError, ZooWarning
 from zoo.models.model import Model
-
-Precision = Literal["float32", "bfloat16", "float16"]
+from zoo.networks.network import Network
+from zoo.runs.engines import folding
+from zoo.runs.engines.stages import Stages
 
 
 class Forward:
@@ -26,15 +29,26 @@ class Forward:
         precision: of the arithmetic.
         embeddings: whether to return embeddings. A model without logits returns them in any case.
         columns: indices of the logits to return; default: all.
+        stages: counts the time of copies and forward passes.
+        fold: whether to fold batch normalisations into convolutions. The model itself stays as it is.
     """
 
-    def __init__(self, model: Model, precision: Precision, embeddings: bool, columns: Sequence[int] | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        precision: Precision,
+        embeddings: bool,
+        columns: Sequence[int] | None,
+        stages: Stages | None = None,
+        fold: bool = False,
+    ) -> None:
         if precision not in get_args(Precision):
             raise InputError(argument="precision", expected=f"one of {', '.join(get_args(Precision))}", found=precision)
         self.model, self.device, self.precision = model, model.device, precision
         self.embeddings = embeddings
         self.columns = None if columns is None else torch.tensor(columns, device=self.device)
         self.max_batch: int | None = None  # known once a batch did not fit
+        self.stages, self.fold = stages or Stages(), fold
         model.network.to(memory_format=torch.channels_last)
 
     def __call__(self, pixels: Tensor, ids: Sequence[str]) -> dict[str, np.ndarray]:
@@ -51,7 +65,7 @@ class Forward:
             try:
                 parts.append(self._forward(batch))
             except (RuntimeError, MemoryError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 self._halve(len(batch), error)
                 continue
@@ -62,13 +76,26 @@ class Forward:
         return result
 
     def _forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        batch = pixels.to(self.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
-        with self._autocast():
-            embeddings, logits = self.model.forward(batch)
-        results = {"embeddings": embeddings} if self.embeddings or logits is None else {}
-        if logits is not None:
-            results["logits"] = logits if self.columns is None else logits[:, self.columns]
-        return {name: values.float().cpu() for name, values in results.items()}
+        with self.stages.timed("copy"):
+            batch = pixels.to(self.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
+        if self.fold:
+            self._fold(batch[:1])
+        with self.stages.timed("forward"):
+            with self._autocast():
+                embeddings, logits = self.model.forward(batch)
+            results = {"embeddings": embeddings} if self.embeddings or logits is None else {}
+            if logits is not None:
+                results["logits"] = logits if self.columns is None else logits[:, self.columns]
+            return {name: values.float().cpu() for name, values in results.items()}
+
+    def _fold(self, example: Tensor) -> None:
+        """Replace the model by a copy with folded batch normalisations, found with one example."""
+        model, self.fold = copy.copy(self.model), False
+        model.network.eval()
+        inputs = model.transform.normalise(example) if example.dtype == torch.uint8 else example
+        folded, _ = folding.fold(model.network, inputs)
+        model.network = cast(Network, folded.to(memory_format=torch.channels_last))
+        self.model = model
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.precision == "float32":
@@ -102,5 +129,10 @@ class Forward:
             )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error, or its cause, is a lack of memory."""
+    if error is None:
+        return False
+    if is_out_of_memory(error.__cause__):
+        return True
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or ("alloc" in str(error) and "memory" in str(error))

@@ -4,17 +4,20 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import Any, TypeAlias
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from zoo.datasets import Dataset, Undecodable
+from zoo.datasets.image_files import take_read_seconds
 from zoo.datasets.preprocessing import Preprocessing
 from zoo.errors import ZooError
 
@@ -32,13 +35,22 @@ class Batch:
     pixels.
     """
 
-    pixels: list[Tensor]  # [N, C, H, W] for each transform
+    pixels: "list[Tensor | ZooError]"  # [N, C, H, W] for each transform, or the error that the transform ended in
     reasons: list[str | None]  # [N] why an image cannot be decoded; None if it can
     failure: ZooError | None = None  # an error in a worker; raised there, it would arrive wrapped in another traceback
+    seconds: dict[str, float] = field(default_factory=dict)  # that reading, decoding and transforming took
+
+    def of_transform(self, number: int) -> Tensor:
+        """Return the pixels [N, C, H, W] of one of the transforms, or raise the error that it ended in."""
+        pixels = self.pixels[number]
+        if isinstance(pixels, ZooError):
+            raise pixels
+        return pixels
 
     def pin_memory(self) -> "Batch":
         """Return the batch in pinned memory. Torch's loader calls this for batches that go to a CUDA device."""
-        return Batch([pixels.pin_memory() for pixels in self.pixels], self.reasons, self.failure)
+        pinned = [pixels.pin_memory() if isinstance(pixels, Tensor) else pixels for pixels in self.pixels]
+        return replace(self, pixels=pinned)
 
 
 def load_batches(
@@ -47,12 +59,12 @@ def load_batches(
     batches: Iterable[list[int]],
     workers: int,
     device: torch.device,
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """Yield batches of images, in order. Each image is decoded once, whatever the number of transforms.
 
     Args:
         dataset: the images.
-        transforms: the preprocessing of each model.
+        transforms: the transforms of the models. An error of one of them is in the batch, and the others go on.
         batches: row numbers of each batch.
         workers: number of processes that decode; 0 decodes in this process.
         device: where the batches will be used.
@@ -106,9 +118,14 @@ def killed_worker_told() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
+        if not is_killed_worker(error):
             raise
         raise ZooError(_KILLED, hint=_KILLED_HINT) from error
+
+
+def is_killed_worker(error: BaseException) -> bool:
+    """Return whether an error is torch's about a killed worker."""
+    return isinstance(error, RuntimeError) and "DataLoader worker" in str(error)
 
 
 def useful_workers(requested: int | None, images: int, devices: int) -> int:
@@ -129,11 +146,11 @@ def _lower_priority(worker: int) -> None:
         os.nice(10)
 
 
-_Row: TypeAlias = "tuple[list[Tensor], ZooError | None]"
+_Row: TypeAlias = "tuple[list[Tensor | ZooError], ZooError | None, dict[str, float]]"
 
 
 class _Pixels(torch.utils.data.Dataset[_Row]):
-    """The preprocessed images of a dataset, each with the error that it ended in, if any."""
+    """The images of a dataset after each transform, with the error that decoding ended in, if any, and with times."""
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Preprocessing]) -> None:
         self.dataset, self.transforms = dataset, transforms
@@ -142,17 +159,51 @@ class _Pixels(torch.utils.data.Dataset[_Row]):
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> _Row:
+        take_read_seconds()
+        start = time.thread_time()
         try:
             image = self.dataset[index]
-            return [transform.pixels(image) for transform in self.transforms], None
         except ZooError as error:
-            return [], error
+            return [], error, {}
+        decoded, read = time.thread_time(), take_read_seconds()
+        results = [self._transformed(image, transform, index) for transform in self.transforms]
+        seconds = {"read": read, "decode": decoded - start, "transform": time.thread_time() - decoded}
+        return results, None, seconds
+
+    def _transformed(self, image: Image.Image, transform: Preprocessing, index: int) -> Tensor | ZooError:
+        try:
+            return transform.pixels(image)
+        except ZooError as error:
+            return error
+        except Exception as error:  # a user's function may raise anything
+            failure = ZooError(
+                f"the transform raised {type(error).__name__}: {error}", where=f"image {self.dataset.ids[index]!r}"
+            )
+            failure.__cause__ = error
+            return failure
 
 
 def _collate(rows: list[_Row]) -> Batch:
-    decoded = next((pixels for pixels, _ in rows if pixels), [])
-    blank = [torch.zeros_like(pixels) for pixels in decoded]
-    columns = zip(*((pixels or blank) for pixels, _ in rows), strict=True)
-    failure = next((error for _, error in rows if error is not None and not isinstance(error, Undecodable)), None)
-    reasons = [None if error is None else str(error) for _, error in rows]
-    return Batch([torch.stack(column) for column in columns], reasons, failure)
+    start = time.thread_time()
+    results, errors, times = zip(*rows, strict=True)
+    transforms = range(max(map(len, results)))
+    pixels = [_stack([row[number] if row else None for row in results]) for number in transforms]
+    failure = next((error for error in errors if error is not None and not isinstance(error, Undecodable)), None)
+    reasons = [None if error is None else str(error) for error in errors]
+    seconds = {stage: sum(one.get(stage, 0.0) for one in times) for stage in ("read", "decode", "transform")}
+    seconds["transform"] += time.thread_time() - start
+    return Batch(pixels, reasons, failure, seconds)
+
+
+def _stack(results: "list[Tensor | ZooError | None]") -> Tensor | ZooError:
+    """Return one batch of a transform's results, blank where an image was not decoded; or the first error among them."""
+    for result in results:
+        if isinstance(result, ZooError):
+            return result
+    shapes = {result.shape for result in results if isinstance(result, Tensor)}
+    if len(shapes) > 1:
+        return ZooError(
+            f"the transform returns inputs of different shapes: {', '.join(str(list(s)) for s in sorted(shapes))}"
+        )
+    blank = torch.zeros_like(next(result for result in results if isinstance(result, Tensor)))
+    return torch.stack([result if isinstance(result, Tensor) else blank for result in results])
