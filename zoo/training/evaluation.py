@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zoo.core.class_spread import ClassSpread
 from zoo.core.links import log_probabilities
+from zoo.core.progress import Report
 from zoo.core.types import Link
 from zoo.datasets.preprocessing import Pipeline
 from zoo.networks.network import Network
@@ -82,14 +83,19 @@ def class_separation(directions: Tensor, counts: Tensor) -> float:
     return between / (within + between) if within + between > 0 else 0.0
 
 
-def evaluate(network: Network, images: ImageBatches, processes: Processes) -> dict[str, float]:
-    """Return accuracy, nll and class_separation on labelled images; each process evaluates a part of them."""
+def evaluate(network: Network, images: ImageBatches, processes: Processes, report: Report | None = None) -> dict[str, float]:
+    """Return accuracy, nll and class_separation on labelled images; each process evaluates a part of them.
+
+    `report` is called with the number of images that all processes have just finished.
+    """
     head = cast(ObjectiveHead, network.head)
     labels = torch.from_numpy(labels_of(images.dataset))
     classes, features = head.weight.shape
     tally = Tally.empty(classes, features, processes.device)
     for numbers, embeddings, logits in outputs(network, images, processes):
         tally.add(embeddings, logits, labels[numbers].to(processes.device), head.objective.link)
+        if report is not None:
+            report(len(numbers) * processes.count)
     return tally.over_processes(processes.total).summary()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zoo import datasets
+from zoo.core.progress import Bar
 from zoo.datasets import Dataset
 from zoo.errors import ZooError, ZooWarning
 from zoo.networks.network import Network
@@ -40,9 +41,17 @@ class Examination:
             warnings.warn(f"{self.planned.name}: trained, but not tested: {error}", ZooWarning, stacklevel=2)
         return {name: ImageBatches(images, ImageAugmentation(recipe.plain())) for name, images in sets.items()}
 
-    def __call__(self, network: Network) -> dict[str, float]:
-        """Return accuracy, NLL and class separation on each set of images, such as `test_accuracy`."""
-        scores = {name: evaluate(network, images, self.processes) for name, images in self.images.items()}
+    def __call__(self, network: Network, title: str = "", progress: bool = False) -> dict[str, float]:
+        """Return accuracy, NLL and class separation on each set of images, such as `test_accuracy`.
+
+        Args:
+            network: the network.
+            title: text before the progress bar.
+            progress: whether to show progress.
+        """
+        total = sum(len(images.dataset) for images in self.images.values())
+        with Bar(title, total, progress and self.processes.main) as bar:
+            scores = {key: evaluate(network, images, self.processes, bar.advance) for key, images in self.images.items()}
         return {f"{name}_{key}": round(value, 6) for name, values in scores.items() for key, value in values.items()}
 
 

@@ -171,7 +171,7 @@ def _train(
         progress=progress, resume=not restart, checkpoint_every=checkpoint_every,
         watch=Monitor(examine, store_snapshot, **every),
     )  # fmt: skip
-    results = examine(network)
+    results = examine(network, f"{planned.name}, evaluation", progress)
     if processes.main:
         _store(network, _record(planned, train_set, card, done.epoch, done.steps, results), home)
         (folder / CHECKPOINT).unlink(missing_ok=True)  # if the process is killed before this, the next call removes it

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import probes
 from zoo import training
 from zoo.app import figures
 from zoo.app.figure import _print, in_markdown
-from zoo.app.figures import FIGURES, PAPERS, find, papers, sized
+from zoo.app.figures import FIGURES, PAPERS, behaviour, find, papers, sized
 from zoo.app.figures.needs import LONG_DECAY
 from zoo.app.figures.predictions import majority_vote
 from zoo.app.figures.result import by_row
@@ -283,6 +284,28 @@ def test_specialization_by_class() -> None:
         find("representation/4").of(known, {"groups": "low:0-10"})
 
 
+def test_the_chart_by_class_has_names_in_groups_or_groups_of_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = study(names(seeds=1)[:2], base=BASE)
+
+    def columns() -> dict[str, Counter[str]]:
+        """Return the number of drawn examples by panel (group) and by class, or by group."""
+        spec = find("representation/4").of(known, {"groups": "low:0-4,high:5-8"}).chart.to_dict()
+        rows = [row for data in spec["datasets"].values() for row in data]
+        counts = {name: Counter[str]() for name in ("class", "group") if name in rows[0]}
+        for row in rows:
+            for name, count in counts.items():
+                count[row[name]] += row["examples"]
+        return counts
+
+    rows = kept(known)
+    inconsistent = right(known.names[0])[rows] != right(known.names[1])[rows]
+    y = made(BASE, "digits:test").labels[rows][inconsistent]
+    groups = Counter("low" if label < 5 else "high" if label < 9 else "other" for label in y)
+    assert columns() == {"class": Counter(map(str, y)), "group": groups}
+    monkeypatch.setattr(behaviour, "MAX_NAMED", 9)
+    assert columns() == {"group": groups}
+
+
 def test_models_compared_with_the_base() -> None:
     known = study(base=BASE)
     accuracies = {name: 100 * right(name).mean() for name in known.names}
@@ -480,7 +503,13 @@ def _renamed(name: str, data: str) -> Outputs:
 
 def test_relearning_is_of_the_same_held_out_examples() -> None:
     known = study(names(seeds=3))
-    frame = find("loss/6").of(known, {"test": "0.25"}).frame
+    result = find("loss/6").of(known, {"test": "0.25"})
+    frame, drawn = result.frame, result.chart.to_dict()
+    lines, points, text = drawn["layer"]
+    assert lines["encoding"]["detail"]["field"] == "row"  # a line connects the two classifiers of an objective
+    assert points["encoding"]["color"]["field"] == "classifier"
+    labelled = drawn["datasets"][text["data"]["name"]]
+    assert sorted(point["row"] for point in labelled) == sorted(known.members)
     expected = probes.relearn(known.runs, test=0.25).set_index("model")
     members = known.members["softmax"]
     for column in ("original", "relearned", "gap"):
@@ -493,7 +522,7 @@ def test_relearning_is_of_the_same_held_out_examples() -> None:
 def test_relearnt_classes_are_learnt_from_training_images_and_tested_on_others() -> None:
     known = study(names(seeds=2))
     result = find("demystifying/table-3").of(known, {"examples": "60"})
-    cells = result.frame[result.frame["column"] == "linear-in50k"].set_index("row")
+    cells = result.frame[result.frame["column"] == "in50k"].set_index("row")
     assert cells.loc["softmax", "paper"] == 71.1
     scores = []
     for name in known.members["softmax"]:
@@ -742,15 +771,23 @@ def test_recipes_have_the_epochs_of_the_papers_tables() -> None:
     assert published.recipe("inception_v3", "softmax", "in1k").holdout == 50_046
 
 
+VERSIONS = (papers.LOSS, papers.EARLIER)
+
+
 def test_numbers_of_the_earlier_version_have_standard_errors() -> None:
+    relearnt = papers.loss_table("3", paper=papers.EARLIER)
     for objective in OBJECTIVES:
         for model in (f"all-cnn-c-{objective}.cifar10", f"wrn-16-8-{objective}.cifar100"):
             (row,) = (row for row in registry.card(model).reference if row.paper == "Demystifying 2021")
             assert 0.02 <= row.errors["accuracy"] <= 0.06  # the range of Table 1 there
-        assert all(numbers[1] for name, numbers in papers.inception_table()[objective].items() if name in ("top1", "top5"))
-        assert papers.IN50K[objective] < papers.loss_table("1")[objective]["top1"][0]
-    by_tau = [papers.IN50K_OF_TAU[tau] for tau in sorted(papers.IN50K_OF_TAU)]
-    assert by_tau == sorted(by_tau)  # a higher temperature makes the classes easier to relearn
+        final, earlier = (papers.loss_table("B.1", "inception_v3", version)[objective] for version in VERSIONS)
+        for column in ("top1", "top5"):
+            assert final[column] == (earlier[column][0], None)
+            assert 0.01 <= earlier[column][1] <= 0.11  # the range of Table B.1 there
+        assert relearnt[objective]["in50k"][0] < papers.loss_table("1")[objective]["top1"][0]
+    by_tau = papers.loss_table("4", paper=papers.EARLIER)["cosine"]
+    in_order = [by_tau[f"tau-{tau}-in50k"][0] for tau in np.arange(1, 9) / 100]
+    assert in_order == sorted(in_order)  # a higher temperature makes the classes easier to relearn
 
 
 def test_the_commands_to_train_are_accepted() -> None:

@@ -307,14 +307,17 @@ def test_building_a_missing_model_prints_lines_with_the_time_left_where_there_is
     monkeypatch.setattr(trainer, "plan", lambda name: short)
     monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
     trainer.build("resnet8-cosine")
-    first, *lines = capsys.readouterr().err.splitlines()
+    first, *printed = capsys.readouterr().err.splitlines()
     assert "quick" in first
     assert "2 epochs" in first
+    lines, evaluation = printed[:6], printed[6:]
     assert [re.search(r"(\d+)%, epoch (\d)", line).groups() for line in lines] == [
         ("17", "1"), ("33", "1"), ("50", "1"), ("67", "2"), ("83", "2"), ("100", "2")
     ]  # fmt: skip
     assert all(re.fullmatch(r"quick: .* loss \d\.\d+ .* \d:\d\d:\d\d left", line) for line in lines)
     assert lines[-1].endswith("0:00:00 left")
+    assert len(evaluation) == 1 + 3  # batches of 256 of the 100 training and the 602 test images
+    assert all(re.fullmatch(r"quick, evaluation: \d+%, .* \d:\d\d:\d\d left", line) for line in evaluation)
 
 
 def test_loading_does_not_train_if_autotrain_is_off(monkeypatch):
@@ -328,6 +331,11 @@ def test_loading_does_not_train_if_autotrain_is_off(monkeypatch):
 def test_every_objective_reaches_93_percent_on_the_digits(objective):
     made = train(f"resnet8-{objective}", data="digits")
     assert made.results["test_accuracy"] >= 0.93
+
+
+@pytest.mark.slow
+def test_a_resnet50_reaches_97_percent_on_the_digits():
+    assert train("resnet50-cosine", data="digits").results["test_accuracy"] >= 0.97
 
 
 def test_the_stored_card_equals_the_card_of_the_trained_model(zoo_home):

@@ -2,12 +2,10 @@
 
 from zoo.app.figures import behaviour as behaviour
 from zoo.app.figures import layers as layers
-from zoo.app.figures import over_training as over_training
 from zoo.app.figures import predictions as predictions
 from zoo.app.figures import separation as separation
 from zoo.app.figures import together as together
 from zoo.app.figures import transfer as transfer
-from zoo.app.figures import tuning as tuning
 from zoo.app.figures.record import FIGURES as FIGURES
 from zoo.app.figures.record import PAPERS as PAPERS
 from zoo.app.figures.record import Figure as Figure

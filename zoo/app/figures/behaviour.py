@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import numpy as np
@@ -19,7 +19,7 @@ from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure
 from zoo.app.figures.result import Result
 from zoo.app.figures.study import Study
-from zoo.cards.names import bare
+from zoo.cards.names import bare, shared_ending
 from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
@@ -27,7 +27,9 @@ EXAMPLE, IMAGENET = f"{DIGITS} --base resnet8-softmax", "MODELS --base resnet50-
 MEASURES = ("gain_over_mean", "gain_over_best", "ensemble_accuracy", "conversion_rate")
 SHORT = {"gain_over_mean": "gain (mean)", "gain_over_best": "gain (best)", "ensemble_accuracy": "ensemble"}
 MAX_POINTS = 2000  # of a pair in the confidence plane
-CONFIDENCE_BINS = 25  # per axis of the confidence plane
+MAX_NAMED = 40  # classes whose names fit an axis
+HORIZONTAL = alt.Header(labelAngle=0, labelAlign="left")  # of rows of panels with long names
+OTHER = "other"  # group of classes that are in no group
 
 
 def pairs(runs: Runs, base: str | None, band: float) -> tuple[pd.DataFrame, str]:
@@ -149,7 +151,9 @@ def specialization(study: Study, *, bins: int = 40) -> Result:
     frame = joint_histogram(comparisons, bins)
     shown = frame.pivot_table("count", "pair", "outcome", "sum", sort=False).astype(int).astype(str).reset_index()
     bands = {", ".join(one.names): one.band for one in comparisons}
-    labels = {pair: bare(pair.rpartition(", ")[2]) for pair in bands}  # the base is the same in every pair
+    seconds = {pair: pair.rpartition(", ")[2] for pair in bands}  # the base is the same in every pair
+    ending = shared_ending(list(seconds.values()))
+    labels = {pair: bare(name).removesuffix(ending) for pair, name in seconds.items()}
     edges = pd.DataFrame(
         [(pair, band.lower, band.upper) if band else (pair, None, None) for pair, band in bands.items()],
         columns=["pair", "lower", "upper"],
@@ -172,7 +176,7 @@ def _angle_chart(data: pd.DataFrame) -> alt.FacetChart:
         x=alt.X("low:Q", bin="binned", title="θ", scale=alt.Scale(domain=[-LIMIT, LIMIT], nice=False)),
         x2="high:Q",
         y=alt.Y("count:Q", title="examples"),
-        color=alt.Color("outcome:N", legend=None),
+        color=alt.Color("outcome:N", legend=None, scale=alt.Scale(domain=list(OUTCOMES))),
         tooltip=["pair:N", "outcome:N", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
     )  # fmt: skip
     lines = [
@@ -184,7 +188,7 @@ def _angle_chart(data: pd.DataFrame) -> alt.FacetChart:
         alt.layer(bars, *lines, data=charts.inline(data))
         .properties(width=120, height=100)
         .facet(
-            row=alt.Row("pair:N", sort=list(dict.fromkeys(data["pair"])), title=None),
+            row=alt.Row("pair:N", sort=list(dict.fromkeys(data["pair"])), title=None, header=HORIZONTAL),
             column=alt.Column("outcome:N", sort=list(OUTCOMES), title=None),
         )
     )
@@ -205,9 +209,9 @@ def _confidence_plane(comparison: Comparison, label: str) -> alt.LayerChart:
     )  # fmt: skip
     unit = alt.Scale(domain=[0, 1])
     x = alt.X("first:Q", title=f"confidence of {bare(comparison.names[0])}", scale=unit)
-    y = alt.Y("second:Q", title=f"confidence of {label}", scale=unit)
+    y = alt.Y("second:Q", title=["confidence of", label], scale=unit)
     points = alt.Chart(charts.inline(data)).mark_circle(size=14, opacity=0.6).encode(
-        x=x, y=y, color=alt.Color("outcome:N", sort=list(OUTCOMES), title=None)
+        x=x, y=y, color=alt.Color("outcome:N", scale=alt.Scale(domain=list(OUTCOMES)), title=None)
     )  # fmt: skip
     band = comparison.band
     rays = []
@@ -230,64 +234,64 @@ def specialization_by_class(study: Study, *, bins: int = 40, groups: tuple[str, 
     """
     comparisons = {", ".join(one.names): one for one in _comparisons(study)}
     frame = pd.concat([one.by_class().assign(pair=pair) for pair, one in comparisons.items()], ignore_index=True)
-    drawn = [_class_chart(one, bins, pair) for pair, one in comparisons.items()]
-    notes = [note for pair, one in comparisons.items() for note in _group_notes(one, pair, groups)] if groups else []
+    group_of = _group_of(next(iter(comparisons.values())).classes, groups)
+    drawn = [_class_chart(one, group_of, bins).properties(title=pair) for pair, one in comparisons.items()]
+    notes = [
+        f"{pair}: {row['group']} classes: accuracies {row['accuracy_first']:.1%} and {row['accuracy_second']:.1%} "
+        f"(p = {row['p_holm']:.3f}), mean θ {row['theta']:.3f}"
+        for pair, one in comparisons.items()
+        for row in (one.by_class(group_of).to_dict("records") if groups else ())
+        if row["group"] != OTHER
+    ]
     return Result(frame, shapes.side_by_side(*drawn), tuple(notes))
 
 
-def _group_notes(comparison: Comparison, pair: str, groups: Sequence[str]) -> list[str]:
-    """Return a note per group of classes with the accuracies of both models."""
-    group_of = dict.fromkeys(comparison.classes, "")
+def _group_of(classes: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
+    """Return the group of each class, given ranges of class numbers."""
+    group_of = dict.fromkeys(classes, OTHER)
     for text in groups:
         match = re.fullmatch(r"(?P<name>[^:]+):(?P<first>\d+)-(?P<last>\d+)", text)
-        if match is None or int(match["last"]) >= len(comparison.classes):
-            expected = f"NAME:FIRST-LAST, with class numbers below {len(comparison.classes)}"
+        if match is None or int(match["last"]) >= len(classes):
+            expected = f"NAME:FIRST-LAST, with class numbers below {len(classes)}"
             raise InputError(argument="groups", expected=expected, found=text)
-        members = comparison.classes[int(match["first"]) : int(match["last"]) + 1]
-        group_of |= dict.fromkeys(members, match["name"])
-    table = comparison.by_class(group_of)
-    return [
-        f"{pair}: {row['group']} classes: accuracies {row['accuracy_first']:.1%} and {row['accuracy_second']:.1%} "
-        f"(p = {row['p_holm']:.3f}), mean θ {row['theta']:.3f}"
-        for row in table[table["group"] != ""].to_dict("records")
-    ]
+        group_of |= dict.fromkeys(classes[int(match["first"]) : int(match["last"]) + 1], match["name"])
+    return group_of
 
 
-MAX_NAMED = 40  # classes whose names fit an axis
+def _class_chart(comparison: Comparison, group_of: Mapping[str, str], bins: int) -> alt.TopLevelMixin:
+    """Return a heatmap of angle by class, with names, in a panel per group; with more than `MAX_NAMED` classes, by group.
 
-
-def _class_chart(comparison: Comparison, bins: int, title: str) -> alt.Chart:
-    """Return a heatmap of angle by class, with the classes' names, from the first model's classes to the second's."""
-    rows = comparison.rows
-    if len(comparison.classes) > MAX_NAMED or rows.theta is None:
-        return charts.class_chart(comparison, bins).properties(title=title)
-    inconsistent = (rows.first == rows.labels) != (rows.second == rows.labels)
-    counts, _, edges = np.histogram2d(
-        rows.labels[inconsistent], rows.theta[inconsistent], [np.arange(len(comparison.classes) + 1) - 0.5, bins],
-        [[-0.5, len(comparison.classes) - 0.5], [-LIMIT, LIMIT]],
-    )  # fmt: skip
-    i, j = np.nonzero(counts)
+    Classes stand in the order of the first model's advantage. Many classes without groups are shown by number.
+    """
+    named, groups = len(group_of) <= MAX_NAMED, list(dict.fromkeys(group_of.values()))
+    rows, theta = comparison.rows, comparison.rows.theta
+    if theta is None or not (named or len(groups) > 1):
+        return charts.class_chart(comparison, bins)
+    edges = np.linspace(-LIMIT, LIMIT, bins + 1)
+    chosen = np.flatnonzero((rows.first == rows.labels) != (rows.second == rows.labels))
+    names = np.array(comparison.classes, object)[rows.labels[chosen]]
     data = pd.DataFrame(
         {
-            "class": np.array(comparison.classes, object)[i], "low": edges[j], "high": edges[j + 1],
-            "count": counts[i, j].astype(int),
+            "class": names, "group": [group_of[name] for name in names],
+            "low": edges[np.digitize(theta[chosen], edges[1:-1])],
         }
     )  # fmt: skip
-    order = comparison.by_class()["class"].tolist()
-    return (
-        alt.Chart(charts.inline(data))
-        .mark_rect()
-        .encode(
-            x=alt.X("class:N", sort=order, title="class, by the first model's advantage"),
-            y=alt.Y(
-                "low:Q", title="θ  (upwards: first more confident)", scale=alt.Scale(domain=[-LIMIT, LIMIT], nice=False)
-            ),
-            y2="high:Q",
-            color=alt.Color("count:Q", title="examples", scale=alt.Scale(scheme="viridis")),
-            tooltip=["class:N", alt.Tooltip("low:Q", format=".2f"), "count:Q"],
-        )
-        .properties(width=max(160, 14 * len(comparison.classes)), height=shapes.HEIGHT, title=title)
+    x, order = ("class", comparison.by_class()["class"].tolist()) if named else ("group", groups)
+    data = data.groupby([x, *(["group"] if named else []), "low"], sort=False).size().reset_index(name="examples")
+    data["fraction"] = data["examples"] / data.groupby(x)["examples"].transform("sum")
+    color = (
+        alt.Color("examples:Q") if named else alt.Color("fraction:Q", title="of the group", legend=alt.Legend(format="%"))
     )
+    chart = alt.Chart(charts.inline(data.assign(high=data["low"] + edges[1] - edges[0]))).mark_rect().encode(
+        x=alt.X(f"{x}:N", sort=order, title=None),
+        y=alt.Y("low:Q", title="θ  (upwards: first more confident)", scale=alt.Scale(domain=[-LIMIT, LIMIT], nice=False)),
+        y2="high:Q",
+        color=color.scale(scheme="viridis"),
+        tooltip=[f"{x}:N", alt.Tooltip("low:Q", format=".2f"), "examples:Q"],
+    ).properties(width=alt.Step(18 if named else 60), height=shapes.HEIGHT)  # fmt: skip
+    if not named or len(groups) == 1:
+        return chart
+    return chart.facet(column=alt.Column("group:N", sort=groups, title=None), spacing=4).resolve_scale(x="independent")
 
 
 COMPARED = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")  # columns of the paper's Tables 1 to 3

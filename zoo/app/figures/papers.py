@@ -9,49 +9,32 @@ from zoo.cards.recipe_names import OBJECTIVES
 from zoo.models import registry
 
 REPRESENTATION, LOSS = "Gontijo-Lopes 2021", "Kornblith 2021"
+# The earlier version of Kornblith et al. It has numbers left out later: IN(50k), the accuracy of linear classifiers
+# of ImageNet learnt from 50,046 training images, and standard errors.
+EARLIER = "Demystifying 2021"
 BASE = "resnet50-ra"  # the ResNet-50 that Gontijo-Lopes et al. compare all models with
 Number = tuple[float, float | None]  # a value and its standard error, if the paper states one
 
-# Numbers of the earlier version of Kornblith et al., Demystifying Loss Functions for Classification, left out of the paper:
-# IN(50k), the accuracy of linear classifiers of ImageNet learnt from 50,046 training images (Tables 3 and 4), and standard
-# errors of the top-1 and top-5 accuracy of Inception v3 (Table B.1).
-IN50K = {
-    "softmax": 71.1, "squared-error": 76.7, "dropout": 74.8, "label-smoothing": 74.5, "extra-l2": 75.9,
-    "logit-penalty": 76.4, "logit-norm": 75.1, "cosine": 76.9, "sigmoid": 74.3,
-}  # fmt: skip
-IN50K_OF_TAU = {0.01: 67.0, 0.02: 70.8, 0.03: 74.3, 0.04: 75.7, 0.05: 76.4, 0.06: 76.6, 0.07: 76.8, 0.08: 77.0}
-INCEPTION_ERRORS = {
-    "softmax": (0.03, 0.03), "squared-error": (0.03, 0.01), "dropout": (0.02, 0.04), "label-smoothing": (0.03, 0.03),
-    "extra-l2": (0.03, 0.01), "logit-penalty": (0.06, 0.02), "logit-norm": (0.11, 0.04), "cosine": (0.06, 0.03),
-    "sigmoid": (0.07, 0.02),
-}  # fmt: skip
+PaperNumbers = Mapping[str, Mapping[str, Number]]  # by row or objective, and by column
 
 
-def loss_table(table: str, architecture: str = "resnet50") -> dict[str, dict[str, Number]]:
+def loss_table(table: str, architecture: str = "resnet50", paper: str = LOSS) -> dict[str, dict[str, Number]]:
     """Return a table of Kornblith et al. 2021, as values by objective and by the quantity's name on the cards.
 
-    >>> loss_table("3")["cosine"]["class-separation"]
-    (0.641, 0.0003)
+    >>> loss_table("3")["cosine"]["class-separation"], loss_table("B.1", "inception_v3", EARLIER)["sigmoid"]["top1"]
+    ((0.641, 0.0003), (79.1, 0.07))
     """
     values: dict[str, dict[str, Number]] = {}
     for objective in OBJECTIVES:
         for row in registry.card(f"{architecture}-{objective}.in1k").reference:
-            if row.paper == LOSS and row.table == table:
+            if row.paper == paper and row.table == table:
                 values.setdefault(objective, {}).update(_numbers(row))
     return values
 
 
-def inception_table() -> dict[str, dict[str, Number]]:
-    """Return Table B.1, with the standard errors of the earlier version.
-
-    >>> inception_table()["sigmoid"]["top1"]
-    (79.1, 0.07)
-    """
-    table = loss_table("B.1", "inception_v3")
-    for objective, errors in INCEPTION_ERRORS.items():
-        for column, error in zip(("top1", "top5"), errors, strict=True):
-            table[objective][column] = table[objective][column][0], error
-    return table
+def joined(*tables: PaperNumbers) -> PaperNumbers:
+    """Return the columns of several tables, of the rows of the first; a later table replaces columns of the same name."""
+    return {row: {key: x for table in tables for key, x in table.get(row, {}).items()} for row in tables[0]}
 
 
 def stated(model: str, place: str) -> dict[str, float]:

@@ -12,11 +12,10 @@ import pandas as pd
 from probes import holm, indistinguishable_from_best, indistinguishable_on_average, mean_and_error, spearman
 from probes.statistics import MIN_TESTED, leave_one_out
 from zoo.app.figures import shapes
-from zoo.app.figures.papers import Number
+from zoo.app.figures.papers import PaperNumbers
 from zoo.app.figures.study import Study
 
 Value = tuple[str, str, float]  # model, column, number
-PaperNumbers = Mapping[str, Mapping[str, Number]]  # by row or objective, and by column
 AVERAGE = "average"
 MIN_ROWS = 4  # rows whose order is compared with the paper's
 _LATEX = {
@@ -46,6 +45,10 @@ class Result:
         """The table as text."""
         return self.frame.map(number) if self.shown is None else self.shown
 
+    def means(self, rows: Sequence[str]) -> pd.DataFrame:
+        """Return the means of a table of `by_row`: one line per row, in this order, and one column per quantity."""
+        return self.frame.pivot(index="row", columns="column", values="mean").reindex(list(rows))
+
     def markdown(self) -> str:
         """Return the table in Markdown."""
         lines = [list(map(str, self.table.columns)), ["---"] * self.table.shape[1], *self.table.to_numpy(str).tolist()]
@@ -53,15 +56,8 @@ class Result:
 
     def latex(self) -> str:
         """Return the table as a LaTeX `tabular`, which needs the package booktabs."""
-        heading, *lines = ([_latex(str(cell)) for cell in line] for line in [self.table.columns, *self.table.to_numpy(str)])
-        rows = [
-            rf"\begin{{tabular}}{{{'l' + 'r' * (len(heading) - 1)}}}",
-            r"\toprule",
-            rf"{' & '.join(heading)} \\",
-            r"\midrule",
-        ]
-        rows += [rf"{' & '.join(line)} \\" for line in lines]
-        return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        table = self.table.map(lambda cell: _latex(str(cell))).rename(columns=lambda name: _latex(str(name)))
+        return table.to_latex(index=False, escape=False, column_format="l" + "r" * (table.shape[1] - 1))
 
 
 def by_row(
@@ -94,7 +90,8 @@ def by_row(
     table = pd.DataFrame(list(values), columns=["model", "column", "value"])
     table["row"] = table["model"].map(row_of)
     table = table.sort_values("row", key=lambda column: column.map(rank), kind="stable")
-    quoted = {row: _quoted(paper or {}, row, study.objective(name)) for name, row in row_of.items()}
+    paper = paper or {}
+    quoted = {row: paper.get(row) or paper.get(study.objective(name)) or {} for name, row in row_of.items()}
     columns = list(dict.fromkeys(table["column"]))
     cells = []
     for column in columns:
@@ -151,10 +148,6 @@ def _order_of_paper(frame: pd.DataFrame) -> list[str]:
     corrected = f"; p-values by Holm's method for {len(texts)} columns" if len(texts) > 1 else ""
     joined = "; ".join(f"{column} {text}" for column, text in texts.items())
     return [f"rank correlation with the paper's values{corrected}: {joined}"] if texts else []
-
-
-def _quoted(paper: PaperNumbers, row: str, objective: str) -> Mapping[str, Number]:
-    return paper.get(row) or paper.get(objective) or {}
 
 
 def _cells(

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -25,22 +26,18 @@ def dots(frame: pd.DataFrame) -> alt.FacetChart:
     """Return one panel per column, with a dot and its standard error per row, and an orange tick at the paper's value.
 
     Args:
-        frame: columns row, column, mean, error, seeds and paper, as `by_row` returns them.
+        frame: columns row, column and mean, and optionally error, seeds and paper, as `by_row` returns them.
     """
+    frame = frame.assign(**{name: math.nan for name in ("error", "seeds", "paper") if name not in frame})
     data = frame.assign(low=frame["mean"] - frame["error"].fillna(0), high=frame["mean"] + frame["error"].fillna(0))
-    rows, columns = (list(dict.fromkeys(frame[name])) for name in ("row", "column"))
-    base = alt.Chart().encode(y=alt.Y("row:N", sort=rows, title=None))
+    base = alt.Chart().encode(y=alt.Y("row:N", sort=list(frame["row"].unique()), title=None))
     shown = ["row:N", "column:N", *(alt.Tooltip(f"{n}:Q", format=".4g") for n in ("mean", "error", "seeds", "paper"))]
     x = alt.X("mean:Q", title=None, scale=alt.Scale(zero=False, padding=8))
     dot = base.mark_point(filled=True, size=60).encode(x=x, tooltip=shown)
     whisker = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2="high:Q")
     paper = base.mark_tick(color="darkorange", thickness=3).encode(x=alt.X("paper:Q", title=None), tooltip=shown)
-    return (
-        alt.layer(whisker, dot, paper, data=inline(data))
-        .properties(width=180)
-        .facet(facet=alt.Facet("column:N", sort=columns, title=None), columns=COLUMNS)
-        .resolve_scale(x="independent")
-    )
+    drawn = alt.layer(whisker, dot, paper, data=inline(data)).properties(width=180)
+    return _panels(drawn, frame, "column").resolve_scale(x="independent")
 
 
 def scatter(
@@ -51,7 +48,7 @@ def scatter(
     panel: str | None = None,
     fit: bool = True,
     label: str = "model",
-    connect: bool = False,
+    connect: str | None = None,
     named: bool = False,
 ) -> Any:
     """Return a point per line of the frame.
@@ -64,33 +61,23 @@ def scatter(
         panel: column with one panel per value.
         fit: whether to draw the least-squares line through all points; not with panels.
         label: column that names a point.
-        connect: whether to connect the points of one colour, from left to right.
-        named: whether to print the label next to each point.
+        connect: column; a line connects the points of each of its values.
+        named: whether to print the label next to the point, or next to the last of the points with one label.
     """
-    base = alt.Chart().encode(
-        x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False, padding=15)),
-        y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False, padding=15)),
-        color=alt.Color(
-            f"{color}:N",
-            sort=list(dict.fromkeys(frame[color])),
-            title=None,
-            legend=None if named and color == label else alt.Legend(),
-        ),
-        tooltip=[f"{label}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
-    )
-    layers: list[Any] = [base.mark_line()] if connect else []
+    base = alt.Chart().encode(**_encoding(frame, x, y, color, label, padding=15))
+    if named and color == label:
+        base = base.encode(color=alt.Color(f"{color}:N", sort=list(frame[color].unique()), legend=None))
+    layers: list[Any] = []
+    if connect:
+        layers.append(base.mark_line().encode(color=alt.value("lightgrey"), detail=f"{connect}:N"))
     layers.append(base.mark_point(filled=True, size=60))
     if named:
-        layers.append(base.mark_text(align="left", dx=7, fontSize=9).encode(text=f"{label}:N"))
-    if panel is None:
-        layers += [_line(frame, x, y)] if fit and frame[x].nunique() > 1 else []
-        return alt.layer(*layers, data=inline(frame)).properties(width=WIDTH, height=HEIGHT)
-    return (
-        alt.layer(*layers, data=inline(frame))
-        .properties(width=200, height=160)
-        .facet(facet=alt.Facet(f"{panel}:N", sort=list(dict.fromkeys(frame[panel])), title=None), columns=COLUMNS)
-        .resolve_scale(x="independent", y="independent")
-    )
+        last = base.properties(data=inline(frame.drop_duplicates([label, *([panel] if panel else [])], keep="last")))
+        layers.append(last.mark_text(align="left", dx=7, fontSize=9).encode(text=f"{label}:N"))
+    layers += [_line(frame, x, y)] if panel is None and fit and frame[x].nunique() > 1 else []
+    size = {"width": 200, "height": 160} if panel else {"width": WIDTH, "height": HEIGHT}
+    drawn = alt.layer(*layers, data=inline(frame)).properties(**size)
+    return _panels(drawn, frame, panel).resolve_scale(x="independent", y="independent") if panel else drawn
 
 
 def curves(frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str | None = None, line: str = "model") -> Any:
@@ -107,20 +94,25 @@ def curves(frame: pd.DataFrame, x: str, y: str, color: str = "row", panel: str |
     drawn = (
         alt.Chart(inline(frame.assign(_order=range(len(frame)))))
         .mark_line(point=alt.OverlayMarkDef(size=12))
-        .encode(
-            x=alt.X(f"{x}:Q", title=_words(x), scale=alt.Scale(zero=False)),
-            y=alt.Y(f"{y}:Q", title=_words(y), scale=alt.Scale(zero=False)),
-            color=alt.Color(f"{color}:N", sort=list(dict.fromkeys(frame[color])), title=None),
-            detail=f"{line}:N",
-            order="_order:Q",
-            tooltip=[f"{line}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
-        )
+        .encode(**_encoding(frame, x, y, color, line), detail=f"{line}:N", order="_order:Q")
         .properties(width=WIDTH, height=HEIGHT)
     )
-    if panel is None:
-        return drawn
-    panels = list(dict.fromkeys(frame[panel]))
-    return drawn.facet(facet=alt.Facet(f"{panel}:N", sort=panels, title=None), columns=COLUMNS)
+    return _panels(drawn, frame, panel) if panel else drawn
+
+
+def _encoding(frame: pd.DataFrame, x: str, y: str, color: str, label: str, padding: int = 0) -> dict[str, Any]:
+    scale = alt.Scale(zero=False, padding=padding)
+    return {
+        "x": alt.X(f"{x}:Q", title=_words(x), scale=scale),
+        "y": alt.Y(f"{y}:Q", title=_words(y), scale=scale),
+        "color": alt.Color(f"{color}:N", sort=list(frame[color].unique()), title=None),
+        "tooltip": [f"{label}:N", *(alt.Tooltip(f"{name}:Q", format=".4g") for name in (x, y))],
+    }
+
+
+def _panels(chart: Any, frame: pd.DataFrame, column: str, columns: int = COLUMNS) -> alt.FacetChart:
+    """Return one panel per value of a column, in the order of the frame."""
+    return chart.facet(facet=alt.Facet(f"{column}:N", sort=list(frame[column].unique()), title=None), columns=columns)
 
 
 def matrices(
@@ -136,10 +128,8 @@ def matrices(
         domain: ends of the colour scale; default: those of the values.
     """
     side = max(10, min(26, 200 // len(order)))
-    scale = (
-        alt.Scale(scheme="viridis", clamp=True) if domain is None else alt.Scale(scheme="viridis", domain=domain, clamp=True)
-    )
-    return (
+    scale = alt.Scale(scheme="viridis", domain=alt.Undefined if domain is None else domain, clamp=True)
+    drawn = (
         alt.Chart(inline(frame))
         .mark_rect()
         .encode(
@@ -149,8 +139,8 @@ def matrices(
             tooltip=["row:N", "other:N", f"{panel}:N", alt.Tooltip(f"{value}:Q", format=".3f")],
         )
         .properties(width=side * len(order), height=side * len(order))
-        .facet(facet=alt.Facet(f"{panel}:N", sort=list(dict.fromkeys(frame[panel])), title=None), columns=4)
     )
+    return _panels(drawn, frame, panel, columns=4)
 
 
 def side_by_side(*charts: Any, columns: int = COLUMNS) -> alt.ConcatChart:
@@ -172,8 +162,10 @@ def sized(chart: alt.TopLevelMixin, width: str | float | None = None, font_size:
     if font_size is not None:
         if not font_size > 0:
             raise InputError(argument="font_size", expected="above 0", found=font_size)
-        spec["config"] = _with_fonts(spec.get("config", {}), round(font_size * _PIXELS["pt"], 2))
-        _set_text_sizes(spec, round(font_size * _PIXELS["pt"], 2))
+        size = round(font_size * _PIXELS["pt"], 2)
+        spec["config"] = _with_fonts(spec.get("config", {}), size)
+        # Sizes that marks and titles of a chart set themselves, which the configuration does not change.
+        spec = _changed(spec, lambda key, value: size if key == "fontSize" else value)
     if width is not None:
         spec = _fitted(spec, pixels(width))
     return alt.Chart.from_dict(spec)
@@ -237,16 +229,18 @@ def _max_columns(spec: Any) -> int:
     return max([columns if isinstance(columns, int) else 1, *map(_max_columns, parts)])
 
 
-def _in_columns(spec: Any, columns: int) -> Any:
-    """Return a specification whose panels stand in at most this many columns."""
+def _changed(spec: Any, change: Callable[[str, Any], Any]) -> Any:
+    """Return a specification with its layout changed: `change` takes key and value of each entry that is not data."""
     if isinstance(spec, list):
-        return [_in_columns(part, columns) for part in spec]
+        return [_changed(part, change) for part in spec]
     if not isinstance(spec, dict):
         return spec
-    arranged = {key: value if key in _DATA else _in_columns(value, columns) for key, value in spec.items()}
-    if isinstance(spec.get("columns"), int):
-        arranged["columns"] = min(columns, spec["columns"])
-    return arranged
+    return {key: value if key in _DATA else change(key, _changed(value, change)) for key, value in spec.items()}
+
+
+def _in_columns(spec: Any, columns: int) -> Any:
+    """Return a specification whose panels stand in at most this many columns."""
+    return _changed(spec, lambda key, value: min(columns, value) if key == "columns" and isinstance(value, int) else value)
 
 
 def _with_fonts(config: dict[str, Any], size: float) -> dict[str, Any]:
@@ -255,31 +249,17 @@ def _with_fonts(config: dict[str, Any], size: float) -> dict[str, Any]:
     return config | {name: config.get(name, {}) | sizes for name, sizes in text.items()}
 
 
-def _set_text_sizes(spec: Any, size: float) -> None:
-    """Replace the font sizes that marks and titles of a chart set themselves, which the configuration does not change."""
-    for value in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
-        if isinstance(value, dict) and "fontSize" in value:
-            value["fontSize"] = size
-        _set_text_sizes(value, size)
-
-
 def _scaled(spec: Any, scale: float) -> Any:
     """Return a chart's specification with the sizes of all panels multiplied."""
-    if isinstance(spec, list):
-        return [_scaled(part, scale) for part in spec]
-    if not isinstance(spec, dict):
-        return spec
-    scaled: dict[str, Any] = {}
-    for key, value in spec.items():
-        if key in ("width", "height") and isinstance(value, int | float):
-            scaled[key] = value * scale
-        elif key in ("width", "height") and isinstance(value, dict) and "step" in value:
-            scaled[key] = value | {"step": value["step"] * scale}
-        elif key in ("continuousWidth", "continuousHeight"):  # the size of panels without one
-            scaled[key] = value * scale
-        else:
-            scaled[key] = value if key in _DATA else _scaled(value, scale)
-    return scaled
+
+    def change(key: str, value: Any) -> Any:
+        if key not in ("width", "height", "continuousWidth", "continuousHeight"):
+            return value
+        if isinstance(value, dict) and "step" in value:
+            return value | {"step": value["step"] * scale}
+        return value * scale if isinstance(value, int | float) else value
+
+    return _changed(spec, change)
 
 
 def _rendered_width(spec: dict[str, Any]) -> float:

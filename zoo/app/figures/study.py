@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from diversity.training_curves import read_log
 from zoo import calibration, datasets
 from zoo.cards.card import Card
 from zoo.cards.names import dataset_name, label_set
@@ -121,6 +123,11 @@ class Study:
         card = self.cards[name]
         return name if card is None else card.objective
 
+    def setting(self, name: str, key: str) -> Any:
+        """Return a field of a model's card or a hyper-parameter of its training; None if it is unknown."""
+        card = self.cards[name]
+        return None if card is None else card.value(key)
+
     def of_objective(self, objective: str) -> "Study":
         """Return the study of the models of one objective."""
         return dataclasses.replace(self, names=[name for name in self.names if self.objective(name) == objective])
@@ -136,32 +143,22 @@ class Study:
     @cached_property
     def logs(self) -> dict[str, list[dict[str, float]]]:
         """Training logs of locally trained models, one entry per epoch."""
-        logs = {name: trained.log(trained.path(name).parent) for name in self.names if ":" not in name}
+        logs = {name: read_log(name) for name in self.names if ":" not in name}
         return {name: log for name, log in logs.items() if log}
-
-    def saved_epoch(self, name: str) -> int | None:
-        """Return the epoch of a locally trained model's weights, the best on its holdout if it has one; else None."""
-        path = trained.path(name)
-        return trained.describe(path).epoch if path.is_file() else None
 
     def holdout_spec(self, name: str) -> str | None:
         """Return the spec of the training images that a model was not trained on; None if it was trained on all of them."""
-        card, path = self.cards[name], trained.path(name)
-        holdout = card.value("holdout") if card and path.is_file() else None
-        if card is None or not holdout or trained.describe(path).data != datasets.training_split(self.data):
+        path = trained.path(name)
+        holdout = self.setting(name, "holdout") if path.is_file() else None
+        if not holdout or trained.describe(path).data != datasets.training_split(self.data):
             return None
-        return holdout_spec(self.data, int(holdout), card.seed or 0)
+        return holdout_spec(self.data, int(holdout), self.setting(name, "seed") or 0)
 
 
 def at_hand(data: str) -> list[str]:
     """Return the models of a dataset's classes whose weights are shipped or local."""
-    labels = label_set(dataset_name(data))
-    available = ("shipped", "local")
-    return [
-        name
-        for name, card in registry.known_models().items()
-        if card.labels == labels and registry.available(card) in available
-    ]
+    known = {name: card for name, card in registry.known_models().items() if card.labels == label_set(dataset_name(data))}
+    return [name for name, card in known.items() if registry.available(card) in ("shipped", "local")]
 
 
 def _card(name: str) -> Card | None:
@@ -173,6 +170,4 @@ def _card(name: str) -> Card | None:
 
 def _recipe(card: Card) -> dict[str, str]:
     settings = {key: str(value) for key, value in card.training.hyperparameters.items() if key != "precision"}
-    return {
-        "objective": card.objective, "architecture": card.architecture, "dataset": card.training.dataset, **settings
-    }  # fmt: skip
+    return {"objective": card.objective, "architecture": card.architecture, "dataset": card.training.dataset, **settings}

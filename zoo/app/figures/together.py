@@ -105,10 +105,8 @@ def features_together(study: Study, *, draws: int = 3, multiples: int = 256, tar
     by_kind = "; ".join(
         f"{kind} {row['mean']:.0f} ({row['count']:.0f} models)" for kind, row in means.iterrows() if row["count"]
     )
-    notes = [
-        f"base: {base}",
-        f"dimensions: the smallest multiple of {multiples} that reaches {100 * reached:.1f}%; the paper's are for 76%",
-    ]
+    suffice = f"dimensions: the smallest multiple of {multiples} that reaches {100 * reached:.1f}%; the paper's are for 76%"
+    notes = [f"base: {base}", suffice]
     notes += [f"mean dimensions by category: {by_kind}"] if by_kind else []
     by_category = mixed.assign(other=mixed["other"].map(kinds)).dropna(subset=["other"])
     drawn = [concatenation_chart(mixed)]

@@ -1,7 +1,7 @@
-"""Transfer of features to other tasks: the tables and figures on transfer of Kornblith et al. 2021."""
+"""Transfer of features to other tasks, and fine-tuning: the tables and figures on transfer of Kornblith et al. 2021."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,45 +10,38 @@ import torch
 
 import probes
 from diversity import class_separation
+from diversity.feature_charts import similarity_chart
+from probes.finetuning import LEARNING_RATES, STEPS, WEIGHT_DECAYS, FineTuning
 from probes.metrics import auc
 from probes.multilabel import MultilabelProbe, strata
 from probes.overlap import assign_classes
 from probes.transfer import labels_of
-from zoo.app.figures import papers, shapes
-from zoo.app.figures.needs import (
-    INCEPTION_V3,
-    OBJECTIVES,
-    SNAPSHOT,
-    SNAPSHOTS,
-    TASK,
-    TEMPERATURES,
-    TRAINING_SPLIT,
-    models,
-    transferred_to,
-)
+from zoo import datasets
+from zoo.app.figures import needs, papers, shapes
+from zoo.app.figures.layers import INCEPTION, TEN_EPOCHS, layer_cka
+from zoo.app.figures.papers import PaperNumbers
 from zoo.app.figures.record import DIGITS, IMAGENET, figure
-from zoo.app.figures.result import PaperNumbers, Result, Value, by_row, rank_correlations
+from zoo.app.figures.result import Result, Value, by_row, rank_correlations
 from zoo.app.figures.study import Study
 from zoo.cards.names import dataset_name
 from zoo.cards.published import HOLDOUT
 from zoo.core.splits import hold_out
 from zoo.errors import InputError
+from zoo.models import registry
 from zoo.outputs.outputs import Outputs
 
 EIGHT = "--transfer EIGHT"  # for the eight datasets of Table A.2, one option each
 EXAMPLE, ALL_TASKS = f"{DIGITS} --transfer digits-rotated", f"{IMAGENET} {EIGHT}"
-# The recipe chooses the epoch on a holdout (Appendix B); then the network is trained on all images (A.1).
-INCEPTION = (
-    f"MODELS --data in1k {EIGHT} after zoo train inception_v3-cosine.in1k --set holdout={HOLDOUT} && "
-    "zoo train inception_v3-cosine.in1k --set holdout=0 --set epochs=BEST --name NAME"
-)
 TAUS = "'cosine-tau-*'"  # cosine models of several temperatures
 # Table 4 scales the loss of every temperature by tau, not only of those below 0.05 that need it (footnote 1).
 ALL_TAUS = (
     f"MODELS --data in1k {EIGHT} after for tau in 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08; do "
     "zoo train resnet50-cosine.in1k --set tau=$tau --set scale_below=1 --name cosine-tau-$tau; done"
 )
+QUICK = "--transfer digits-rotated -O steps=5 -O rates=0.01 -O decays=0"
 OVERLAPS = ("semantic-overlap", "assignment", "linear")
+SEPARATED = [needs.OBJECTIVES, needs.TASK, needs.TRAINING_SPLIT]  # to compare objectives in separation and transfer
+BY_TAU = [needs.TEMPERATURES, needs.TASK, needs.TRAINING_SPLIT]
 Probe = Literal["linear", "knn"]
 
 
@@ -75,7 +68,7 @@ def separation_values(study: Study) -> Iterator[Value]:
         yield name, "class-separation", class_separation(outputs.require_embeddings(), outputs.require_labels())
 
 
-@figure("loss/table-1", "Accuracy and transfer by objective", [OBJECTIVES, TASK], EXAMPLE, ALL_TASKS)
+@figure("loss/table-1", "Accuracy and transfer by objective", [needs.OBJECTIVES, needs.TASK], EXAMPLE, ALL_TASKS)
 def transfer_table(study: Study) -> Result:
     """Accuracy on the original dataset, and of linear and nearest-neighbour classifiers of fixed features on other tasks."""
     values = [*home_values(study), *transfer_values(study), *transfer_values(study, "knn")]
@@ -83,16 +76,18 @@ def transfer_table(study: Study) -> Result:
 
 
 @figure(
-    "loss/table-B.1", "Accuracy, separation and transfer, Inception v3", [INCEPTION_V3, OBJECTIVES, TASK, TRAINING_SPLIT],
-    None, INCEPTION, "an Inception v3 takes images of 299 pixels; loss/table-1 is the same of resnet8",
+    "loss/table-B.1", "Accuracy, separation and transfer, Inception v3", [needs.INCEPTION_V3, *SEPARATED],
+    None, f"MODELS --data in1k {EIGHT} after {INCEPTION}",
+    "an Inception v3 takes images of 299 pixels; loss/table-1 is the same of resnet8",
 )  # fmt: skip
 def inception_table(study: Study) -> Result:
     """Accuracy and class separation on the original dataset, and linear transfer."""
     values = [*home_values(study), *separation_values(study), *transfer_values(study)]
-    return by_row(study, values, papers.inception_table(), untested=["class-separation"])
+    paper = papers.joined(*(papers.loss_table("B.1", "inception_v3", version) for version in (papers.LOSS, papers.EARLIER)))
+    return by_row(study, values, paper, untested=["class-separation"])
 
 
-@figure("loss/1", "Accuracy against transfer", [models(), TASK], EXAMPLE, ALL_TASKS)
+@figure("loss/1", "Accuracy against transfer", [needs.models(), needs.TASK], EXAMPLE, ALL_TASKS)
 def accuracy_against_transfer(study: Study) -> Result:
     """Mean linear transfer accuracy over the tasks against accuracy on the original dataset, one point per model."""
     frame = _points(study)
@@ -100,7 +95,7 @@ def accuracy_against_transfer(study: Study) -> Result:
     return Result(mean, shapes.scatter(mean, "top1", "transfer"), (_rank_correlation(mean, "top1", "model"),))
 
 
-@figure("loss/D.1", "Accuracy against transfer, by task", [models(), TASK], EXAMPLE, ALL_TASKS)
+@figure("loss/D.1", "Accuracy against transfer, by task", [needs.models(), needs.TASK], EXAMPLE, ALL_TASKS)
 def accuracy_against_each_transfer(study: Study) -> Result:
     """Linear transfer accuracy against accuracy on the original dataset, one panel per task."""
     frame = _points(study)
@@ -115,11 +110,10 @@ def _points(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@figure("loss/5a", "Class separation against transfer", [OBJECTIVES, TASK, TRAINING_SPLIT], EXAMPLE, ALL_TASKS)
+@figure("loss/5a", "Class separation against transfer", SEPARATED, EXAMPLE, ALL_TASKS)
 def separation_against_transfer(study: Study) -> Result:
     """Mean linear transfer accuracy of each objective against its class separation, with the rank correlation."""
-    transfer, separation = papers.loss_table("1"), papers.loss_table("3")
-    paper = {objective: {**transfer[objective], **separation[objective]} for objective in transfer}
+    paper = papers.joined(papers.loss_table("1"), papers.loss_table("3"))
     tasks = [name for name in paper["softmax"] if name.startswith("linear-")]
     points = pd.DataFrame(
         {
@@ -129,10 +123,10 @@ def separation_against_transfer(study: Study) -> Result:
         }
     )
     text = rank_correlations({"": points}, "objective")[""]
-    return _against_transfer(study, paper, f"the same in the paper's tables: {text}")
+    return _against_transfer(study, separation_values(study), paper, f"the same in the paper's tables: {text}")
 
 
-@figure("loss/table-4", "The temperature of cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
+@figure("loss/table-4", "The temperature of cosine softmax", BY_TAU,
         f"{TAUS} --transfer digits-rotated", ALL_TAUS)  # fmt: skip
 def temperatures(study: Study, *, examples: int = 0) -> Result:
     """Accuracy, class separation and linear transfer of cosine softmax at several temperatures.
@@ -147,39 +141,34 @@ def temperatures(study: Study, *, examples: int = 0) -> Result:
     return by_row(study, values, _at_temperatures(study), untested=["class-separation"])
 
 
-def _at_temperatures(study: Study) -> dict[str, Mapping[str, papers.Number]]:
+def _at_temperatures(study: Study) -> PaperNumbers:
     """Return the paper's numbers at the temperature of each row."""
-    quoted = papers.loss_table("4")["cosine"]
-    by_temperature: dict[str, Mapping[str, papers.Number]] = {}
+    quoted = papers.joined(papers.loss_table("4"), papers.loss_table("4", paper=papers.EARLIER))["cosine"]
+    by_temperature = {}
     for row, (first, *_) in study.members.items():
-        card = study.cards[first]
-        prefix = f"tau-{card.value('tau') if card else None}-"
-        numbers = {name.removeprefix(prefix): number for name, number in quoted.items() if name.startswith(prefix)}
-        relearnt = papers.IN50K_OF_TAU.get(card.value("tau")) if card else None
-        by_temperature[row] = numbers if relearnt is None else {**numbers, "linear-in50k": (relearnt, None)}
+        prefix = f"tau-{study.setting(first, 'tau')}-"
+        by_temperature[row] = {name.removeprefix(prefix): x for name, x in quoted.items() if name.startswith(prefix)}
     return by_temperature
 
 
-@figure("loss/5b", "Class separation against transfer, cosine softmax", [TEMPERATURES, TASK, TRAINING_SPLIT],
+@figure("loss/5b", "Class separation against transfer, cosine softmax", BY_TAU,
         f"{TAUS} --transfer digits-rotated", ALL_TAUS)  # fmt: skip
 def temperature_against_transfer(study: Study) -> Result:
     """Mean linear transfer accuracy against class separation, one point per temperature."""
     study = study.of_objective("cosine")
-    return _against_transfer(study, _at_temperatures(study))
+    return _against_transfer(study, separation_values(study), _at_temperatures(study))
 
 
-def _against_transfer(study: Study, paper: PaperNumbers, *notes: str) -> Result:
-    tasks = [f"linear-{dataset_name(task)}" for task in study.transfer]
-    table = by_row(
-        study, [*separation_values(study), *transfer_values(study)], paper, untested=["class-separation"], average=tasks
-    )
-    means = table.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members))
-    points = pd.DataFrame(
-        {"row": means.index, "class_separation": means["class-separation"], "transfer": means[tasks].mean(axis=1)}
-    )
-    chart = shapes.scatter(points, "class_separation", "transfer", label="row")
-    correlation = _rank_correlation(points, "class_separation", "row")
-    return Result(table.frame, chart, (correlation, *notes, *table.notes), table.shown)
+def _against_transfer(study: Study, values: Iterable[Value], paper: PaperNumbers, *notes: str) -> Result:
+    """Return the table of one quantity and of linear transfer, and a chart of mean transfer against that quantity by row."""
+    values, tasks = list(values), [f"linear-{dataset_name(task)}" for task in study.transfer]
+    column = values[0][1]
+    untested = [column] if column == "class-separation" else []
+    table = by_row(study, [*values, *transfer_values(study)], paper, untested=untested, average=tasks)
+    means, x = table.means(list(study.members)), column.replace("-", "_")
+    points = pd.DataFrame({"row": means.index, x: means[column], "transfer": means[tasks].mean(axis=1)})
+    chart = shapes.scatter(points, x, "transfer", label="row", named=True)
+    return Result(table.frame, chart, (_rank_correlation(points, x, "row"), *notes, *table.notes), table.shown)
 
 
 def _rank_correlation(frame: pd.DataFrame, x: str, label: str) -> str:
@@ -190,19 +179,21 @@ def _rank_correlation(frame: pd.DataFrame, x: str, label: str) -> str:
     return f"Spearman's rank correlation of {x.replace('_', ' ')} and transfer: {texts['']}"
 
 
-@figure("loss/6", "Relearning the classes from few examples", [OBJECTIVES, TRAINING_SPLIT], DIGITS, IMAGENET)
+@figure("loss/6", "Relearning the classes from few examples", [needs.OBJECTIVES, needs.TRAINING_SPLIT], DIGITS, IMAGENET)
 def relearned(study: Study, *, test: float = 0.2) -> Result:
     """Accuracy of each model's final layer, and of one trained on held-out examples, against class separation."""
     values = list(separation_values(study))
     for row in probes.relearn(study.runs, test=test, seed=study.seed).to_dict("records"):
         values += [(row["model"], name, 100 * row[name]) for name in ("original", "relearned", "gap")]
     table = by_row(study, values, papers.loss_table("3"), lower=["gap"], untested=["class-separation"])
-    means = table.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members)).reset_index()
-    long = means.rename(columns={"class-separation": "class_separation"}).melt(
-        ["row", "class_separation"], ["original", "relearned"], "classifier", "accuracy"
+    long = (
+        table.means(list(study.members))
+        .reset_index()
+        .rename(columns={"class-separation": "class_separation"})
+        .melt(["row", "class_separation"], ["original", "relearned"], "classifier", "accuracy")
     )
     chart = shapes.scatter(
-        long, "class_separation", "accuracy", "classifier", fit=False, label="row", connect=True, named=True
+        long, "class_separation", "accuracy", "classifier", fit=False, label="row", connect="row", named=True
     )
     note = f"both classifiers are tested on the same {test:.0%} of the examples"
     return Result(table.frame, chart, (note, *table.notes), table.shown)
@@ -224,29 +215,23 @@ def relearned_values(study: Study, examples: int) -> Iterator[Value]:
             raise InputError(argument="examples", expected=expected, found=examples)
         _, sample = hold_out(labels, examples / len(labels), study.seed)
         score = probes.probe(outputs.select(sample), study.runs[name])["score"].iloc[0]
-        yield name, "linear-in50k", 100 * float(score)
+        yield name, "in50k", 100 * float(score)
 
 
-@figure("demystifying/5", "Transfer against relearnt classes", [OBJECTIVES, TASK, TRAINING_SPLIT],
+@figure("demystifying/5", "Transfer against relearnt classes", SEPARATED,
         f"{EXAMPLE} -O examples=300", f"{ALL_TASKS} -O examples={HOLDOUT}")  # fmt: skip
-@figure("demystifying/table-3", "Transfer and relearnt classes", [OBJECTIVES, TASK, TRAINING_SPLIT],
+@figure("demystifying/table-3", "Transfer and relearnt classes", SEPARATED,
         f"{EXAMPLE} -O examples=300", f"{ALL_TASKS} -O examples={HOLDOUT}")  # fmt: skip
 def transfer_against_relearned(study: Study, *, examples: int = HOLDOUT) -> Result:
     """Linear transfer accuracy against the accuracy of a linear classifier of the original classes.
 
     The latter is trained on `examples` of the training images.
     """
-    transfer = papers.loss_table("1")
-    paper = {objective: {**transfer[objective], "linear-in50k": (value, None)} for objective, value in papers.IN50K.items()}
-    tasks = [f"linear-{dataset_name(task)}" for task in study.transfer]
-    table = by_row(study, [*relearned_values(study, examples), *transfer_values(study)], paper, average=tasks)
-    means = table.frame.pivot(index="row", columns="column", values="mean").reindex(list(study.members))
-    points = pd.DataFrame({"row": means.index, "relearnt": means["linear-in50k"], "transfer": means[tasks].mean(axis=1)})
-    chart = shapes.scatter(points, "relearnt", "transfer", label="row", named=True)
-    return Result(table.frame, chart, (_rank_correlation(points, "relearnt", "row"), *table.notes), table.shown)
+    paper = papers.joined(papers.loss_table("1"), papers.loss_table("3", paper=papers.EARLIER))
+    return _against_transfer(study, relearned_values(study, examples), paper)
 
 
-@figure("loss/table-F.1", "Overlap of a model's classes with a task's classes", [models(1), TASK],
+@figure("loss/table-F.1", "Overlap of a model's classes with a task's classes", [needs.models(1), needs.TASK],
         "resnet8-softmax --transfer digits-rotated", f"resnet50-softmax.in1k --data in1k {EIGHT}")  # fmt: skip
 def class_overlap(study: Study) -> Result:
     """Accuracy of a model's own predictions on a task, after assigning each of its classes to a class of the task.
@@ -273,8 +258,7 @@ def class_overlap(study: Study) -> Result:
             )  # fmt: skip
     frame = pd.DataFrame(rows)
     drawn = frame.melt(["model", "task"], ["assignment", "assignment_test", "linear"], "row", "mean")
-    drawn = drawn.rename(columns={"task": "column"}).assign(error=math.nan, seeds=1, paper=math.nan)
-    return Result(frame, shapes.dots(drawn))
+    return Result(frame, shapes.dots(drawn.rename(columns={"task": "column"})))
 
 
 def _task_labels(outputs: Outputs) -> np.ndarray:
@@ -284,7 +268,7 @@ def _task_labels(outputs: Outputs) -> np.ndarray:
     return outputs.labels
 
 
-@figure("loss/table-D.1", "Transfer to chest X-rays", [OBJECTIVES, transferred_to("chexpert")], None,
+@figure("loss/table-D.1", "Transfer to chest X-rays", [needs.OBJECTIVES, needs.transferred_to("chexpert")], None,
         f"{IMAGENET} --transfer chexpert -O bins=1000",
         "the images of CheXpert are available on request only")  # fmt: skip
 def chest_x_rays(study: Study, *, iid: float = 0.0, bins: int = 0) -> Result:
@@ -313,15 +297,51 @@ def chest_x_rays(study: Study, *, iid: float = 0.0, bins: int = 0) -> Result:
     return by_row(study, values, papers.loss_table("D.1"))
 
 
-@figure("loss/D.2", "Transfer over training", [SNAPSHOTS, TASK], "'resnet8-s*.digits@epoch*' --transfer digits-rotated",
+@figure("loss/D.2", "Transfer over training", [needs.SNAPSHOTS, needs.TASK],
+        "'resnet8-s*.digits@epoch*' --transfer digits-rotated",
         f"'resnet50-*.in1k@epoch*' --data in1k {EIGHT} after zoo train 'resnet50-*.in1k' --snapshots-every 6")  # fmt: skip
 def transfer_over_training(study: Study) -> Result:
     """Linear transfer accuracy of a model's snapshots over training, coloured by objective."""
     rows = []
     for name, task, score in transfer_values(study):
-        parts = SNAPSHOT.match(name)
+        parts = needs.SNAPSHOT.match(name)
         if parts:
             row = {"model": parts["name"], "objective": study.objective(name), "epoch": int(parts["epoch"])}
             rows.append({**row, "task": task, "transfer": score})
     frame = pd.DataFrame(rows).sort_values(["task", "model", "epoch"], ignore_index=True)
     return Result(frame, shapes.curves(frame, "epoch", "transfer", "objective", "task"))
+
+
+@figure("loss/table-2", "Fine-tuning", [needs.OBJECTIVES, needs.TASK], f"resnet8-softmax resnet8-sigmoid {QUICK}", ALL_TASKS)
+def fine_tuned(study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = ()) -> Result:
+    """Accuracy after fine-tuning. A validation split chooses learning rate and weight decay, the same for all seeds."""
+    values: list[Value] = []
+    for task in study.transfer:
+        for members in study.members.values():
+            tuned = _finetune(study, members, task, steps, rates, decays)
+            values += [(name, f"finetuned-{dataset_name(task)}", 100 * score) for name, score in tuned.accuracies.items()]
+    return by_row(study, values, papers.loss_table("2"), average={column for _, column, _ in values})
+
+
+@figure("loss/D.3", "Layers before and after fine-tuning", [needs.models(1), needs.TASK, needs.IMAGES],
+        f"resnet8-softmax {QUICK}", f"resnet50-softmax.in1k --data in1k {EIGHT} {TEN_EPOCHS}")  # fmt: skip
+def before_and_after(
+    study: Study, *, steps: int = STEPS, rates: tuple[str, ...] = (), decays: tuple[str, ...] = (), epochs: int = 1
+) -> Result:
+    """CKA between a model's layers before and after fine-tuning on each task, on the model's original dataset."""
+    rows, drawn = [], []
+    for name in study.names:
+        for task in study.transfer:
+            (tuned,) = _finetune(study, [name], task, steps, rates, decays).models
+            frame = layer_cka(registry.load(name), tuned, study, epochs)
+            rows += [(name, dataset_name(task), str(layer), frame.loc[layer, layer]) for layer in frame.index]
+            drawn.append(similarity_chart(frame, f"{name} before and after {dataset_name(task)}"))
+    return Result(pd.DataFrame(rows, columns=["model", "task", "layer", "cka"]), shapes.side_by_side(*drawn))
+
+
+def _finetune(
+    study: Study, names: Sequence[str], task: str, steps: int, rates: Sequence[str], decays: Sequence[str]
+) -> FineTuning:
+    options = {"learning_rates": rates or LEARNING_RATES, "weight_decays": decays or WEIGHT_DECAYS}
+    grids = {name: [float(value) for value in values] for name, values in options.items()}
+    return probes.finetune(names, datasets.training_split(task) or task, task, steps=steps, seed=study.seed, **grids)  # type: ignore[arg-type]
