@@ -3,10 +3,17 @@
 Ready is the page when everything can be read and clicked; charts follow one after the other until all are drawn.
 
 `python tests/benchmarks/explorer.py [--small | 0 | 1]`; it prints one line per size.
+
+`python tests/benchmarks/explorer.py --stored FOLDER [EXAMPLES]` stores outputs of 30 models on 50,000 examples of 1,000
+classes in a folder (3 GB), unless they are there, and reports on them in another process. It prints the processor time of
+each section and the largest memory of that process.
 """
 
+import os
 import re
+import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,9 +25,11 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
+from zoo.app.report import compose as composing
 from zoo.app.report.compose import compose
 from zoo.app.report.html import to_explorer
 from zoo.app.report.inputs import ReportInputs
+from zoo.outputs import store
 from zoo.outputs.outputs import Outputs, Runs
 
 SIZES = [(100, 10_000, 10), (30, 50_000, 1_000)]
@@ -81,7 +90,56 @@ def busy(session: webdriver.Chrome) -> float:
     return float({one["name"]: one["value"] for one in metrics}["TaskDuration"])
 
 
+def store_outputs(models: int, examples: int, classes: int) -> None:
+    """Store outputs without temperatures, one model after the other."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, classes, examples)
+    shared = rng.normal(size=(examples, classes)).astype(np.float32)
+    for model in range(models):
+        z = shared + rng.standard_normal((examples, classes), np.float32)
+        z[np.arange(examples), labels] += 2 + np.log(classes) / 2
+        store.save(Outputs.from_arrays(f"m{model}", logits=z.astype(np.float16), labels=labels, dataset="made:test"))
+
+
+def report_stored() -> None:
+    """Report on the stored outputs, and print the processor time of each part and the largest memory."""
+
+    def timed(name, function):
+        def call(*arguments, **options):
+            began = time.process_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                print(f"{name:<16}{time.process_time() - began:7.1f} s", flush=True)
+
+        return call
+
+    composing.PARTS = tuple(timed(part.__name__, part) for part in composing.PARTS)
+    composing.analyse = timed("analyse", composing.analyse)
+    began = time.perf_counter()
+    document = composing.compose(ReportInputs(store.open_runs("*", "made:test")))
+    text = timed("page", to_explorer)(document)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(
+        f"{len(document.analysis.runs)} models x {len(document.analysis.runs.labels):,} examples: "
+        f"{time.process_time():.0f} s of processor time, {time.perf_counter() - began:.0f} s, {peak:.2f} GB; "
+        f"page of {len(text.encode()) / 1e6:.1f} MB"
+    )
+
+
+def stored() -> None:
+    folder, *examples = sys.argv[sys.argv.index("--stored") + 1 :]
+    models, most, classes = SIZES[1]
+    os.environ["ZOO_HOME"] = folder
+    if not Path(folder, "outputs").exists():
+        store_outputs(models, int(examples[0]) if examples else most, classes)
+    subprocess.run([sys.executable, __file__, "--report"], check=True)
+
+
 def main() -> None:
+    if "--stored" in sys.argv or "--report" in sys.argv:
+        (stored if "--stored" in sys.argv else report_stored)()
+        return
     if not shutil.which("chromium") or not shutil.which("chromedriver"):
         print("no chromium and chromedriver on this machine")
         return

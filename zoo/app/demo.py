@@ -15,7 +15,7 @@ from zoo.app.terminal import count, note, percent
 from zoo.cards.names import parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES
 from zoo.cards.selection import is_filter, is_pattern
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 from zoo.models import registry
 from zoo.models.registry import availability
 from zoo.outputs import bundle
@@ -24,6 +24,15 @@ from zoo.runs.runner import resolve
 STUDY = "cifar10:test"
 SEEDS = (0, 1)
 OTHER_ARCHITECTURES = ("resnet20-softmax", "all-cnn-c-softmax", "mobilenetv3_small_050-softmax")
+
+
+def fetch_images() -> datasets.Dataset:
+    """Return the images of the study, downloaded if they are not on this machine; an error if that is not possible."""
+    try:
+        return datasets.load(STUDY)
+    except ZooError as error:
+        problem = f"the images of {STUDY} are not on this machine, and downloading them failed"
+        raise ZooError(problem, argument="images", hint="Check the network, or leave out {images}") from error
 
 
 def study() -> Document | None:

@@ -18,7 +18,7 @@ from zoo.app.options import (
     command,
     spec_option,
 )
-from zoo.app.terminal import count, fill, json_bytes, note, print_json, print_text, size, wrote
+from zoo.app.terminal import count, fill, note, print_json, print_text, size, wrote
 from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def demo(
     models: OptionalModels = None,
     data: Annotated[str, spec_option("--data", "Dataset to train and compare on.")] = "digits-holes",
     output: Page = Path("report.html"),
+    images: Annotated[bool, typer.Option("--images", help="Download the CIFAR-10 images that study.html shows.")] = False,
     json: Json = False,
 ) -> None:
     """Report on the shipped models (study.html); then train small models, compare and combine them, and report on those.
@@ -123,11 +124,17 @@ def demo(
 
     [dim]zoo demo[/dim]
 
+    [dim]zoo demo --images[/dim]
+
     [dim]zoo demo 'resnet20-*' 'all-cnn-c-*' --data cifar10[/dim]
     """
-    from zoo.app.demo import demonstrate, study
+    from zoo.app.demo import demonstrate, fetch_images, study
 
     chosen = _format(output)
+    if images:
+        if models:
+            raise InputError("shows images of the shipped study, which is written without models only", argument="images")
+        fetch_images()
     shipped = None if models else study()
     if shipped is not None:
         _write(shipped, output.with_name(f"study{output.suffix}"), chosen)
@@ -161,16 +168,11 @@ def _format(output: Path, format: Format | None = None) -> Format:
 
 def _write(document: "Document", output: Path, format: Format, static: bool = False) -> None:
     """Write a report; print it if the file cannot be written, because it took all the work."""
-    from zoo.app.report.html import to_explorer, to_html
+    from zoo.app.report import rendered
     from zoo.app.report.markdown import to_markdown
     from zoo.core import files
 
-    if format == "json":
-        data = json_bytes(document.numbers)
-    else:
-        page = to_html if static else to_explorer
-        text = page(document) if format == "html" else to_markdown(document)
-        data = text.encode("utf-8", "backslashreplace")  # for names that are not UTF-8
+    data = rendered(document, f".{format}", static)
     try:
         files.write(output, data)
     except (OSError, ZooError):

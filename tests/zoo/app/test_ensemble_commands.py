@@ -200,6 +200,53 @@ def test_an_ensemble_of_trained_models_is_saved_and_used_like_any_model(cli, zoo
     assert zoo.load("fast").classes == zoo.load("mine").classes
 
 
+class TestPredictionSets:
+    @pytest.mark.parametrize("kind", ["search", "combine", "cascade"])
+    def test_they_are_printed_and_saved(self, cli, zoo_home, kind):
+        """Of shipped outputs: no model needs to be run before it is used."""
+        names = ["resnet7-softmax.cifar10", "resnet7-cosine.cifar10"]
+        words = (
+            "ensemble",
+            kind,
+            *names,
+            "--sets",
+            "0.2",
+            "--set-method",
+            "raps",
+            "--set-threshold",
+            "class",
+            "--name",
+            "mine",
+        )
+        words += ("--all", "--cost", "params") if kind == "cascade" else ()
+        found = cli(*words, "--json").json
+        rule, measured = found["sets"], found["sets_measured"]
+        assert (rule["method"], rule["alpha"], rule["conditioning"], rule["classes"]) == ("raps", 0.2, "class", 10)
+        assert (rule["calibration_examples"], measured["examples"]) == (2500, 2500)
+        assert measured["coverage"] == pytest.approx(0.8, abs=0.03)
+        assert zoo.card("mine").details["sets"] == rule
+        sets = zoo.load("mine").predict_sets(np.zeros((2, 32, 32, 3), np.uint8))
+        assert sets.shape == (2, 10)
+        assert "80% coverage by RAPS" in " ".join(cli("show", "mine").out.split())
+        printed = " ".join(cli(*words, "--replace").out.split())
+        assert f"coverage {measured['coverage']:.1%}" in printed
+        assert f"mean size {measured['mean_size']:.2f}" in printed
+
+    def test_a_run_says_that_a_model_has_them(self, cli, zoo_home):
+        cli("ensemble", "combine", "resnet7-softmax.cifar10", "--sets", "0.1", "--name", "one")
+        printed = cli("run", "one", "--data", "digits:test[:5]")
+        assert "one has prediction sets: 90% coverage by LAC" in printed.remarks
+
+    def test_mistakes(self, cli, outputs, invoke):
+        assert "--sets" in cli("ensemble", "search", *NAMES, "--sets", "1.5", code=2).err
+        with pytest.raises(InputError, check=fields(argument="test_fraction")):
+            invoke("ensemble", "search", *NAMES, "--sets", "0.1", "--test-fraction", "0")
+        with pytest.raises(InputError, check=fields(argument="kind", found="predictions")):
+            invoke("ensemble", "search", *NAMES, "--sets", "0.1", "--votes")
+        with pytest.raises(InputError, check=fields(argument="alpha", hint="{limit}")):
+            invoke("ensemble", "budget", *NAMES, "--sets", "0.1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [

@@ -25,6 +25,7 @@ from zoo.app.report.compose import compose
 from zoo.app.report.document import Part, shown
 from zoo.app.report.html import chart_specs, to_explorer
 from zoo.app.report.inputs import ReportInputs, TransferEmbeddings
+from zoo.app.report.page_data import _cka
 from zoo.app.report.transfer import transfer
 from zoo.cards.card import Card, Training
 from zoo.cards.labels import describe
@@ -131,6 +132,20 @@ def measure_text(value, measure):
     return shown(float(value), measure.unit == "share", measure.difference)
 
 
+def assert_interval(found, low, high, measure=None):
+    """The ends on the page are those of the API, up to the chance of two bootstraps of 1,000 resamples."""
+    if measure is not None and measure.of:  # Wilson's interval is not random
+        assert found == f"{measure_text(low, measure)} to {measure_text(high, measure)}"
+        return
+    if np.isnan(low):
+        assert found == " to "
+        return
+    scale = 100 if measure is None or measure.unit == "share" or measure.difference else 1
+    assert [float(end.rstrip("%")) for end in found.split(" to ")] == pytest.approx(
+        [scale * float(low), scale * float(high)], abs=scale * float(0.15 * (high - low)) + 0.005 * scale + 1e-3
+    )
+
+
 def test_twelve_pairs_are_those_of_the_api(document, explorer):
     runs, halves = document.analysis.runs, document.analysis.splits
     names = runs.names
@@ -152,8 +167,10 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         for name, (value, low, high) in measured.items():
             measure = MEASURES[name]
             assert found[name][0] == measure_text(value, measure), (a, b, on, name)
-            ends = f"{measure_text(low, measure)} to {measure_text(high, measure)}" if measure.has_interval else ""
-            assert found[name][1] == ends, (a, b, on, name)
+            if measure.has_interval:
+                assert_interval(found[name][1], low, high, measure)
+            else:
+                assert found[name][1] == ""
         counts = [
             int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for row in table(explorer, "#outcomes") for cell in row[1:]
         ]
@@ -202,13 +219,13 @@ def test_twelve_ensembles_are_those_of_the_api(document, explorer):
                 "interval": f"{low:.1%} to {high:.1%}",
                 "best": f"{max(gains.accuracies):.1%}",
                 "gain": f"{100 * gains.gain_over_best:+z.1f}",
-                "gain-interval": " to ".join(f"{100 * end:+z.1f}" for end in gains.interval),
                 "gain-over-mean": f"{100 * gains.gain_over_mean:+z.1f}",
                 "conversion": shown(gains.conversion_rate, True),
                 "nll": shown(zoo.calibration.negative_log_likelihood(together, labels)),
                 "ece": shown(zoo.calibration.expected_calibration_error(together, labels), True),
             }
             assert {key: found[key][side] for key in expected} == expected, (names, side)
+            assert_interval(found["gain-interval"][side], *gains.interval)
         ticked = explorer.execute_script(
             "return [...document.querySelectorAll('#model-table :checked')].map((tick) => tick.closest('tr').dataset.model)"
         )
@@ -230,7 +247,7 @@ def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
     a, b = [name for name in names if name not in (first, second)][:2]
     click(explorer, "#inconsistency", a, b)
     complete_pair(explorer, names, a, b)
-    assert hash_of(explorer) == f"#pair={a},{b}"
+    assert hash_of(explorer) == f"#pair={a},{b}&outcome=apart"
     assert explorer.find_element(By.ID, "pair-title").text == f"Side by side: {a} and {b}"
 
     dot = explorer.execute_script("return charts.get('gain').layer[1].data.values[2]")
@@ -382,6 +399,12 @@ def without_interval(finding):
     return re.sub(r"(r = -?\d\.\d+), 95% CI -?\d\.\d+ to -?\d\.\d+", r"\1", finding.sentence)
 
 
+def parted(sentence):
+    """The sentence without confidence intervals, and their ends; those of a bootstrap differ by chance."""
+    ends = re.findall(r"95% CI (-?[\d.]+)%? to (-?[\d.]+)", sentence)
+    return re.sub(r"95% CI -?[\d.]+%? to -?[\d.]+", "95% CI", sentence), [(float(low), float(high)) for low, high in ends]
+
+
 def starting_from(browser, title):
     Select(browser.find_element(By.ID, "ensemble-start")).select_by_visible_text(title)
     return browser.execute_script("return explorer.state.members")
@@ -418,7 +441,12 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
             " ...['strong', '.sentence'].map((part) => one.querySelector(part).textContent)])"
         )
     }
-    assert findings == {one.section: (one.number, without_interval(one)) for one in said}
+    assert {section: number for section, (number, _) in findings.items()} == {one.section: one.number for one in said}
+    for one in said:
+        (found, ends), (wording, exact) = parted(findings[one.section][1]), parted(without_interval(one))
+        assert found == wording
+        for (low, high), (exact_low, exact_high) in zip(ends, exact, strict=True):
+            assert (low, high) == pytest.approx((exact_low, exact_high), abs=0.15 * (exact_high - exact_low) + 0.5)
     warned = explorer.execute_script(
         "return [...document.querySelectorAll('.findings li.warning')].map((one) => one.dataset.section)"
     )
@@ -428,14 +456,19 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)  # the finding says that the gain is within noise
         path = ensembles.greedy(left, steps=3, split=document.analysis.splits).to_frame()
-    assert table(explorer, "#steps") == [
+    steps, first = table(explorer, "#steps"), path["step"] == 1
+    intervals = [row.pop(-2) for row in steps]
+    gains = path["gain"].map(lambda gain: shown(gain, points=True)).mask(first, "")
+    assert steps == [
         [
             row["model"], str(row["step"]), CATEGORY_TITLES.get(row["category"], ""), shown(row["selection"], True),
-            shown(row["test"], True), shown(row["gain"], points=True), shown((row["low"], row["high"]), points=True),
-            "yes" * row["in_best"],
+            shown(row["test"], True), gain, "yes" * row["in_best"],
         ]
-        for row in path.to_dict(orient="records")
+        for row, gain in zip(path.to_dict(orient="records"), gains, strict=True)
     ]  # fmt: skip
+    assert intervals[0] == ""
+    for found, low, high in zip(intervals[1:], path["low"][1:], path["high"][1:], strict=True):
+        assert_interval(found, low, high)
     (given,) = chart_specs(expected)["path"]["datasets"].values()
     (drawn,) = explorer.execute_script("return Object.values(charts.get('path').datasets)")
     scores = [(row.pop("score"), other.pop("score")) for row, other in zip(drawn, given, strict=True)]
@@ -467,6 +500,70 @@ def test_the_heatmap_shows_the_chosen_measure(document, explorer):
     assert {(c["first"], c["second"]): c["value"] for c in cells} == {
         (x, y): pytest.approx(matrix.loc[x, y], abs=5.1e-5) for x in matrix.index for y in matrix.columns
     }
+
+
+def test_the_heatmap_shows_the_similarity_of_embeddings(document, explorer):
+    Select(explorer.find_element(By.ID, "matrix-measure")).select_by_value("cka")
+    title = "return charts.get('inconsistency').vconcat.at(-1).encoding.color.title"
+    wait(explorer, lambda b: b.execute_script(title) == MEASURES["cka"].title)
+    cells = explorer.execute_script("return charts.get('inconsistency').vconcat.at(-1).data.values")
+    test = document.analysis.test
+    first, second = test.names[:2]
+    (value,) = [cell["value"] for cell in cells if (cell["first"], cell["second"]) == (first, second)]
+    assert value == pytest.approx(diversity.compare(test[first], test[second]).cka, abs=5.1e-5)
+
+
+def test_cka_is_of_the_models_that_have_embeddings():
+    runs = carded_runs()
+    bare = runs.names[0]
+    outputs = runs[bare]
+    without = Outputs.from_arrays(
+        bare, logits=outputs.logits, labels=outputs.labels, classes=outputs.classes, ids=outputs.ids
+    )
+    found = _cka(Runs([without, *(runs[name] for name in runs.names[1:])]))
+    assert found[0] == [None] * MODELS
+    assert found[1][2] == pytest.approx(diversity.compare(runs[runs.names[1]], runs[runs.names[2]]).cka)
+
+
+def test_numbers_open_the_examples_they_count(document, explorer):
+    runs = document.analysis.runs
+    names, labels, test = runs.names, runs.labels, document.analysis.splits[1]
+    a, b = names[1], names[4]
+    go(explorer, f"#pair={a},{b}")
+    complete_pair(explorer, names, a, b)
+
+    def listed():
+        return set(
+            explorer.execute_script(
+                "return [...document.querySelectorAll('#example-list .line')].map((one) => +one.dataset.row)"
+            )
+        )
+
+    def counted():
+        return int(explorer.find_element(By.ID, "example-count").text.split()[0].replace(",", ""))
+
+    button = explorer.find_elements(By.CSS_SELECTOR, "#outcomes button")[1]
+    explorer.execute_script("arguments[0].click()", button)
+    right = {name: runs[name].predictions[test] == labels[test] for name in (a, b)}
+    only = set(test[right[a] & ~right[b]].tolist())
+    wait(explorer, lambda _: counted() == len(only))
+    assert listed() <= only
+
+    row = explorer.find_element(By.CSS_SELECTOR, "#flips tbody tr")
+    k, m = (int(row.find_elements(By.CSS_SELECTOR, "th, td")[i].text.split()[-1]) for i in (0, 1))
+    explorer.execute_script("arguments[0].click()", row.find_element(By.TAG_NAME, "button"))
+    flipped = test[(runs[a].predictions[test] == k) & (runs[b].predictions[test] == m)]
+    wait(explorer, lambda _: counted() == len(flipped))
+    assert listed() <= set(flipped.tolist())
+    conditions = explorer.find_elements(By.CSS_SELECTOR, "#example-said button")
+    assert len(conditions) == 2
+    explorer.execute_script("arguments[0].click()", conditions[1])
+    wait(explorer, lambda _: counted() == int((runs[a].predictions[test] == k).sum()))
+
+    explorer.execute_script("explorer.openClass({ label: 2, model: arguments[0] })", a)
+    wrong = np.flatnonzero((labels == 2) & (runs[a].predictions != 2))
+    wait(explorer, lambda _: counted() == len(wrong))
+    assert listed() <= set(wrong.tolist())
 
 
 def test_the_bar_has_the_ensemble_and_checkboxes_keep_the_focus(document, explorer):
@@ -568,8 +665,9 @@ def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypat
             if name in ("capa", "mean_theta"):  # from rounded probabilities
                 assert float(found[name][0]) == pytest.approx(value, abs=0.1 if name == "capa" else 1e-4)
                 continue
-            ends = f"{measure_text(low, measure)} to {measure_text(high, measure)}" if measure.has_interval else ""
-            assert found[name] == [measure_text(value, measure), ends], (a, b, name)
+            assert found[name][0] == measure_text(value, measure), (a, b, name)
+            if measure.has_interval:
+                assert_interval(found[name][1], low, high, measure)
 
 
 @pytest.mark.slow

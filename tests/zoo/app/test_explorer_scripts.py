@@ -17,7 +17,6 @@ import ensembles
 import zoo
 from diversity import MEASURES
 from diversity.specialization import holm
-from ensembles import subsets
 from zoo.app.report import analysis, page_arrays
 from zoo.app.report.document import shown
 from zoo.app.report.findings import templates
@@ -38,7 +37,6 @@ def node():
 
 
 ALL_PAIRS = 4  # models up to which every pair is looked at here
-PARAMETERS = [5.0, 3.0, 8.0, 1.0, 2.0, 3.0]  # of the models below
 SHOWN = (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None))  # and a base
 
 
@@ -65,26 +63,17 @@ def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
                         "size": path.best,
                         "selection": [shown(score, True) for score in path.score],
                         "test": [shown(score, True) for score in path.test_score],
-                        "interval": [f"{100 * end:+z.1f}" for end in path.interval],
+                        "interval": path.interval,
                         "sufficient": path.smallest_sufficient(),
                     },
                     **pairs_of(runs, known.all_pairs),
                 }
             )
-            if kind == "probabilities":
-                found[-1] |= {"front": front_of(runs, left, halves)}
-                patch.setattr(subsets, "MAX_BUDGET_SUBSETS", 0)
-                found[-1] |= {"met": front_of(runs, left, halves)}  # by greedy searches
     return found
 
 
 def places(runs, names) -> list[int]:
     return [runs.names.index(name) for name in names]
-
-
-def front_of(runs, left, halves) -> list[list[int]]:
-    costs = dict(zip(runs.names, PARAMETERS, strict=True))
-    return [places(runs, members) for members in ensembles.pareto(left, cost=costs, max_size=5, split=halves)["members"]]
 
 
 def pairs_of(runs, frame) -> dict[str, object]:
@@ -150,26 +139,27 @@ def stores(monkeypatch) -> list[dict[str, object]]:
     return found
 
 
-def truth(monkeypatch) -> dict[str, object]:
-    def rng():
-        return np.random.default_rng(0)
+def resampled(counts: list[int]) -> dict[str, object]:
+    """The distribution function of each cell of a bootstrap resample, at five of its quantiles."""
+    cells = [scipy.stats.binom(sum(counts), count / sum(counts)) for count in counts]
+    quantiles = [[int(cell.ppf(q)) for q in (0.025, 0.2, 0.5, 0.8, 0.975)] for cell in cells]
+    return {
+        "counts": counts,
+        "quantiles": quantiles,
+        "fractions": [cell.cdf(at).tolist() for cell, at in zip(cells, quantiles, strict=True)],
+        "covariance": np.asarray(scipy.stats.multinomial(sum(counts), np.array(counts) / sum(counts)).cov()).tolist(),
+    }
 
-    state = rng().bit_generator.state["state"]
-    cells = [[0.5, 0.2, 0.1, 0.15, 0.05], [0.001, 0.3, 0.0001, 0.6, 0.0989], [0.5, 0.5, 0.0, 0.0], [0.999, 0.0005, 0.0005]]
-    values = rng().normal(size=101)
+
+def truth(monkeypatch) -> dict[str, object]:
+    values = np.random.default_rng(0).normal(size=101)
     p = np.array([0.01, 0.04, 0.03, 0.9, 0.2])
     kept = stores(monkeypatch)
     selection, test = ensembles.stratified_split(np.array(kept[0]["labels"]))
     numbers = [0.125, 0.1225, 0.0005, 1 / 3, 0.99999, 1e-7, 0.00012345, 1.005, 12.345, 0.0, -0.06125, 1.0, 0.9995, 123.45]
     return {
-        "seed": {"state": str(state["state"]), "increment": str(state["inc"]), "draws": 200},
-        "doubles": rng().random(50).tolist(),
-        "integers": [{"end": end, "drawn": rng().integers(0, end, 200).tolist()} for end in (2, 3, 1000, 50_000, 1_500_000)],
-        "multinomials": [
-            {"n": n, "shares": one, "drawn": rng().multinomial(n, one, 300).tolist()}
-            for n in (7, 400, 50_000)
-            for one in cells
-        ],
+        "seed": {"seed": 0, "draws": 200},
+        "resamples": [resampled(counts) for counts in ([3, 1, 3], [250, 80, 0, 69, 1], [0, 30_000, 5, 19_995], [7, 0])],
         "mcnemar": [
             {"first": a, "second": b, "p": scipy.stats.binomtest(a, a + b).pvalue}
             for a, b in ((0, 6), (3, 3), (10, 2), (120, 80), (1200, 1300), (1, 0))
@@ -186,7 +176,7 @@ def truth(monkeypatch) -> dict[str, object]:
         ],
         "stores": kept,
         "setup": {
-            "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)), "parameters": PARAMETERS,
+            "selection": selection.tolist(), "test": test.tolist(), "byName": list(range(6)),
             "allPairs": ALL_PAIRS, "band": analysis.ACCURACY_BAND, "sentences": templates(),
         },
         "ranks": {"x": [3, 1, 2, 5], "y": [1, 1, 2, 4], "rho": scipy.stats.spearmanr([3, 1, 2, 5], [1, 1, 2, 4]).statistic},

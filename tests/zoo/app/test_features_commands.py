@@ -60,7 +60,7 @@ def test_separation_of_layers_and_over_training(cli, tmp_path: Path) -> None:
     assert all(0 <= row["r2"] <= 1 for row in layers)
     log = trained.path("resnet8-softmax.digits").with_name("log.jsonl")
     log.parent.mkdir(parents=True)
-    log.write_text('{"epoch": 1, "class_separation": 0.25}\n{"epoch": 2, "class_separation": 0.5}\n')
+    log.write_text('{"epoch": 1, "train_class_separation": 0.25}\n{"epoch": 2, "train_class_separation": 0.5}\n')
     rows = cli("separation", "resnet8-softmax", "--training", "--json", "-o", tmp_path / "training.png").json
     assert [row["r2"] for row in rows] == [0.25, 0.5]
     assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")

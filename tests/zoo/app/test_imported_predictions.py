@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from raised import fields
 from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
@@ -111,6 +112,53 @@ def test_in_python(decisions: pd.DataFrame) -> None:
     assert (len(frame), "gain_over_mean" in frame) == (6, False)
     path = ensembles.greedy(runs, kind="predictions", steps=2)
     assert set(path.members) <= set(WHO)
+
+
+def test_ids_that_name_the_observer(decisions: pd.DataFrame) -> None:
+    """One file per observer, as the toolbox writes them: trial and observer stand before the name of the image."""
+    Path("observers").mkdir()
+    for number, (who, rows) in enumerate(decisions.groupby("subj")):
+        mixed = rows.sample(frac=1, random_state=number)
+        names = [f"{trial:04d}_exp_s{number:02d}_0_{name}" for trial, name in enumerate(mixed["imagename"])]
+        mixed.assign(imagename=names if number else mixed["imagename"]).to_csv(f"observers/{who}.csv", index=False)
+    words = ("import", "observers", "--data", "contrast", "--column", "labels=category", "--classes", "categories.txt")
+    command(*words, "--id-pattern", r"(?:.*_s\d\d_0_)?(.+)")
+    right = {
+        who: (rows["object_response"] == rows["category"]).to_numpy()[np.argsort(rows["imagename"])]
+        for who, rows in decisions.groupby("subj")
+    }
+    found = json.loads(command("compare", "subject-01", "my-vit", "--data", "contrast", "--resamples", "50", "--json"))
+    assert found["kappa"] == pytest.approx(cohen_kappa_score(right["subject-01"], right["my-vit"]))
+
+
+def test_columns_that_no_file_needs_are_told_once(decisions: pd.DataFrame) -> None:
+    Path("observers").mkdir()
+    for who, rows in decisions.groupby("subj"):
+        rows.to_csv(f"observers/{who}.csv", index=False)
+    with pytest.warns(zoo.errors.ZooWarning) as told:
+        zoo.import_outputs("observers", columns={"labels": "category"})
+    messages = [str(one.message) for one in told if "left out" in str(one.message)]
+    assert len(messages) == 1
+    assert messages[0].startswith("4 files, first")
+
+
+@pytest.mark.parametrize("pattern", [r".*_s\d\d_(.+)", "(", "[a-z]+"])
+def test_patterns_that_do_not_fit(decisions: pd.DataFrame, pattern: str) -> None:
+    with pytest.raises(zoo.errors.InputError, check=fields(argument="id_pattern", found=pattern)):
+        zoo.import_outputs("decisions.csv", columns={"labels": "category"}, id_pattern=pattern)
+
+
+def test_label_distributions_of_people() -> None:
+    """A bare array of the fractions of human labels: `kind` and `classes` come from the dataset."""
+    runs = zoo.run(["resnet7-softmax.cifar10"], data="cifar10:test")
+    labels = next(iter(runs.values())).labels
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(10, np.full(10, 0.04), len(labels)) + 30 * np.eye(10, dtype=int)[labels]
+    np.save("people.npy", counts / counts.sum(1, keepdims=True))
+    (row,) = json.loads(command("import", "people.npy", "--data", "cifar10:test", "--json"))
+    assert (row["kind"], row["accuracy"]) == ("probabilities", 1.0)
+    found = json.loads(command("compare", "people", "resnet7-softmax.cifar10", "--resamples", "50", "--json"))
+    assert found["accuracy_second"] == pytest.approx(next(iter(runs.values())).accuracy)
 
 
 def test_mistakes(decisions: pd.DataFrame) -> None:

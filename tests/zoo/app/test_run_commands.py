@@ -24,6 +24,31 @@ def test_run_prints_a_table_and_where_the_outputs_are(cli, zoo_home):
     assert "6 images" in cli(*RUN, "--fresh", "--json").err
 
 
+def test_a_dry_run_prints_the_work_and_stores_no_outputs(cli, zoo_home):
+    two = ("run", "timm:test_vit", "timm:test_resnet", "--random", "--data", "digits:test[:6]")
+    planned = cli(*two, "--dry-run", "--json").json
+    assert not list(zoo_home.glob("outputs/*"))
+    (group,) = planned["groups"]
+    assert (group["models"], group["images"]) == (["timm:test_vit", "timm:test_resnet"], 6)
+    assert planned["bytes"] == sum(row["bytes"] for row in planned["models"]) > 0
+    assert planned["seconds"] > 0
+    cli(*RUN)
+    printed = cli(*two, "--dry-run")
+    assert [line.split()[:2] for line in printed.out.splitlines()[1:]] == [
+        ["timm:test_vit", "stored"], ["timm:test_resnet", "to"]
+    ]  # fmt: skip
+    assert "1 model x 6 images" in printed.err
+
+
+def test_a_profile_names_every_stage(cli):
+    printed = cli(*RUN, "--profile", "--fresh")
+    named = [line.split()[0] for line in printed.out.splitlines()]
+    assert named[named.index("stage") + 1 :] == ["read", "decode", "transform", "copy", "forward", "write"]
+    printed = cli(*RUN, "--profile", "--json")
+    assert printed.json[0]["model"] == "timm:test_vit"
+    assert "nothing was computed" in printed.err
+
+
 def test_several_models_have_one_line_each(cli):
     printed = cli("run", "resnet7-softmax.cifar10", "r7x2.cifar10")  # shipped outputs, no images
     lines = printed.out.splitlines()

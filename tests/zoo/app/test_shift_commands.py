@@ -47,9 +47,9 @@ def test_shift(cli, both, tmp_path):
 
 
 def test_accuracy_equals_the_function(cli, both, tmp_path):
-    words = ("accuracy", "mine-*", *SPECS, "--min-r2", "0.5")
+    words = ("accuracy", "mine-*", *SPECS, "--min-r2", "0.5", "--max-half-width", "0.2")
     found = cli(*words, "--json", "-o", tmp_path / "a.csv").json
-    expected = diversity.accuracy_without_labels(both[1], both[0], min_r2=0.5)
+    expected = diversity.accuracy_without_labels(both[1], both[0], min_r2=0.5, max_half_width=0.2)
     assert found["refusal"] is expected.refusal is None
     assert [row["accuracy"] for row in found["frame"]] == pytest.approx(expected.frame["accuracy"].tolist())
     assert (found["labelled"], found["unlabelled"], found["r2"]) == ("known", "new", pytest.approx(expected.r2))
@@ -68,6 +68,8 @@ def test_a_refusal_has_a_reason_and_the_other_estimates(cli, both):
     found = cli(*words, "--json").json
     assert {row["accuracy"] for row in found["frame"]} == {None}
     assert found["refusal"]
+    width = 100 * found["half_width"]
+    assert f"{width:.2f}" in cli("accuracy", "mine-*", *SPECS, "--max-half-width", "0.01").err
 
 
 def test_mistakes(both, invoke):

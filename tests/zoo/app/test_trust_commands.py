@@ -15,7 +15,8 @@ from zoo.calibration.selective import certainty, choose_threshold, judge_thresho
 from zoo.calibration.smooth import smooth_calibration_error
 from zoo.core.splits import stratified_split
 from zoo.errors import InputError
-from zoo.outputs.outputs import Runs
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs, Runs
 
 NAMES = ["mine-a", "mine-b"]
 
@@ -87,6 +88,15 @@ class TestTrust:
         low, high = night["accuracy_low"], night["accuracy_high"]
         assert f"{100 * night['accuracy']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in cli(*words).out
 
+    def test_groups_by_class(self, cli, outputs):
+        found = cli("trust", *NAMES, "--uncalibrated", "--groups", "class", "--json").json["groups"]
+        names = [outputs[0].classes[k] for k in outputs[0].labels]
+        expected = diversity.groups(Runs(outputs), names)
+        assert [row["group"] for row in found["groups"]] == expected.frame["group"].tolist()
+        assert [row["accuracy"] for row in found["groups"]] == pytest.approx(expected.frame["accuracy"].tolist())
+        assert found["worst"] == expected.worst
+        assert f"lowest accuracy: {expected.worst}" in cli("trust", *NAMES, "--groups", "class").remarks
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [("id,condition\na,b\n", {"found": "id, condition"}), ("id,group\na,b\na,c\n", {"problem": "'a'"}), ("", {})],
@@ -155,6 +165,22 @@ class TestOod:
         expected = f"{100 * row['auroc']:.1f}% ({100 * row['auroc_low']:.1f} to {100 * row['auroc_high']:.1f})"
         assert expected in printed
         assert "known against far" in printed
+
+    def test_one_model_has_a_table_that_fits(self, cli, runs):
+        printed = cli("ood", "mine-a", "--in", "known", "--out", "far")
+        assert "known against far, mine-a" in printed.out
+        assert "FPR@95" in printed.out
+
+    def test_logits_without_their_level_have_no_energy(self, cli, runs, store_outputs):
+        """The shipped outputs hold logits minus their maximum, whose log sum exp says nothing."""
+        z = np.asarray(runs["known", "mine-a"].logits)
+        shifted = Outputs.from_arrays(
+            "mine-a", logits=z - z.max(1, keepdims=True), labels=np.zeros(len(z), int), dataset="low"
+        )
+        store.save(shifted)
+        printed = cli("ood", "mine-a", "--in", "low", "--out", "far", "--json")
+        assert [row["score"] for row in printed.json["results"]] == ["confidence", "entropy"]
+        assert "no energy for mine-a" in printed.remarks
 
     def test_mistakes(self, runs, invoke):
         with pytest.raises(InputError, match="nowhere"):

@@ -6,7 +6,7 @@ chosen on one half of them, the selection split, and reported on the other half,
 
 import contextlib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,10 @@ import diversity
 import ensembles
 import zoo
 from diversity.clustering import Dendrogram
+from ensembles.costs import count_flops, count_parameters
 from zoo import calibration
 from zoo.app.report.inputs import ReportInputs
+from zoo.calibration import policy
 from zoo.calibration.calibrated_runs import refit_for_selection
 from zoo.cards.names import shared_ending
 from zoo.errors import InputError, ZooError, ZooWarning
@@ -59,7 +61,7 @@ class Analysis:
     """Calibrated outputs of several models on the same examples, and everything that is derived from them.
 
     Args:
-        runs: the outputs.
+        runs: the outputs. No label of the test split affects their temperatures.
         population: which examples they are about, as a phrase.
         inputs: what the report was called with.
         base: the model that the ensemble search starts from; default: the best one.
@@ -83,6 +85,11 @@ class Analysis:
     def splits(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the selection split and of the test split, stratified by class."""
         return ensembles.stratified_split(self.runs.labels, seed=self.seed)
+
+    @cached_property
+    def searchable(self) -> Runs:
+        """The same probabilities for searches, which would otherwise fit the temperatures to the selection split again."""
+        return Runs(replace(outputs, row_scale=None) for outputs in self.runs.values())
 
     @cached_property
     def selection(self) -> Runs:
@@ -116,6 +123,15 @@ class Analysis:
         return {outputs.name: _costs(outputs) for outputs in self.runs.values()}
 
     @cached_property
+    def priced(self) -> tuple[str, dict[str, float]] | None:
+        """What models cost, and the cost of each: in FLOPs, or in parameters if not all FLOPs are known; else None."""
+        for unit, place in (("FLOPs", 1), ("parameters", 0)):
+            known = {name: cost for name, costs in self.costs.items() if (cost := costs[place]) is not None}
+            if len(known) == len(self.costs):
+                return unit, known
+        return None
+
+    @cached_property
     def best(self) -> str:
         """The most accurate model on the selection split; of equally accurate ones the one with the lowest NLL."""
 
@@ -143,7 +159,7 @@ class Analysis:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ZooWarning)  # the page says if a gain is within noise
             return ensembles.greedy(
-                self.runs, base=self.base, steps=self.steps, seed=self.seed, split=self.splits,
+                self.searchable, base=self.base, steps=self.steps, seed=self.seed, split=self.splits,
                 kind="probabilities" if self.has_probabilities else "predictions",
             )  # fmt: skip
 
@@ -185,12 +201,7 @@ def analyse(inputs: ReportInputs, base: str | None = None, steps: int = 10, seed
     population = f"all {len(runs.labels):,} examples"
     if _have_probabilities(runs):
         if any(outputs.temperature is None for outputs in runs.values()):
-            calibrated = calibration.calibrate(runs, inputs.calibration, seed)
-            selection = np.isin(
-                np.arange(len(calibrated.labels)), ensembles.stratified_split(calibrated.labels, seed=seed)[0]
-            )
-            # As in every search of `ensembles`: no label of the test split affects a temperature.
-            runs, population = refit_for_selection(calibrated, selection), calibrated.population
+            runs, population = _calibrated(inputs, runs, seed)
         else:
             population += f"; temperatures fitted on {next(iter(runs.values())).calibration}"
     if len(runs.labels) < 2:
@@ -200,17 +211,38 @@ def analyse(inputs: ReportInputs, base: str | None = None, steps: int = 10, seed
     return Analysis(runs, population, inputs, base, steps, seed)
 
 
+def _calibrated(inputs: ReportInputs, runs: Runs, seed: int) -> tuple[Runs, str]:
+    """Return the runs with temperatures, and which examples they are about.
+
+    As in every search of `ensembles`, no label of the test split affects a temperature. So cross-fitting begins with the
+    selection split, instead of fitting to all examples first.
+    """
+    source, reason = policy.default_source(runs) if inputs.calibration is None else (inputs.calibration, "")
+    if isinstance(source, str) and source == policy.CROSS_FIT and len(runs.labels) > 1:
+        calibrated = Runs(replace(one, row_scale=np.ones(len(one))) for one in runs.values())
+        folds = f"temperatures cross-fitted in {min(policy.FOLDS, len(runs.labels))} folds"
+        population = f"all {len(runs.labels):,} examples; {folds}" + (f", because {reason}" if reason else "")
+    else:
+        with_temperatures = calibration.calibrate(runs, source if isinstance(source, Runs) else inputs.calibration, seed)
+        calibrated, population = with_temperatures, with_temperatures.population
+    selection = np.zeros(len(calibrated.labels), bool)
+    selection[ensembles.stratified_split(calibrated.labels, seed=seed)[0]] = True
+    return refit_for_selection(calibrated, selection), population
+
+
 def _have_probabilities(runs: Runs) -> bool:
     return all(outputs.kind in ("logits", "probabilities") for outputs in runs.values())
 
 
 def _costs(outputs: Outputs) -> tuple[float | None, float | None]:
-    """Return parameters and FLOPs as the outputs or the card state them; parameters are counted if they are not stated."""
+    """Return parameters and FLOPs as the outputs or the card state them, else as counted in the model without weights."""
     stated = (dict(outputs.card.details) if outputs.card else {}) | dict(outputs.details)
     parameters, flops = (
         float(stated[key]) if isinstance(stated.get(key), (int, float)) else None for key in ("params", "flops")
     )
-    if outputs.card is not None and parameters is None:
+    if outputs.card is not None and (parameters is None or flops is None):
         with contextlib.suppress(ZooError, ImportError):  # an ensemble, an unavailable model, a missing library
-            parameters = float(zoo.load(outputs.name, pretrained=False).num_parameters)
-    return parameters, flops
+            model = zoo.load(outputs.name, pretrained=False)
+            parameters = count_parameters(model) if parameters is None else parameters
+            flops = count_flops(model) if flops is None else flops
+    return parameters, flops or None  # no FLOPs are counted in a graph that is not a torch module

@@ -53,12 +53,22 @@ def calibration(analysis: Analysis) -> Part | None:
         "reliability",
         "Accuracy against confidence",
         "On the diagonal, accuracy equals confidence; above it a model is underconfident, below it overconfident. Grey: "
-        f"before the temperature; blue: after it. Bins of fewer than {MIN_BIN} examples are left out.",
-        reliability_chart(pd.concat(frames, ignore_index=True), MIN_BIN),
+        "before the temperature; blue: after it. Larger dots are bins of more examples; bins of fewer than "
+        f"{MIN_BIN} are left out.",
+        _with_counts(reliability_chart(pd.concat(frames, ignore_index=True), MIN_BIN).to_dict()),
         wide=True,
     )
     section = Section("calibration", "Can their confidence be trusted?", lead, analysis.population, [figure, *figures])
     return Part(section, findings, numbers)
+
+
+def _with_counts(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a reliability diagram whose dots have the size of their bins."""
+    size = {"field": "count", "type": "quantitative", "scale": {"type": "sqrt", "range": [4, 90]}, "legend": None}
+    for layer in spec["spec"]["layer"]:
+        if layer["mark"]["type"] == "point":
+            layer["encoding"]["size"] = size
+    return spec
 
 
 def _ensemble(analysis: Analysis) -> Any | None:

@@ -24,7 +24,7 @@ def cascade(analysis: Analysis) -> Part | None:
     """Return the cascade of the best ensemble's members; None for a single member, or for votes."""
     if not analysis.has_probabilities or len(analysis.members) < 2:
         return None
-    found = _cascade(analysis, Runs(analysis.runs[name] for name in analysis.members))
+    found = _cascade(analysis, Runs(analysis.searchable[name] for name in analysis.members))
     unit = "floating-point operations" if _in_flops(found) else "evaluated members, because not all FLOPs are known"
     lead = (
         "Not every example needs every member. A cascade evaluates the members one after the other, and stops when the mean "

@@ -18,14 +18,15 @@ from zoo.app.report.labels import labels
 from zoo.app.report.models import models
 from zoo.app.report.overview import overview
 from zoo.app.report.pair import pair
+from zoo.app.report.training import training
 from zoo.app.report.transfer import joint_features, transfer
 from zoo.app.report.unlabelled import unlabelled
 from zoo.outputs.outputs import Outputs
 
 # A function returns None if the report lacks the data for its section.
 PARTS: tuple[Callable[[Analysis], Part | None], ...] = (
-    overview, models, errors, pair, ensemble, cascade, candidates, classes, calibration, unlabelled, labels, transfer,
-    joint_features,
+    overview, models, errors, pair, ensemble, cascade, candidates, classes, calibration, unlabelled, labels, training,
+    transfer, joint_features,
 )  # fmt: skip
 
 

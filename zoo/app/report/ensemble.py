@@ -15,8 +15,8 @@ def ensemble(analysis: Analysis) -> Part:
             "differs in": category_title(row["category"]),
             "selection": float(row["selection"]),
             "test": float(row["test"]),
-            "gain, points": float(row["gain"]),
-            "95% CI": (float(row["low"]), float(row["high"])),
+            "gain, points": float(row["gain"]) if row["step"] > 1 else None,
+            "95% CI": (float(row["low"]), float(row["high"])) if row["step"] > 1 else None,
             "in the best ensemble": "yes" if row["in_best"] else "",
         }
         for row in path.to_frame().to_dict(orient="records")
@@ -29,6 +29,10 @@ def ensemble(analysis: Analysis) -> Part:
     spec = path.chart().to_dict()
     for layer in spec["layer"]:
         layer["encoding"]["y"]["axis"] = {"format": "%"}
+        layer["encoding"]["color"]["legend"] = None  # one search has one start
+        if "shape" in layer["encoding"]:
+            layer["mark"]["size"] = 90
+            layer["encoding"]["shape"]["title"] = "differs in"
     figure = Figure(
         "path",
         "Accuracy as members are added",

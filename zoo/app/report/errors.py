@@ -137,6 +137,7 @@ def scaled(distances: np.ndarray) -> tuple[np.ndarray, float]:
     values, vectors = np.linalg.eigh(-0.5 * centre @ distances**2 @ centre)
     largest = np.maximum(values[::-1], 0)
     places = vectors[:, ::-1][:, :2] * np.sqrt(largest[:2])
+    places *= np.where(places[np.abs(places).argmax(0), [0, 1]] < 0, -1, 1)  # the sign of an eigenvector is arbitrary
     return places, float(largest[:2].sum() / max(largest.sum(), 1e-300))
 
 

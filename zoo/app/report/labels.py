@@ -81,7 +81,7 @@ def _finding(found: diversity.Triage) -> Finding:
     count = found.counts()["mislabelled"]
     labels = f"{count:,} label{'s' * (count != 1)}"
     sentence = (
-        f"{labels} of {len(found.frame):,} stand{'s' * (count == 1)} out: probably wrong, and most groups of models predict "
+        f"{labels} of {len(found.frame):,} {'is' if count == 1 else 'are'} probably wrong: most groups of models predict "
         "the same other class. There may be more; checking a random sample gives their number (zoo triage)."
     )
     return Finding("Probably wrong labels", labels, sentence)

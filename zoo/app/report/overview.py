@@ -14,21 +14,21 @@ ENSEMBLE = "ensemble"
 def overview(analysis: Analysis) -> Part:
     """Return the section with the overview chart, and the headline on the best model."""
     rows = _rows(analysis)
-    by_cost = all(row["cost"] is not None for row in rows)
-    if not by_cost:
+    unit = analysis.priced[0] if analysis.priced else None
+    if not unit:
         ranked = sorted(rows, key=lambda row: -row["accuracy"])
         for rank, row in enumerate(ranked, 1):
             row["cost"] = rank
     caption = (
         "Each dot is a model with its 95% confidence interval; diamonds are ensembles, at the sum of their members' costs. "
     )
-    if by_cost:
+    if unit:
         caption += "Dashed: the Pareto front, on which nothing cheaper is as accurate."
     else:
         caption += (
-            "Models are in the order of their accuracy, because the number of parameters is not known for all of them."
+            "Models are in the order of their accuracy, because neither FLOPs nor parameters are known for all of them."
         )
-    figure = Figure("overview-chart", "Accuracy of models and ensembles", caption, _chart(rows, by_cost), wide=True)
+    figure = Figure("overview-chart", "Accuracy of models and ensembles", caption, _chart(rows, unit), wide=True)
     section = Section("overview", "Overview", "", analysis.chosen("ensembles were"), [figure])
     best = analysis.test[analysis.best]
     return Part(section, [best_model(analysis)], {"best": {"model": best.name, "test": best.accuracy}, "overview": rows})
@@ -37,15 +37,13 @@ def overview(analysis: Analysis) -> Part:
 def _rows(analysis: Analysis) -> list[dict[str, Any]]:
     """Return one row per model and ensemble, on the test split."""
     examples = len(analysis.test.labels)
-    parameters = {name: cost for name, (cost, _) in analysis.costs.items()}
+    costs = analysis.priced[1] if analysis.priced else None
 
     def row(title: str, accuracy: float, members: list[str], group: str) -> dict[str, Any]:
         low, high = wilson(accuracy, examples)
-        costs = [parameters[name] for name in members]
-        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
         return {
             "title": title, "members": members, "group": group, "accuracy": float(accuracy), "low": float(low),
-            "high": float(high), "cost": cost,
+            "high": float(high), "cost": sum(costs[name] for name in members) if costs else None,
         }  # fmt: skip
 
     families = [outputs.card.family if outputs.card else "models" for outputs in analysis.runs.values()]
@@ -64,16 +62,16 @@ def _rows(analysis: Analysis) -> list[dict[str, Any]]:
     return rows
 
 
-def _chart(rows: list[dict[str, Any]], by_cost: bool) -> dict[str, Any]:
+def _chart(rows: list[dict[str, Any]], unit: str | None) -> dict[str, Any]:
     values = [{**row, "name": ", ".join(row["members"])} for row in rows]
-    scale = {"type": "log", "nice": False, "padding": 20} if by_cost else {"nice": False, "padding": 20}
-    title = "parameters" if by_cost else "rank by accuracy"
+    scale = {"type": "log", "nice": False, "padding": 20} if unit else {"nice": False, "padding": 20}
+    title = {"FLOPs": "FLOPs per image", None: "rank by accuracy"}.get(unit, unit)
     x = {
         "field": "cost",
         "type": "quantitative",
         "scale": scale,
         "title": title,
-        "axis": {"format": "~s", "grid": False, "tickMinStep": 1},
+        "axis": {"format": "~s", "grid": False, "tickMinStep": 1, "labelSeparation": 6, "labelOverlap": True},
     }
     percent = {"format": "%"}
     y = {"field": "accuracy", "type": "quantitative", "scale": {"zero": False}, "title": "accuracy", "axis": percent}
@@ -95,7 +93,7 @@ def _chart(rows: list[dict[str, Any]], by_cost: bool) -> dict[str, Any]:
         "encoding": {"x": x, "y": y},
     }
     layers = [
-        *([front] if by_cost else []),
+        *([front] if unit else []),
         {
             "mark": {"type": "rule", "opacity": 0.35},
             "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
@@ -116,7 +114,7 @@ def _chart(rows: list[dict[str, Any]], by_cost: bool) -> dict[str, Any]:
                 "mark": {"type": "text", "align": "right", "dy": dy, "fontWeight": "bold"},
                 "encoding": {"x": x, "y": y, "text": {"field": "title"}},
             }
-            for test, dy in ((f"< {largest}", -14), (f">= {largest}", 18))  # names of two ensembles stay apart
+            for test, dy in ((f"< {largest}", -14), (f">= {largest}", 30))  # names of two ensembles stay apart
         ),
     ]
     return {"data": {"values": values}, "height": 340, "layer": layers}

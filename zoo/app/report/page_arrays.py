@@ -4,7 +4,7 @@ Predicted classes and their confidences are always included. Ensembles also need
 into the page, else of each model's top classes and the true one. In the second case the page says for each ensemble how many
 predictions could be different.
 
-Arrays are planes of bytes, compressed, in base64. The script `blocks.js` reads them.
+Arrays are planes of bytes, compressed, in base64. The script `data.js` reads them.
 """
 
 import base64

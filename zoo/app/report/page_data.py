@@ -10,7 +10,7 @@ import numpy as np
 import ensembles
 from diversity import MEASURES, bootstrap, linear_cka
 from diversity.categories import CATEGORIES, category, share_initialisation
-from diversity.comparison import CKA_ROWS
+from diversity.comparison import CKA_ROWS, cka_rows
 from zoo.app.report.analysis import ACCURACY_BAND, CATEGORY_COLOURS, CATEGORY_TITLES, MAX_ALL_PAIRS, Analysis
 from zoo.app.report.document import Document
 from zoo.app.report.findings import templates
@@ -48,7 +48,7 @@ def page_data(document: Document) -> tuple[dict[str, Any], dict[str, str], list[
         "kinds": pack(_pair_kinds(list(runs.values())), 1),
     }
     tiles, images = _tiles(analysis)
-    path = document.numbers["path"]
+    path, cka = document.numbers["path"], _cka(analysis.test)
     data = {
         "examples": len(runs.labels),
         "classes": [as_text(describe(name)) for name in first.classes],
@@ -58,6 +58,7 @@ def page_data(document: Document) -> tuple[dict[str, Any], dict[str, str], list[
                 "short": as_text(analysis.short(outputs.name)),
                 "fields": _fields(outputs),
                 "parameters": analysis.costs[outputs.name][0],
+                "flops": analysis.costs[outputs.name][1],
             }
             for outputs in runs.values()
         ],
@@ -73,14 +74,14 @@ def page_data(document: Document) -> tuple[dict[str, Any], dict[str, str], list[
             }
             for m in MEASURES.values()
         ],
-        "matrix": list(MATRIX_MEASURES),
+        "matrix": [*MATRIX_MEASURES, *(["cka"] if cka else [])],
         "categories": list(CATEGORIES),
         "categoryTitles": CATEGORY_TITLES,
         "categoryColours": CATEGORY_COLOURS,
         "sentences": templates(),
         "band": ACCURACY_BAND,
         "pairs": _pairs(analysis, place),
-        "cka": _cka(analysis.test),
+        "cka": cka,
         "tree": {
             "order": [place[name] for name in analysis.tree.leaves],
             "segments": analysis.tree.segments().round(5).to_dict(orient="list"),
@@ -90,26 +91,21 @@ def page_data(document: Document) -> tuple[dict[str, Any], dict[str, str], list[
             "best": place[analysis.best],
             "path": [place[name] for name in path["members"]],
             "size": path["best"],
+            "exact": {"selection": list(analysis.path.score), "test": list(analysis.path.test_score or [])},
             "sufficient": path["smallest_sufficient"],
             "front": _front(analysis, place),
         },
         "search": {
             "base": None if analysis.base is None else place[analysis.runs[analysis.base].name],
             "steps": analysis.steps,
-            "seed": _generator(analysis.seed),
+            "seed": {"seed": analysis.seed, "draws": bootstrap.RESAMPLES},
         },
         "byName": sorted(place.values(), key=runs.names.__getitem__),
         "allPairs": MAX_ALL_PAIRS,
-        "seed": _generator(0),  # of the intervals of `diversity.compare`
+        "seed": {"seed": 0, "draws": bootstrap.RESAMPLES},  # of the intervals of a pair
         "tiles": tiles,
     }  # fmt: skip
     return data, packed, images
-
-
-def _generator(seed: int) -> dict[str, Any]:
-    """Return the initial state of NumPy's generator, and the number of bootstrap resamples."""
-    state = np.random.default_rng(seed).bit_generator.state["state"]
-    return {"state": str(state["state"]), "increment": str(state["inc"]), "draws": bootstrap.RESAMPLES}
 
 
 def _pair_kinds(outputs: list[Outputs]) -> np.ndarray:
@@ -150,18 +146,23 @@ def _pairs(analysis: Analysis, place: dict[str, int]) -> dict[str, list[Any]]:
 
 
 def _cka(test: Runs) -> list[list[float | None]]:
-    """Return the CKA of every pair on the test split as `diversity.compare` does; empty if too costly or unavailable."""
+    """Return the CKA of pairs on the test split as `diversity.compare` does, None for models without embeddings.
+
+    Empty if fewer than two models have embeddings, or if there are too many numbers.
+    """
     outputs = list(test.values())
-    embeddings = [one.embeddings for one in outputs if one.embeddings is not None]
-    step = slice(None, None, -(-len(outputs[0]) // CKA_ROWS))
-    work = sum(column.shape[1] for column in embeddings) ** 2 * min(len(outputs[0]), CKA_ROWS)
-    if len(embeddings) < len(outputs) or len(outputs[0]) < 2 or work > MAX_CKA_WORK:
+    columns = {i: one.embeddings for i, one in enumerate(outputs) if one.embeddings is not None}
+    work = sum(column.shape[1] for column in columns.values()) ** 2 * min(len(outputs[0]), CKA_ROWS)
+    if len(columns) < 2 or len(outputs[0]) < 2 or work > MAX_CKA_WORK:
         return []
-    columns = [column[step] for column in embeddings]
-    found: list[list[float | None]] = [[1.0] * len(columns) for _ in columns]
-    for i, j in itertools.combinations(range(len(columns)), 2):
+    rows = cka_rows(np.asarray(outputs[0].ids))
+    drawn = {i: column[rows] for i, column in columns.items()}
+    found: list[list[float | None]] = [[None] * len(outputs) for _ in outputs]
+    for i in columns:
+        found[i][i] = 1.0
+    for i, j in itertools.combinations(columns, 2):
         try:
-            found[i][j] = found[j][i] = linear_cka(columns[i], columns[j])
+            found[i][j] = found[j][i] = linear_cka(drawn[i], drawn[j])
         except InputError:  # undefined for constant embeddings
             found[i][j] = found[j][i] = None
     return found
@@ -176,7 +177,7 @@ def _front(analysis: Analysis, place: dict[str, int]) -> list[list[int]]:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZooWarning)
-        frame = ensembles.pareto(analysis.runs, cost=costs, max_size=MAX_FRONT_SIZE, split=analysis.splits)
+        frame = ensembles.pareto(analysis.searchable, cost=costs, max_size=MAX_FRONT_SIZE, split=analysis.splits)
     return [[place[name] for name in members] for members in frame["members"]]
 
 

@@ -14,7 +14,7 @@ from zoo.datasets import Dataset
 
 IMAGES = 6  # per model
 CLASSES = 10  # at each end of the ranking
-OWNED_TITLE = "Classes that one model handles significantly better (McNemar's test, p < 0.05 after Holm's correction)"
+OWNED_TITLE = "Accuracy by class, and the better model where p < 0.05 (McNemar's test with Holm's correction)"
 ANGLE = (
     "The angle θ compares their confidences on one example: to the right the first model is more confident, to the left the "
     "second. A specialist is more confident where it alone is correct."

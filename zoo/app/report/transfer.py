@@ -12,6 +12,7 @@ from diversity import feature_charts
 from probes import charts
 from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
+from zoo.app.report.findings import sentence
 from zoo.app.report.inputs import TransferEmbeddings
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -63,9 +64,7 @@ def transfer(analysis: Analysis) -> Part | None:
 
 
 def transfer_verdict(correlation: float) -> str:
-    if correlation < -0.5:
-        return "models that separate their classes more transfer less"
-    return "no clear relation here"
+    return sentence("transfer_less" if correlation < -0.5 else "transfer_unclear")
 
 
 def _row(name: str, runs: Runs, embeddings: TransferEmbeddings, seed: int) -> dict[str, Any]:

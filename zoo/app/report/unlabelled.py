@@ -1,4 +1,4 @@
-"""The section on unlabelled data: the accuracy to expect there, estimated from the agreement of pairs of models."""
+"""The section on unlabelled data: the accuracy to expect there, estimated from agreement and confidence."""
 
 import itertools
 from typing import Any
@@ -43,11 +43,12 @@ def unlabelled(analysis: Analysis) -> Part | None:
         if np.isfinite(found.r2):
             figures.append(_figure(found, runs, analysis, number))
     lead = (
-        "Models that agree less are less accurate. The agreements of pairs on labelled and on unlabelled data often lie on "
-        "a line, and the models' accuracies on the same one; then agreement predicts accuracy without labels (Baek et al. "
-        "2022). Without a line there is no estimate. For comparison the table has two estimates from each model alone: its "
-        "average confidence, and the fraction of examples above the confidence threshold that gives its accuracy on the "
-        "labelled data (ATC)."
+        "Models that agree less and are less confident are less accurate. The estimate averages two predictions. One is "
+        "from how much less often a model agrees with the vote of the others, the other from how many examples are above "
+        "the confidence threshold that gives its accuracy on the labelled data. The confidence interval is wider the more "
+        "the two differ and the further they are from the labelled accuracy. If it would be too wide, there is no estimate. "
+        "For comparison the table has two estimates from each model alone: average confidence, and average thresholded "
+        "confidence (ATC)."
     )
     examined = " and ".join(f"{len(_first(runs)):,} examples of {_name(runs)}" for runs in analysis.inputs.unlabelled)
     population = f"{examined}, whose labels are not used; labelled accuracy on {analysis.population}"
@@ -111,16 +112,11 @@ def _or_none(value: Any) -> float | None:
 
 
 def _figure(found: diversity.UnlabelledAccuracy, runs: Runs, analysis: Analysis, number: int) -> Figure:
-    if found.refusal is None:
-        caption = (
-            f"Fractions on a probit scale. The line is fitted to the pairs (R² {found.r2:.3f}); a model is drawn at its "
-            "labelled accuracy and its estimate. Doubt the estimate if pairs are far from the line."
-        )
-    else:
-        caption = (
-            f"Fractions on a probit scale. Only pairs on a rising line predict accuracy. Here R² is {found.r2:.3f} and the "
-            f"slope {found.slope:.2g}, so there is no estimate."
-        )
+    caption = (
+        f"Fractions on a probit scale, with the line through the pairs (R² {found.r2:.4f}, slope {found.slope:.2g}). "
+        + ("A model is drawn at its labelled accuracy and its estimate. " if found.refusal is None else "")
+        + "Under many shifts the accuracies of models lie on this line too (Baek et al. 2022)."
+    )
     dots = pd.concat([_pairs(analysis, runs, found.examples), _models(found)], ignore_index=True)
     title = f"Agreement on the labelled data and on {_name(runs)}"
     return Figure(f"agreements-{number}", title, caption, _chart(dots, found, _name(runs)), wide=True)

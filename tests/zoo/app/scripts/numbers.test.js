@@ -8,19 +8,35 @@ const truth = JSON.parse(readFileSync(process.env.TRUTH, "utf8"));
 const near = (found, expected, within = 1e-9) =>
   assert.ok(Math.abs(found - expected) <= within * Math.max(1, Math.abs(expected)), `${found}, expected ${expected}`);
 
-test("draws are NumPy's", async () => {
-  const { Generator } = await from("random");
-  const { state, increment } = truth.seed;
-  let random = new Generator(state, increment);
-  assert.deepEqual(truth.doubles.map(() => random.double()), truth.doubles);
-  for (const { end, drawn } of truth.integers) {
-    random = new Generator(state, increment);
-    assert.deepEqual(drawn.map(() => random.integer(end)), drawn);
+test("resamples have the multinomial distribution", async () => {
+  const { resample } = await from("statistics");
+  const draws = 4000;
+  for (const { counts, quantiles, fractions, covariance } of truth.resamples) {
+    const drawn = resample(counts, { seed: 1, draws });
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    for (const one of drawn) assert.equal(one.reduce((sum, count) => sum + count, 0), total);
+    counts.forEach((_, cell) => quantiles[cell].forEach((at, i) => {
+      const expected = fractions[cell][i];
+      const found = drawn.filter((one) => one[cell] <= at).length / draws;
+      assert.ok(Math.abs(found - expected) <= 4.5 * Math.sqrt((expected * (1 - expected)) / draws), `${counts}: ${found}, expected ${expected}`);
+    }));
+    const products = drawn.map((one) => (one[0] - counts[0]) * (one[1] - counts[1]));
+    const mean = products.reduce((sum, one) => sum + one, 0) / draws;
+    const error = Math.sqrt(products.reduce((sum, one) => sum + (one - mean) ** 2, 0)) / draws;
+    assert.ok(Math.abs(mean - covariance[0][1]) <= 4.5 * error, `${mean}, expected ${covariance[0][1]}`);
   }
-  for (const { n, shares, drawn } of truth.multinomials) {
-    random = new Generator(state, increment);
-    assert.deepEqual(drawn.map(() => [...random.multinomial(n, shares)]), drawn);
-  }
+});
+
+test("resampled means have the mean and the spread of a bootstrap", async () => {
+  const { resampledMeans } = await from("statistics");
+  const values = truth.percentiles.values;
+  const [n, draws] = [values.length, 4000];
+  const mean = values.reduce((sum, value) => sum + value, 0) / n;
+  const spread = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0)) / n;
+  const [means] = await resampledMeans([values], { seed: 1, draws }, async () => true);
+  const found = means.reduce((sum, one) => sum + one, 0) / draws;
+  assert.ok(Math.abs(found - mean) <= (4.5 * spread) / Math.sqrt(draws));
+  near(Math.sqrt(means.reduce((sum, one) => sum + (one - found) ** 2, 0) / draws), spread, 4.5 / Math.sqrt(2 * draws));
 });
 
 test("tests and intervals are SciPy's", async () => {
@@ -65,12 +81,12 @@ test("members are combined as the package does", async () => {
 
 test("an address gives back the state it was made from", async () => {
   const { fromHash, toHash } = await from("state");
-  const examples = { label: null, outcome: "any", least: 0, most: 4, half: "all", sort: "disagreement", descending: true, words: "" };
+  const examples = { label: null, outcome: "any", least: 0, most: 4, half: "all", sort: "disagreement", descending: true, words: "", said: [] };
   const initial = { pair: [0, 1], on: "test", members: [0], colour: "family", matrix: "inconsistency", hidden: {}, examples, open: null };
   const known = { models: ["a,b", "c&d=#", "<i>%", "ש"], ids: ["x y", "é,1"], fields: ["family", "a=b"], initial };
   const state = {
     pair: [2, 3], on: "all", members: [1, 2, 3], colour: "a=b", matrix: "kappa", hidden: { family: ["x,y", "&"], model: ["ש"] }, open: 1,
-    examples: { label: 0, outcome: "all-wrong", least: 1, most: 3, half: "test", sort: "theta", descending: false, words: "50% & more" },
+    examples: { label: 0, outcome: "all-wrong", least: 1, most: 3, half: "test", sort: "theta", descending: false, words: "50% & more", said: [[1, 2], [0, -1]] },
   };
   assert.deepEqual(fromHash(toHash(state, known), known), state);
   assert.deepEqual(fromHash("", known), initial);
@@ -79,8 +95,35 @@ test("an address gives back the state it was made from", async () => {
   }
 });
 
+test("examples are found by what models predict", async () => {
+  const { choose, facts } = await from("examples");
+  const answers = { models: 2, examples: 4, classes: 3, labels: [0, 0, 1, 2], predicted: [0, 1, 1, 0, 0, 0, 1, 1] };
+  const given = { pair: [0, 1], models: 2, half: [0, 0, 1, 1], ids: ["a", "b", "c", "d"], order: () => [] };
+  const found = (choice) => [...choose(answers, facts(answers, [0, 1]), {
+    label: null, outcome: "any", least: 0, most: 2, half: "all", sort: "row", descending: false, words: "", said: [], ...choice }, given)];
+  assert.deepEqual(found({ said: [[0, 1]] }), [1, 2]);
+  assert.deepEqual(found({ said: [[0, 1], [1, 0]] }), [1]);
+  assert.deepEqual(found({ said: [[0, -1]] }), [1, 3]); // wrong
+  assert.deepEqual(found({ said: [[0, -1]], label: 0 }), [1]);
+  assert.deepEqual(found({ outcome: "apart" }), [1]);
+});
+
+test("an exact accuracy corrects what follows from it", async () => {
+  const { corrected } = await from("ensemble");
+  const found = corrected({ accuracy: 0.5, gain: 0.1, gainInterval: [0, 0.2], gainOverMean: 0.3, close: 0.01, best: 0.4 }, 0.6, 100);
+  near(found.accuracy - found.gain, 0.4);
+  assert.deepEqual([found.close, found.best], [0, 0.4]);
+  near(found.gainInterval[1], 0.3);
+  assert.ok(found.interval[0] < 0.6 && found.interval[1] > 0.6);
+});
+
+test("a grid of panels has full rows if that takes few more of them", async () => {
+  const { columnsOf } = await from("drawing");
+  assert.deepEqual([columnsOf(12, 5), columnsOf(4, 2), columnsOf(3, 5), columnsOf(7, 5), columnsOf(5, 0)], [4, 2, 3, 5, 1]);
+});
+
 test("recipes are quoted for the shell and for Python", async () => {
-  const { pythonLine, shellLine } = await from("recipes");
+  const { pythonLine, shellLine } = await from("ensemble");
   const recipe = { data: "digits:test", imported: null, votes: false };
   assert.equal(shellLine(["a", "it's $(x)"], recipe), `zoo ensemble combine a 'it'\\''s $(x)' --data digits:test`);
   assert.equal(

@@ -4,7 +4,7 @@ export const from = (name) => import(`${process.env.SCRIPTS}/${name}.js`);
 export async function readStore({ kept, blocks, labels, classes, models }) {
   const { AllClasses, Votes } = await from("combining");
   const { TopClasses } = await from("topclasses");
-  const { confidences, join, squares, unpack } = await from("blocks");
+  const { confidences, join, squares, unpack } = await from("data");
   const read = async (name, planes) => join(await unpack(blocks[name]), planes);
   const answers = {
     models, classes, labels, examples: labels.length, predicted: await read("predicted", 1),

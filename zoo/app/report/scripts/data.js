@@ -1,6 +1,6 @@
 // @ts-check
-// Read the data inside the page: the models, their predictions, and how predictions are combined.
-import { confidences, join, squares, unpack } from "./blocks.js";
+// Read the data inside the page: the models, their predictions, and how predictions are combined. Arrays are base64 of
+// compressed bytes, with one plane of bytes after the other.
 import { AllClasses, Votes } from "./combining.js";
 import { byId } from "./dom.js";
 import { TopClasses } from "./topclasses.js";
@@ -9,7 +9,7 @@ import { TopClasses } from "./topclasses.js";
  * @typedef {import("./combining.js").Answers} Answers
  * @typedef {import("./combining.js").Store} Store
  * @typedef {import("./measures.js").Measure} Measure
- * @typedef {{name: string, short: string, fields: Record<string, string>, parameters: number | null}} Model
+ * @typedef {{name: string, short: string, fields: Record<string, string>, parameters: number | null, flops: number | null}} Model
  */
 
 /**
@@ -18,6 +18,7 @@ import { TopClasses } from "./topclasses.js";
  * @property {number} best
  * @property {number[]} path
  * @property {number} size members of the best ensemble on the path
+ * @property {{selection: number[], test: number[]}} [exact] accuracy of the first members of the path, by their number
  * @property {number} sufficient members of the smallest ensemble that is not significantly worse
  * @property {number[][]} front
  */
@@ -174,4 +175,60 @@ async function readStore(answers, kept) {
   }
   const [classes, ratios, truth] = await Promise.all(["classes", "ratios", "truth"].map(block));
   return new TopClasses(answers, join(classes, bytesFor(answers.classes - 1)), ratios, truth);
+}
+
+/**
+ * @param {string} text base64 of zlib's format
+ * @returns {Promise<Uint8Array>}
+ */
+export async function unpack(text) {
+  const letters = atob(text);
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < packed.length; i++) packed[i] = letters.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/**
+ * Return whole numbers from their planes of bytes, the least significant first.
+ * @param {Uint8Array} bytes
+ * @param {number} planes
+ * @returns {Uint8Array | Uint16Array | Uint32Array}
+ */
+export function join(bytes, planes) {
+  if (planes === 1) return bytes;
+  const count = bytes.length / planes;
+  const numbers = planes === 2 ? new Uint16Array(count) : new Uint32Array(count);
+  for (let plane = 0; plane < planes; plane++) {
+    const offset = plane * count;
+    const weight = 256 ** plane;
+    for (let i = 0; i < count; i++) numbers[i] += bytes[offset + i] * weight;
+  }
+  return numbers;
+}
+
+/**
+ * Return probabilities that are stored as square roots, which are precise for small ones.
+ * @param {ArrayLike<number>} numbers
+ * @param {number} planes
+ * @returns {Float32Array}
+ */
+export function squares(numbers, planes) {
+  const most = 256 ** planes - 1;
+  const values = new Float32Array(numbers.length);
+  for (let i = 0; i < values.length; i++) values[i] = (numbers[i] / most) ** 2;
+  return values;
+}
+
+/**
+ * Return confidences that are stored as square roots of 1 - confidence, which are precise for confident models.
+ * @param {ArrayLike<number>} numbers
+ * @param {number} planes
+ * @returns {Float64Array}
+ */
+export function confidences(numbers, planes) {
+  const most = 256 ** planes - 1;
+  const values = new Float64Array(numbers.length);
+  for (let i = 0; i < values.length; i++) values[i] = 1 - (numbers[i] / most) ** 2;
+  return values;
 }

@@ -66,7 +66,7 @@ export function options(id, options, chosen) {
  * Return a sortable table. A cell is a text, or a text and the number to sort by; the first cell is the row's header.
  * @param {string} id
  * @param {Column[]} columns
- * @param {(string | [string, number] | Node)[][]} rows
+ * @param {(string | [string | Node, number])[][]} rows
  */
 export function table(id, columns, rows) {
   const head = columns.map(({ title, number }) =>

@@ -6,7 +6,8 @@ import { breathe } from "./dom.js";
 const MIN_PANEL = 150; // pixels of a panel with its axis
 const NARROW = 420; // pixels; in narrower elements legends are below the chart
 const MAX_SQUARE = 760; // pixels of a square chart's side
-const MAX_SHAPES = 2500; // marks; charts with more are drawn on a canvas
+const MAX_SHAPES = 5000; // marks; charts with more are drawn on a canvas
+const PAPER = 640; // pixels of a chart on paper
 
 /** @typedef {any} Spec a Vega-Lite specification */
 /** @typedef {any} View of Vega */
@@ -39,7 +40,7 @@ const theme = (room, [ink, soft, line]) => {
       labelColor: soft, titleColor: ink, labelLimit: 220, symbolBaseFillColor: soft, symbolBaseStrokeColor: soft,
       ...(room < NARROW ? below : {}),
     },
-    header: { labelColor: soft, titleColor: ink },
+    header: { labelColor: soft, titleColor: ink, labelFontSize: room < NARROW ? 8 : 10 },
     view: { stroke: line },
     text: { color: ink },
     rule: { color: soft },
@@ -55,7 +56,7 @@ const theme = (room, [ink, soft, line]) => {
 const embedViews = async (target, spec, embed) => {
   const room = target.clientWidth;
   const parts = spec.vconcat ?? [spec.spec];
-  if (spec.facet) spec.columns = Math.max(1, Math.min(spec.columns ?? 1, panels(spec), Math.floor(room / MIN_PANEL)));
+  if (spec.facet) spec.columns = columnsOf(panels(spec), Math.min(spec.columns ?? 1, Math.floor(room / (room < NARROW ? spec.spec.width : MIN_PANEL))));
   const across = spec.facet ? spec.columns : 1;
   const square = parts.some((/** @type {Spec} */ part) => part.height === part.width) && !spec.facet;
   for (let pass = 0; ; pass++) {
@@ -91,6 +92,18 @@ const trial = (spec) => {
     if (rows.length > MAX_SHAPES) rows.splice(0, rows.length, ...rows.filter((row) => row.first === row.second));
   }
   return copy;
+};
+
+/**
+ * The number of columns of a grid: the last row is full if that takes few more rows, because Vega draws axes below gaps too.
+ * @param {number} count panels
+ * @param {number} most columns
+ */
+export const columnsOf = (count, most) => {
+  const largest = Math.max(1, Math.min(count, most));
+  let columns = largest;
+  while (columns > 1 && count % columns) columns--;
+  return 2 * columns > largest ? columns : largest;
 };
 
 const panels = (/** @type {Spec} */ spec) => {
@@ -190,4 +203,21 @@ export function onChange(redraw) {
     clearTimeout(waiting);
     if (innerWidth !== width) waiting = setTimeout(() => ((width = innerWidth), redraw()), 200);
   });
+  addEventListener("beforeprint", forPaper);
+  addEventListener("afterprint", redraw);
+}
+
+/** Lay the charts out as wide as paper. Printing does not wait, so a drawn chart changes its width at once. */
+function forPaper() {
+  for (const [id, view] of views) {
+    const spec = specs.get(id);
+    if (spec.vconcat) continue;
+    if (!spec.facet) view.width(PAPER);
+    else {
+      const factor = PAPER / view.container().clientWidth;
+      view.signal("child_width", view.signal("child_width") * factor);
+      if (spec.spec.width === spec.spec.height) view.signal("child_height", view.signal("child_height") * factor); // panels stay squares
+    }
+    view.resize().run();
+  }
 }

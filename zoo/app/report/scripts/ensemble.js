@@ -1,5 +1,5 @@
 // @ts-check
-// The scores of any ensemble on the selection and test examples.
+// Any ensemble: its scores on the selection and test examples, and the command and line of Python that build it.
 import { nll } from "./combining.js";
 import { ratio } from "./measures.js";
 import { percentileInterval, resample, wilson } from "./statistics.js";
@@ -31,7 +31,7 @@ const BINS = 15; // of confidence, for the expected calibration error
  * @param {Combined} combined
  * @param {number[]} members
  * @param {ArrayLike<number>} rows
- * @param {{state: string, increment: string, draws: number}} seed
+ * @param {import("./statistics.js").Seed} seed
  * @returns {Score}
  */
 export function score(answers, combined, members, rows, seed) {
@@ -82,6 +82,22 @@ export function score(answers, combined, members, rows, seed) {
 }
 
 /**
+ * A score whose accuracy is known exactly, although the page has the probabilities of some classes only.
+ * @param {Score} found
+ * @param {number} accuracy
+ * @param {number} examples
+ * @returns {Score}
+ */
+export function corrected(found, accuracy, examples) {
+  const change = accuracy - found.accuracy;
+  const [low, high] = found.gainInterval;
+  return {
+    ...found, accuracy, interval: wilson(accuracy, examples), gain: found.gain + change, gainInterval: [low + change, high + change],
+    gainOverMean: found.gainOverMean + change, close: 0,
+  };
+}
+
+/**
  * @param {Float64Array} label
  * @param {ArrayLike<number>} rows
  */
@@ -128,4 +144,38 @@ export async function contributions({ labels }, store, members, rows, accuracy, 
     found.push(accuracy - right / rows.length);
   }
   return found;
+}
+
+/** @typedef {{data: string | null, imported: string | null, votes: boolean}} Recipe */
+
+/** @param {string} text */
+const forShell = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** @param {string} text */
+const forPython = (text) => JSON.stringify(text);
+
+/**
+ * @param {string[]} members
+ * @param {Recipe} recipe
+ */
+export function shellLine(members, { data, imported, votes }) {
+  if (imported) return ""; // the command takes models and stored outputs, not files
+  const parts = ["zoo ensemble combine", ...members.map(forShell)];
+  if (data) parts.push("--data", forShell(data));
+  if (votes) parts.push("--votes");
+  return parts.join(" ");
+}
+
+/**
+ * @param {string[]} members
+ * @param {Recipe} recipe
+ */
+export function pythonLine(members, { data, imported, votes }) {
+  const list = `[${members.map(forPython).join(", ")}]`;
+  const runs = imported
+    ? `zoo.Runs(zoo.import_outputs(${forPython(imported)})[name] for name in ${list})`
+    : `zoo.run(${list}${data ? `, data=${forPython(data)}` : ""})`;
+  return votes
+    ? `runs = ${runs}; ensembles.greedy(runs, base=runs.names, kind="predictions")`
+    : `runs = zoo.calibrate(${runs}); ensembles.greedy(runs, base=runs.names)`;
 }

@@ -1,9 +1,8 @@
 // @ts-check
 // Any ensemble: its members, its scores, and the commands that build it.
 import { byId, element, fill, options } from "./dom.js";
-import { contributions, score } from "./ensemble.js";
+import { contributions, corrected, pythonLine, score, shellLine } from "./ensemble.js";
 import { amount, digits, percent, points, whole } from "./format.js";
-import { pythonLine, shellLine } from "./recipes.js";
 
 const MAX_CONTRIBUTIONS = 40; // members up to which each one's contribution is computed
 
@@ -84,7 +83,12 @@ export async function showEnsemble(app) {
     return;
   }
   const combined = store.combine(members);
-  const [selection, test] = [rows.selection, rows.test].map((split) => score(answers, combined, members, split, about.seed));
+  const { exact, path } = about.chosen;
+  const size = about.kept.kind === "top" && sorted(path.slice(0, members.length)).join() === members.join() ? members.length : 0;
+  const [selection, test] = /** @type {["selection", "test"]} */ (["selection", "test"]).map((split) => {
+    const found = score(answers, combined, members, rows[split], about.seed);
+    return size && exact?.[split].length ? corrected(found, exact[split][size - 1], rows[split].length) : found;
+  });
   fill("ensemble-scores", numbers(app, selection, test));
   fill("ensemble-close", bound(app, test));
   fill("ensemble-summary", `ensemble: ${members.length} model${members.length === 1 ? "" : "s"}, ${percent(test.accuracy)}`);
@@ -135,13 +139,16 @@ function numbers({ data, members }, selection, test) {
     ["conversion", "correct where members disagree (conversion rate)", (one) => percent(one.conversion)],
   ];
   if (test.nll !== null) lines.push(["nll", "NLL", (one) => digits(Number(one.nll))], ["ece", "ECE", (one) => percent(Number(one.ece))]);
-  const costs = members.map((model) => about.models[model].parameters);
-  const cost = costs.some((one) => one === null) ? null : costs.reduce((total, one) => Number(total) + Number(one), 0);
+  const cost = (/** @type {"parameters" | "flops"} */ unit) =>
+    members.reduce((/** @type {number | null} */ total, model) => (total === null || about.models[model][unit] === null ? null : total + Number(about.models[model][unit])), 0);
   const head = ["", `selection (${whole(rows.selection.length)})`, `test (${whole(rows.test.length)})`];
   const body = lines.map(([id, title, shown]) =>
     element("tr", { "data-score": id }, element("th", { scope: "row" }, title),
       ...[selection, test].map((one) => element("td", { class: "number" }, shown(one)))));
-  if (cost) body.push(element("tr", { "data-score": "cost" }, element("th", { scope: "row" }, "cost: parameters"), element("td", { class: "number", colspan: 2 }, amount(cost))));
+  for (const [unit, title] of /** @type {["parameters" | "flops", string][]} */ ([["parameters", "parameters"], ["flops", "FLOPs per image"]])) {
+    const total = cost(unit);
+    if (total) body.push(element("tr", { "data-score": unit }, element("th", { scope: "row" }, title), element("td", { class: "number", colspan: 2 }, amount(total))));
+  }
   return element("table", { id: "scores" },
     element("thead", {}, element("tr", {}, ...head.map((title, i) => element("th", { scope: "col", class: i ? "number" : null }, title)))),
     element("tbody", {}, ...body));
@@ -156,6 +163,7 @@ function bound({ data }, test) {
   const { kind, top } = data.about.kept;
   if (kind === "votes") return "Only predicted classes of these models are known: they vote.";
   if (kind === "all") return test.close ? `For ${percent(test.close, 2)} of the test examples two classes have nearly equal probabilities.` : "";
+  if (!test.close) return "";
   return `Computed from each model's top ${top} classes and the true one, with the rest spread evenly. With all ${whole(data.about.classes.length)} classes `
     + `the prediction could differ for ${percent(test.close)} of the test examples, so the accuracy is correct within ${points(test.close)} points.`;
 }

@@ -73,7 +73,7 @@ export async function showErrors(app) {
   for (const view of drawn) {
     view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => {
       const [a, b] = [names.indexOf(item?.datum?.first), names.indexOf(item?.datum?.second)];
-      if (a >= 0 && b >= 0 && a !== b) app.go({ pair: [a, b] }, "pair");
+      if (a >= 0 && b >= 0 && a !== b) app.go({ pair: [a, b], examples: { ...app.known.initial.examples, outcome: "apart" } }, "pair");
     });
   }
 }
@@ -87,8 +87,11 @@ function matrixSpec({ data, shown, state }) {
   const offered = about.measures.filter(({ name }) => about.matrix.includes(name));
   options("matrix-measure", offered.map(({ name, title }) => [name, title]), state.matrix);
   const measure = /** @type {import("./measures.js").Measure} */ (offered.find(({ name }) => name === state.matrix) ?? offered[0]);
-  const order = about.tree.order.filter((model) => shown.includes(model));
-  const values = matrixOf(data.answers, order, data.rows.all, measure.name);
+  const embedded = measure.name === "cka"; // the embeddings of some models only may be stored
+  const order = about.tree.order.filter((model) => shown.includes(model) && (!embedded || about.cka[model][model] !== null));
+  const values = embedded
+    ? order.flatMap((a) => order.map((b) => about.cka[a][b] ?? NaN))
+    : matrixOf(data.answers, order, data.rows.all, measure.name);
   const cells = Array.from(values, (value, i) => ({
     first: names[order[Math.floor(i / order.length)]],
     second: names[order[i % order.length]],

@@ -64,6 +64,7 @@ export const OUTCOME_FILTERS = {
   any: "any",
   "only-a": "only the first of the pair correct",
   "only-b": "only the second of the pair correct",
+  apart: "exactly one of the pair correct",
   both: "both of the pair correct",
   neither: "both of the pair wrong",
   "all-right": "all models correct",
@@ -71,6 +72,8 @@ export const OUTCOME_FILTERS = {
   "one-right": "exactly one model correct",
   "one-wrong": "exactly one model wrong",
 };
+
+export const WRONG = -1; // instead of a predicted class: any other than the label
 
 export const SORTS = {
   row: "order in the dataset",
@@ -90,6 +93,7 @@ export const SORTS = {
  * @property {string} sort
  * @property {boolean} descending
  * @property {string} words that the id must contain
+ * @property {[number, number][]} said models, and the class that each predicts or `WRONG`
  */
 
 /**
@@ -107,6 +111,7 @@ export function choose({ examples, labels, predicted }, known, choice, given) {
     any: () => true,
     "only-a": (row) => hit(a, row) && !hit(b, row),
     "only-b": (row) => hit(b, row) && !hit(a, row),
+    apart: (row) => hit(a, row) !== hit(b, row),
     both: (row) => hit(a, row) && hit(b, row),
     neither: (row) => !hit(a, row) && !hit(b, row),
     "all-right": (row) => known.right[row] === given.models,
@@ -122,6 +127,7 @@ export function choose({ examples, labels, predicted }, known, choice, given) {
     if (choice.label !== null && labels[row] !== choice.label) continue;
     if (half !== undefined && given.half[row] !== half) continue;
     if (known.right[row] < choice.least || known.right[row] > choice.most || !fits(row)) continue;
+    if (!choice.said.every(([model, said]) => (said === WRONG ? !hit(model, row) : predicted[model * examples + row] === said))) continue;
     if (wanted && !given.ids[row].toLowerCase().includes(wanted)) continue;
     rows.push(row);
   }

@@ -1,7 +1,7 @@
 // @ts-check
 // The list of examples, filtered and sorted. Only its visible lines are in the page.
 import { byId, element, fill, options } from "./dom.js";
-import { choose, entropies, facts, OUTCOME_FILTERS, SORTS } from "./examples.js";
+import { choose, entropies, facts, OUTCOME_FILTERS, SORTS, WRONG } from "./examples.js";
 import { LIMIT } from "./comparison.js";
 import { percent, whole } from "./format.js";
 import { answer, thumbnail } from "./images.js";
@@ -39,6 +39,7 @@ export function prepareExamples(app) {
         sort: value("example-sort"),
         descending: value("example-order") === "descending",
         words: value("example-words"),
+        said: app.state.examples.said,
       },
     });
   };
@@ -98,6 +99,7 @@ export function showExamples(app) {
   set("example-least", choice.least);
   set("example-most", Math.min(choice.most, data.names.length));
   set("example-words", choice.words);
+  fill("example-said", ...choice.said.map((one) => condition(app, one)));
   const known = list.known;
   list.rows = choose(data.answers, known, choice, {
     pair: app.pair, models: shown.length, half: data.half, ids: data.ids, order: () => ordering(app),
@@ -108,6 +110,19 @@ export function showExamples(app) {
   byId("example-list").scrollTop = 0;
   reveal(list.at);
   drawLines(app);
+}
+
+/**
+ * A condition on a model's prediction, with a button that removes it.
+ * @param {Explorer} app
+ * @param {[number, number]} one
+ */
+function condition(app, one) {
+  const { examples } = app.state;
+  const [model, said] = one;
+  const text = said === WRONG ? "is wrong" : `predicts ${app.data.about.classes[said] ?? "no class"}`;
+  const remove = () => app.go({ examples: { ...examples, said: examples.said.filter((other) => other !== one) } });
+  return element("button", { type: "button", title: "Remove this condition", onclick: remove }, `${app.data.short[model]} ${text} ×`);
 }
 
 /**

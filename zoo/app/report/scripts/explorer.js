@@ -6,6 +6,7 @@ import { offerDownloads } from "./downloads.js";
 import { datasets, draw, drawAll, onChange, specs } from "./drawing.js";
 import { prepareEnsemble, showEnsemble } from "./ensembleview.js";
 import { prepareErrors, showErrors } from "./errorsview.js";
+import { WRONG } from "./examples.js";
 import { prepareExamples, showExample, showExamples } from "./examplesview.js";
 import { prepareFound, showFound } from "./foundview.js";
 import { bestModel } from "./greedy.js";
@@ -37,7 +38,7 @@ export class Explorer {
       colour: this.colours[0],
       matrix: "inconsistency",
       hidden: {},
-      examples: { label: null, outcome: "any", least: 0, most: names.length, half: "all", sort: "disagreement", descending: true, words: "" },
+      examples: { label: null, outcome: "any", least: 0, most: names.length, half: "all", sort: "disagreement", descending: true, words: "", said: [] },
       open: null,
     };
     this.known = { models: names, ids, fields: this.colours, initial };
@@ -88,7 +89,8 @@ export class Explorer {
     this.shown = visible(this.data.about.models, now.hidden);
     if (changed("hidden")) {
       const { chosen, models } = this.data.about;
-      this.chosen = this.shown.length === models.length ? chosen : { best: bestModel(this.data, this.shown), pair: null, path: [], size: 0, sufficient: 0, front: [] };
+      const front = chosen.front.filter((members) => members.every((model) => this.shown.includes(model))); // nothing shown is better
+      this.chosen = this.shown.length === models.length ? chosen : { best: bestModel(this.data, this.shown), pair: null, path: [], size: 0, sufficient: 0, front };
     }
     if (changed("members", "hidden", "colour")) showModels(this);
     const work = [];
@@ -102,12 +104,19 @@ export class Explorer {
   }
 
   /**
-   * Show the examples of a class, those on which the models disagree most first.
-   * @param {{label: number} | undefined} cell
+   * Show the examples behind a number or a cell, those on which the models disagree most first.
+   * @param {Partial<import("./examples.js").Choice>} choice
+   */
+  openExamples(choice) {
+    this.go({ examples: { ...this.known.initial.examples, ...choice } }, "examples");
+  }
+
+  /**
+   * Show a model's errors on a class.
+   * @param {{label: number, model: string} | undefined} cell
    */
   openClass(cell) {
-    if (cell === undefined || !Number.isInteger(cell.label)) return;
-    this.go({ examples: { ...this.known.initial.examples, label: cell.label } }, "examples");
+    if (cell !== undefined && Number.isInteger(cell.label)) this.openExamples({ label: cell.label, said: [[this.data.names.indexOf(cell.model), WRONG]] });
   }
 
   /** The charts that are stored in the page, without rows that name a hidden model. The path is computed again. */

@@ -30,7 +30,7 @@ export function heatmap(cells, order, tree, { title, unit }) {
   const values = cells.filter(({ first, second, value }) => first !== second && value !== null).map(({ value }) => Number(value)).sort((x, y) => x - y);
   const at = (/** @type {number} */ part) => values[Math.round(part * (values.length - 1))];
   const scale = { scheme: "viridis", ...(values.length && at(0.98) > at(0.02) ? { domain: [at(0.02), at(0.98)], clamp: true } : {}) };
-  const labels = { ...modelAxis(order), labelFontSize: order.length > 30 ? 8 : 10, labelLimit: 140, labelOverlap: "greedy" };
+  const labels = { ...modelAxis(order), labelFontSize: order.length > 30 ? 8 : 10, labelLimit: 180, labelOverlap: "greedy" };
   const heat = {
     data: { values: cells },
     mark: { type: "rect", ...pointer },
@@ -68,12 +68,13 @@ export function heatmap(cells, order, tree, { title, unit }) {
  * The colour of a dot by its group; categories have fixed colours, of which the legend shows those that occur.
  * @param {PairDot[]} dots
  * @param {Colours} colours
+ * @param {boolean} [named] whether an axis names the groups
  */
-function colourOf(dots, colours) {
+function colourOf(dots, colours, named = false) {
   const groups = new Set(dots.map((dot) => dot.group));
   const used = colours?.domain.map((_, i) => i).filter((i) => groups.has(colours.domain[i])) ?? [];
   const scale = colours && { domain: used.map((i) => colours.domain[i]), range: used.map((i) => colours.range[i]) };
-  return { field: "group", type: "nominal", title: null, ...(scale ? { scale } : {}), legend: { orient: "bottom", columns: 2 } };
+  return { field: "group", type: "nominal", title: null, ...(scale ? { scale } : {}), legend: named ? null : { orient: "bottom", columns: 2 } };
 }
 
 /**
@@ -126,7 +127,7 @@ export function byCategory(dots, categories, colours) {
       {
         mark: { type: "circle", opacity: 0.6, size: 45, ...pointer },
         encoding: {
-          x, y, xOffset: { field: "jitter", type: "quantitative", scale: { domain: [-0.5, 1.5] } }, color: colourOf(dots, colours),
+          x, y, xOffset: { field: "jitter", type: "quantitative", scale: { domain: [-0.5, 1.5] } }, color: colourOf(dots, colours, colours !== null),
           tooltip: [{ field: "first" }, { field: "second" }, { field: "inconsistency", format: ".2%" }],
         },
       },
@@ -143,10 +144,10 @@ export function byCategory(dots, categories, colours) {
  */
 export function angles(counts, first, second, band) {
   const edges = band.filter((edge) => edge !== null);
-  const titles = new Map(OUTCOMES.map((outcome) => [outcome, outcome.replace("only first", `only ${first}`).replace("only second", `only ${second}`)]));
+  const titles = new Map(OUTCOMES.map((outcome) => [outcome, outcome.replace("first", first).replace("second", second).replace(/right$/, "correct")]));
   return {
     data: { values: counts.map((one) => ({ ...one, outcome: titles.get(one.outcome) })) },
-    title: { text: `← ${second} more confident · ${first} more confident →`, fontSize: 11 },
+    title: { text: [`← ${second} more confident`, `${first} more confident →`], fontSize: 11 },
     columns: 2,
     facet: { field: "outcome", type: "nominal", sort: [...titles.values()], title: null },
     resolve: { scale: { y: "independent" } },

@@ -8,7 +8,6 @@ import { showStarts } from "./ensembleview.js";
 import { showExample, showExamples } from "./examplesview.js";
 import { ofBest, ofLine, ofPair, ofPath, ofTransfer, smallestSufficient } from "./findings.js";
 import { percent, points, whole } from "./format.js";
-import { front } from "./front.js";
 import { greedy } from "./greedy.js";
 import { bestPair, gainLine, pairRows } from "./pairs.js";
 import { showPair, showPopulation } from "./pairview.js";
@@ -98,12 +97,6 @@ async function find(app, chosen, goOn) {
   const intervals = means.map((one) => percentileInterval(one));
   showSteps(app, path, intervals);
   say("ensemble", ofPath(data, path, intervals[path.size - 1]));
-
-  if (!about.chosen.front.length) return true;
-  const found = await front(data, shown, goOn);
-  if (!found) return false;
-  chosen.front = found;
-  showStarts(app);
   return true;
 }
 
@@ -139,7 +132,7 @@ function sayTransfer({ data, shown, given: specs }) {
   const finding = findings.get("transfer");
   if (!finding || !specs.separation) return;
   const names = new Set(shown.map((model) => data.names[model]));
-  say("transfer", ofTransfer(finding.sentence, datasets(specs.separation)[0].filter((row) => names.has(row.model))));
+  say("transfer", ofTransfer(data, finding.sentence, datasets(specs.separation)[0].filter((row) => names.has(row.model))));
 }
 
 /**
@@ -157,8 +150,8 @@ function showSteps({ data }, path, intervals) {
   /** @type {(string | [string, number])[][]} */
   const rows = path.members.map((model, i) => [
     data.short[model], [String(i + 1), i + 1], ...(known ? [categories[i] ? categoryTitle(data, categories[i]) : ""] : []),
-    [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], [points(path.test[i] - path.test[0]), path.test[i] - path.test[0]],
-    intervals ? [intervals[i].map(points).join(" to "), intervals[i][0]] : "…", i < path.size ? "yes" : "",
+    [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], i ? [points(path.test[i] - path.test[0]), path.test[i] - path.test[0]] : "",
+    !i ? "" : intervals ? [intervals[i].map(points).join(" to "), intervals[i][0]] : "…", i < path.size ? "yes" : "",
   ]);
   byId("steps").replaceWith(table("steps", columns, rows));
   for (const note of document.querySelectorAll("#ensemble .mark")) note.remove();

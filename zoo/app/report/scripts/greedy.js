@@ -2,22 +2,13 @@
 // Greedy search among some of the models, as in `ensembles.greedy`: add the model that improves accuracy most on the
 // selection examples. Ties are broken by the lower NLL, and then by name.
 
-export const TIE = 1e-10; // scores closer than this are equal
+const TIE = 1e-10; // scores closer than this are equal
 const JUDGED = 16384; // candidates x examples before the page may respond
 
 /**
  * @typedef {import("./data.js").Data} Data
  * @typedef {import("./combining.js").Store} Store
  * @typedef {() => Promise<boolean>} GoOn whether the numbers are still needed; lets the page respond
- */
-
-/**
- * @typedef {object} Rules
- * @property {number} picks largest number of members
- * @property {number[]} [base] members to start with
- * @property {(members: number[]) => number} [spent] cost of an ensemble
- * @property {number} [limit] of the cost
- * @property {number | null} [chance] accuracy of guessing; if given, the best gain per cost is picked
  */
 
 /**
@@ -62,46 +53,35 @@ function greatest(scores) {
 }
 
 /**
- * One search.
+ * Return the members in the order of a search, and the accuracy with each; the search begins with `start`.
  * @param {Store} store
  * @param {number[]} candidates in the order of their names
  * @param {Int32Array} rows
- * @param {Rules} rules
+ * @param {number} picks
+ * @param {number[]} start
  * @param {GoOn} goOn
  * @returns {Promise<{members: number[], scores: number[]} | null>}
  */
-export async function grow(store, candidates, rows, { picks, base = [], spent = () => 0, limit = Infinity, chance = null }, goOn) {
+async function grow(store, candidates, rows, picks, start, goOn) {
   /** @type {number[]} */
   const members = [];
   /** @type {number[]} */
   const scores = [];
-  while (members.length < picks) {
-    const left = base.length > members.length ? [base[members.length]] : candidates.filter((model) => !members.includes(model));
-    const open = left.filter((model) => spent([...members, model]) <= limit);
-    if (!open.length) break;
+  while (members.length < Math.min(picks, candidates.length)) {
+    const open = start.length > members.length ? [start[members.length]] : candidates.filter((model) => !members.includes(model));
     const trial = await judge(store, members, open, rows, goOn);
     if (!trial) return null;
-    const { right } = trial;
-    const before = scores.at(-1) ?? chance ?? 0;
-    const rates = chance === null ? right : right.map((score, i) => rate(score - before, spent([...members, open[i]]) - spent(members)));
-    let tied = greatest(rates);
+    let tied = greatest(trial.right);
     if (tied.length > 1) {
       const again = await judge(store, members, tied.map((place) => open[place]), rows, goOn, true);
       if (!again?.losses) return null;
       tied = greatest(again.losses.map((loss) => -loss)).map((place) => tied[place]);
     }
     members.push(open[tied[0]]);
-    scores.push(right[tied[0]]);
+    scores.push(trial.right[tied[0]]);
   }
   return { members, scores };
 }
-
-/**
- * The gain per cost. Free gains come first; a loss counts fully, whatever it costs.
- * @param {number} gain
- * @param {number} price
- */
-const rate = (gain, price) => (gain <= 0 ? gain : price <= 0 ? Infinity : gain / price);
 
 /**
  * Return the path of a search among these models. It starts from the base, or if that is hidden, from the best model.
@@ -114,7 +94,7 @@ export async function greedy({ about, answers, store, rows }, models, goOn) {
   const { base, steps } = about.search;
   const candidates = about.byName.filter((model) => models.includes(model));
   const start = base !== null && models.includes(base) ? [base] : [];
-  const found = await grow(store, candidates, rows.selection, { picks: steps + 1, base: start }, goOn);
+  const found = await grow(store, candidates, rows.selection, steps + 1, start, goOn);
   if (!found) return null;
   const { members, scores } = found;
   const top = Math.max(...scores);

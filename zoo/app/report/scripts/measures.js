@@ -72,7 +72,7 @@ export function measures(cells, right) {
  * @param {Measure[]} records
  * @param {number[]} cells
  * @param {number[] | null} right
- * @param {{state: string, increment: string, draws: number}} seed
+ * @param {import("./statistics.js").Seed} seed
  * @returns {Record<string, [number, number]>}
  */
 export function intervals(records, cells, right, seed) {

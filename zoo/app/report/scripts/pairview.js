@@ -5,6 +5,7 @@ import { byClass, classHistogram, compare, flips, histogram, meanIntervals } fro
 import { exactRight } from "./data.js";
 import { byId, element, fill, options, table } from "./dom.js";
 import { draw } from "./drawing.js";
+import { WRONG } from "./examples.js";
 import { digits, inUnit, percent, points, whole } from "./format.js";
 import { captioned } from "./images.js";
 
@@ -49,7 +50,7 @@ export async function showPair(app) {
   pair.values.cka = state.on === "test" ? about.cka[a]?.[b] ?? null : null;
   fill("pair-title", `Side by side: ${first} and ${second}`);
   showPopulation(app);
-  fill("pair-outcomes", outcomes(pair, first, second));
+  fill("pair-outcomes", outcomes(app, pair, first, second));
   showMeasures(app, pair, first, second);
   fill("pair-owned", owned(app, pair, first, second));
   fill("pair-flips", disagreements(app, pair, first, second));
@@ -57,7 +58,10 @@ export async function showPair(app) {
   const figures = pair.theta
     ? Promise.all([
         draw("theta", angles(histogram(pair), first, second, pair.band ?? [])),
-        draw("classes", angleByClass(classHistogram(pair, data.answers), about.classes, first)),
+        draw("classes", angleByClass(classHistogram(pair, data.answers), about.classes, first)).then((view) =>
+          view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => {
+            if (about.classes[item?.datum?.first] === item?.datum?.class) open(app, { label: item.datum.first, outcome: "apart" });
+          })),
       ])
     : null;
   await figures;
@@ -104,20 +108,36 @@ function population({ chosen: found, pair, state }, examples) {
 }
 
 /**
+ * Show some of the examples on which the two are compared.
+ * @param {Explorer} app
+ * @param {Partial<import("./examples.js").Choice>} choice
+ */
+const open = (app, choice) => app.openExamples({ half: app.state.on, ...choice });
+
+/**
+ * A number that opens the examples it counts.
+ * @param {Explorer} app
+ * @param {string} text
+ * @param {Partial<import("./examples.js").Choice>} choice
+ */
+const link = (app, text, choice) => element("button", { type: "button", class: "link", title: "Show these examples", onclick: () => open(app, choice) }, text);
+
+/**
+ * @param {Explorer} app
  * @param {Comparison} pair
  * @param {string} first
  * @param {string} second
  */
-function outcomes({ cells, values }, first, second) {
+function outcomes(app, { cells, values }, first, second) {
   const n = Number(values.examples);
-  const cell = (/** @type {number} */ count, /** @type {string} */ note = "") =>
-    element("td", { class: "number" }, `${whole(count)} (${percent(count / n)})`, note && element("div", { class: "soft" }, note));
+  const cell = (/** @type {number} */ count, /** @type {string} */ outcome, /** @type {string} */ note = "") =>
+    element("td", { class: "number" }, link(app, `${whole(count)} (${percent(count / n)})`, { outcome }), note && element("div", { class: "soft" }, note));
   const wrong = cells[3] + cells[4];
   return element("table", { id: "outcomes" },
     element("thead", {}, element("tr", {}, element("td"), element("th", { scope: "col", class: "number" }, `${second} correct`), element("th", { scope: "col", class: "number" }, `${second} wrong`))),
     element("tbody", {},
-      element("tr", {}, element("th", { scope: "row" }, `${first} correct`), cell(cells[0]), cell(cells[1])),
-      element("tr", {}, element("th", { scope: "row" }, `${first} wrong`), cell(cells[2]), cell(wrong, `${whole(cells[3])} predict the same class`))));
+      element("tr", {}, element("th", { scope: "row" }, `${first} correct`), cell(cells[0], "both"), cell(cells[1], "only-a")),
+      element("tr", {}, element("th", { scope: "row" }, `${first} wrong`), cell(cells[2], "only-b"), cell(wrong, "neither", `${whole(cells[3])} predict the same class`))));
 }
 
 /**
@@ -156,7 +176,8 @@ function showMeasures({ data }, pair, first, second) {
  * @param {string} first
  * @param {string} second
  */
-function owned({ data }, pair, first, second) {
+function owned(app, pair, first, second) {
+  const { data } = app;
   const ranked = byClass(pair, data.answers);
   const kept = ranked.length <= 2 * OWNED ? ranked : [...ranked.slice(0, OWNED), ...ranked.slice(-OWNED)];
   const owner = { first, second, either: "" };
@@ -166,7 +187,8 @@ function owned({ data }, pair, first, second) {
       { title: `accuracy of ${second}`, number: true }, { title: "advantage, points", number: true }, { title: "p (McNemar, Holm)", number: true }, { title: "better model" },
     ],
     kept.map((row) => [
-      data.about.classes[row.class], [whole(row.count), row.count], [percent(row.first), row.first], [percent(row.second), row.second],
+      data.about.classes[row.class], [whole(row.count), row.count], [link(app, percent(row.first), { label: row.class, said: [[app.pair[0], WRONG]] }), row.first],
+      [link(app, percent(row.second), { label: row.class, said: [[app.pair[1], WRONG]] }), row.second],
       [points(row.advantage), row.advantage], [digits(row.p), row.p], owner[/** @type {keyof typeof owner} */ (row.owner)],
     ]));
 }
@@ -178,7 +200,8 @@ function owned({ data }, pair, first, second) {
  * @param {string} first
  * @param {string} second
  */
-function disagreements({ data, pair: [a, b] }, pair, first, second) {
+function disagreements(app, pair, first, second) {
+  const { data, pair: [a, b] } = app;
   const name = (/** @type {number} */ k) => data.about.classes[k] ?? "no prediction";
   const rows = flips(pair, data.answers, a, b).slice(0, FLIPS);
   return table("flips",
@@ -186,7 +209,7 @@ function disagreements({ data, pair: [a, b] }, pair, first, second) {
       { title: `${first} predicts` }, { title: `${second} predicts` }, { title: "examples", number: true },
       { title: `${first} correct`, number: true }, { title: `${second} correct`, number: true },
     ],
-    rows.map(({ first: k, second: l, count, right }) => [name(k), name(l), [whole(count), count], ...right.map((one) => /** @type {[string, number]} */ ([whole(one), one]))]));
+    rows.map(({ first: k, second: l, count, right }) => [name(k), name(l), [link(app, whole(count), { said: [[a, k], [b, l]] }), count], ...right.map((one) => /** @type {[string, number]} */ ([whole(one), one]))]));
 }
 
 /**

@@ -48,6 +48,7 @@ export function toHash(state, { models, ids, initial }) {
   add("half", examples.half, usual.half);
   add("sort", (examples.descending ? "-" : "") + examples.sort, (usual.descending ? "-" : "") + usual.sort);
   add("id", encodeURIComponent(examples.words), usual.words);
+  add("said", examples.said.map(([model, said]) => `${encodeURIComponent(models[model])}:${said}`).join(","), "");
   if (state.open !== null) fields.push(`example=${encodeURIComponent(ids[state.open])}`);
   return "#" + fields.join("&");
 }
@@ -85,7 +86,7 @@ export function fromHash(hash, known) {
         const row = ids.indexOf(decodeURIComponent(value));
         state.open = row < 0 ? null : row;
       } else {
-        readExamples(state.examples, key, value);
+        readExamples(state.examples, key, value, models);
       }
     } catch {
       continue; // an address that was cut within an encoded character
@@ -98,8 +99,9 @@ export function fromHash(hash, known) {
  * @param {import("./examples.js").Choice} choice
  * @param {string} key
  * @param {string} value
+ * @param {string[]} models
  */
-function readExamples(choice, key, value) {
+function readExamples(choice, key, value, models) {
   const range = /^(\d+)-(\d+)$/.exec(value);
   if (key === "class" && /^\d+$/.test(value)) choice.label = Number(value);
   if (key === "outcome") choice.outcome = value;
@@ -107,4 +109,8 @@ function readExamples(choice, key, value) {
   if (key === "half") choice.half = value;
   if (key === "sort") [choice.sort, choice.descending] = [value.replace(/^-/, ""), value.startsWith("-")];
   if (key === "id") choice.words = decodeURIComponent(value);
+  if (key === "said") {
+    const said = value.split(",").map((part) => /^(.*):(-1|\d+)$/.exec(part));
+    choice.said = said.map((one) => /** @type {[number, number]} */ ([models.indexOf(decodeURIComponent(one?.[1] ?? "")), Number(one?.[2])])).filter(([model]) => model >= 0);
+  }
 }

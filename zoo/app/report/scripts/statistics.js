@@ -1,8 +1,7 @@
 // @ts-check
 // Wilson's interval, bootstrap intervals, McNemar's exact test and Holm's correction.
-import { Generator } from "./random.js";
 
-/** @typedef {{state: string, increment: string, draws: number}} Seed */
+/** @typedef {{seed: number, draws: number}} Seed of bootstrap resamples, and their number */
 
 const Z = 1.959963984540054; // 97.5% quantile of the normal distribution; every interval has 95%
 
@@ -43,16 +42,62 @@ function quantile(sorted, at) {
 }
 
 /**
+ * Return a generator of numbers from 0 up to 1 (mulberry32).
+ * @param {number} state
+ */
+function generator(state) {
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), state | 1);
+    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
+    return ((bits ^ (bits >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/**
+ * Draw how many of `n` examples fall in a cell of probability `p`: by inversion, from the most likely number outwards.
+ * @param {number} n
+ * @param {number} p
+ * @param {() => number} random
+ */
+function binomial(n, p, random) {
+  if (n === 0 || p <= 0) return 0;
+  if (p >= 1) return n;
+  const mode = Math.min(n, Math.floor((n + 1) * p));
+  let [low, high] = [mode, mode];
+  let below = Math.exp(logFactorial(n) - logFactorial(mode) - logFactorial(n - mode) + mode * Math.log(p) + (n - mode) * Math.log1p(-p));
+  let above = below;
+  let left = random() - below;
+  while (left >= 0 && below + above > 0) {
+    below *= (low * (1 - p)) / ((n - low + 1) * p);
+    left -= below;
+    if (left < 0) return low - 1;
+    low--;
+    above *= ((n - high) * p) / ((high + 1) * (1 - p));
+    left -= above;
+    if (left < 0) return high + 1;
+    high++;
+  }
+  return mode;
+}
+
+/**
  * Return `draws` bootstrap resamples of a table of counts.
  * @param {number[]} counts
  * @param {Seed} seed
  * @returns {Float64Array[]}
  */
-export function resample(counts, seed) {
+export function resample(counts, { seed, draws }) {
   const examples = counts.reduce((sum, count) => sum + count, 0);
-  const shares = counts.map((count) => count / examples);
-  const random = new Generator(seed.state, seed.increment);
-  return Array.from({ length: seed.draws }, () => random.multinomial(examples, shares));
+  const random = generator(seed);
+  return Array.from({ length: draws }, () => {
+    let [left, among] = [examples, examples]; // examples to draw, and those in the cells that remain
+    return Float64Array.from(counts, (count) => {
+      const drawn = binomial(left, count / among, random);
+      [left, among] = [left - drawn, among - count];
+      return drawn;
+    });
+  });
 }
 
 /**
@@ -62,16 +107,16 @@ export function resample(counts, seed) {
  * @param {() => Promise<boolean>} goOn whether the numbers are still needed
  * @returns {Promise<Float64Array[] | null>} [columns][draws]
  */
-export async function resampledMeans(columns, seed, goOn) {
-  const random = new Generator(seed.state, seed.increment);
+export async function resampledMeans(columns, { seed, draws }, goOn) {
+  const random = generator(seed);
   const rows = columns[0].length;
-  const means = columns.map(() => new Float64Array(seed.draws));
+  const means = columns.map(() => new Float64Array(draws));
   const sums = new Float64Array(columns.length);
-  for (let draw = 0; draw < seed.draws; draw++) {
+  for (let draw = 0; draw < draws; draw++) {
     if (draw % 20 === 0 && !(await goOn())) return null;
     sums.fill(0);
     for (let i = 0; i < rows; i++) {
-      const row = random.integer(rows);
+      const row = Math.floor(random() * rows);
       for (let c = 0; c < columns.length; c++) sums[c] += columns[c][row];
     }
     for (let c = 0; c < columns.length; c++) means[c][draw] = sums[c] / rows;
