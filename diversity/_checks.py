@@ -1,20 +1,27 @@
 """Checks of arguments that several measures share."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
-from zoo.core import arrays, limits
+from zoo.core import arrays, checks, limits
 from zoo.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def class_labels(values: Any, rows: int | None = None, name: str = "labels") -> Tensor:
+
+def class_labels(values: Any, rows: int | None = None, name: str = "labels") -> "Tensor":
+    """Return `class_indices` [N] as a tensor."""
+    return class_indices(arrays.tensor(values, name), rows, name)
+
+
+def class_indices(values: Any, rows: int | None = None, name: str = "labels") -> Any:
     """Return class indices [N] as int64, after checking that each is below `ZOO_MAX_CLASSES`.
 
     For measures that do not know the number of classes. Some of them allocate memory for every class.
     """
-    y = arrays.labels(values, rows=rows, name=name)
+    y = checks.labels(values, rows=rows, name=name)
     if len(y):
         limits.check_classes(int(y.max()), name)
     return y

@@ -1,17 +1,21 @@
 """Predictions, confidences and angles of two models and their ensemble on each example."""
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from diversity.chance_adjusted import misses
 from diversity.pair_ensembles import ensemble, split_cells
 from diversity.specialization import angle
-from zoo.core import arrays
+from zoo.core import arrays, checks
+from zoo.core.backend import backend, cast
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK = 2048
 
@@ -30,12 +34,21 @@ class PairRows:
     misses: np.ndarray | None = None  # [N, 3] terms of CAPA: shared, and those of each model
 
 
-def probabilities(outputs: Outputs, rows: slice) -> Tensor:
-    """Return a model's probabilities of some rows, or raise an error for an example whose probabilities are not finite."""
-    p = arrays.tensor(outputs.probabilities_at(rows), outputs.name)
-    finite = p.amax(1).isfinite()
+def probabilities(outputs: Outputs, rows: slice) -> "Tensor":
+    """Return `finite_probabilities` as a tensor."""
+    return arrays.tensor(finite_probabilities(outputs, rows), outputs.name)
+
+
+def finite_probabilities(outputs: Outputs, rows: slice) -> Any:
+    """Return a model's probabilities of some rows, or raise an error for an example whose probabilities are not finite.
+
+    They are an array or a tensor, as `arrays.by_size` decides for all rows.
+    """
+    p = arrays.by_size(checks.array(outputs.probabilities_at(rows), outputs.name), math.prod(outputs.values.shape))
+    xp = backend(p)
+    finite = xp.isfinite(xp.amax(p, 1))
     if not bool(finite.all()):
-        row = rows.start + int((~finite).nonzero()[0, 0])
+        row = rows.start + int(xp.where(~finite)[0][0])
         where = f"{outputs.name}: example {str(outputs.ids[row])!r}"
         raise InputError("has logits or probabilities that are not finite", where=where)
     return p
@@ -44,34 +57,32 @@ def probabilities(outputs: Outputs, rows: slice) -> Tensor:
 def of_predictions(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     """Return the ten counts of `split_cells`, with the first model in place of the ensemble, and the rows."""
     rows = PairRows(a.ids, a.require_labels(), a.predictions, b.predictions)
-    first, second, y = (torch.from_numpy(x) for x in (rows.first, rows.second, rows.labels))
-    return arrays.to_numpy(split_cells(first, second, first, y)), rows
+    return split_cells(rows.first, rows.second, rows.first, rows.labels), rows
 
 
 def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
     """Return the ten counts of `split_cells`, and the rows. Probabilities are read in chunks and not stored."""
     labels = a.require_labels()
-    parts: list[tuple[Tensor, ...]] = []
+    parts: list[tuple[Any, ...]] = []
     for start in range(0, len(a), CHUNK):
         rows = slice(start, min(start + CHUNK, len(a)))
-        p, q = probabilities(a, rows), probabilities(b, rows)
-        dtype = torch.promote_types(p.dtype, q.dtype)  # the same whichever model comes first
-        p, q = p.to(dtype), q.to(p.device, dtype)
-        y = torch.from_numpy(labels[rows]).to(p.device)
+        p, q = finite_probabilities(a, rows), finite_probabilities(b, rows)
+        q = arrays.like(q, p)
+        dtype = str(backend(p).promote_types(p.dtype, q.dtype)).removeprefix("torch.")  # whichever model comes first
+        p, q = cast(p, dtype), cast(q, dtype)
+        y = arrays.like(labels[rows], p)
         (one, missed_one), (two, missed_two) = misses(p, y), misses(q, y)
-        shared = torch.linalg.vecdot(one, two)
-        parts.append((ensemble(p, q), p.amax(1), q.amax(1), torch.stack([shared, missed_one, missed_two], 1)))
-    joint, c1, c2, missed = (torch.cat(column) for column in zip(*parts, strict=True))
+        shared, xp = (one * two).sum(1), backend(p)
+        parts.append((ensemble(p, q), xp.amax(p, 1), xp.amax(q, 1), xp.stack([shared, missed_one, missed_two], 1)))
+    joint, c1, c2, missed = (arrays.to_numpy(xp.concatenate(column)) for column in zip(*parts, strict=True))
     first, second = a.predictions, b.predictions
-    truth, one, two = (torch.from_numpy(x) for x in (labels, first, second))
-    joint = torch.from_numpy(arrays.to_numpy(joint))
-    return arrays.to_numpy(split_cells(one, two, joint, truth)), PairRows(
+    return split_cells(first, second, joint, labels), PairRows(
         ids=a.ids,
         labels=labels,
         first=first,
         second=second,
-        ensemble=joint.numpy(),
-        confidences=arrays.to_numpy(torch.stack([c1, c2])),
-        theta=arrays.to_numpy(angle(c1, c2)),
-        misses=arrays.to_numpy(missed),
+        ensemble=joint,
+        confidences=np.stack([c1, c2]),
+        theta=angle(c1, c2),
+        misses=missed,
     )

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from diversity.measures import MEASURES, Measure
+from zoo.core import notebook
 
 if TYPE_CHECKING:
     from diversity.comparison import Comparison
@@ -38,7 +39,13 @@ def as_html(comparison: "Comparison") -> str:
         ]
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(comparison))
     head = f"<tr><th></th><th>value</th><th>{100 * comparison.level:g}% CI</th></tr>"
-    return f"<p>{html.escape(_heading(comparison))}</p><table>{head}{''.join(body)}</table>{notes}"
+    first, second = comparison.names
+    counts = {
+        "both correct": comparison.both_right, f"only {first} correct": comparison.only_first,
+        f"only {second} correct": comparison.only_second, "both wrong": comparison.both_wrong,
+    }  # fmt: skip
+    bar = notebook.parts({name: int(count) for name, count in counts.items()})
+    return f"<p>{html.escape(_heading(comparison))}</p>{bar}<table>{head}{''.join(body)}</table>{notes}"
 
 
 def _heading(comparison: "Comparison") -> str:

@@ -5,14 +5,14 @@ fractions, so drawing from that is exactly the bootstrap of examples, at a cost 
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity._checks import whole_number
 from zoo.core import arrays
+from zoo.core.backend import backend, wide
 from zoo.errors import InputError
 
 RESAMPLES = 1000
@@ -66,15 +66,19 @@ def resample_together(
         tables = np.flatnonzero(ends[:, -1] == examples)
         bounds, place = np.unique(ends[tables], return_inverse=True)
         place = place.reshape(len(tables), -1)
-        intervals = rng.multinomial(examples, np.diff(bounds, prepend=0) / max(examples, 1), resamples)
-        below = np.ascontiguousarray(intervals.T, np.float64).cumsum(0)  # [bounds, resamples] draws below each bound
+        fractions = np.diff(bounds, prepend=0) / max(examples, 1)
+        below = np.empty((len(bounds), resamples))  # draws below each bound
+        for first in range(0, resamples, WEIGHT_BLOCK):  # so few that they stay in the cache until they are transposed
+            block = slice(first, min(first + WEIGHT_BLOCK, resamples))
+            below[:, block] = rng.multinomial(examples, fractions, block.stop - first).cumsum(1).T
         for start in range(0, len(tables), TABLE_BLOCK):
-            block = place[start : start + TABLE_BLOCK]
+            reached = place[start : start + TABLE_BLOCK]
             # The axis of cells is the outermost in memory, so that measures read contiguous arrays.
-            draws = np.empty((cells.shape[1], len(block), resamples))
-            for cell, reached in enumerate(block.T):
-                draws[cell] = below[reached]
-            draws[1:] -= draws[:-1].copy()
+            draws = np.empty((cells.shape[1], len(reached), resamples))
+            for cell in range(cells.shape[1]):
+                np.take(below, reached[:, cell], axis=0, out=draws[cell], mode="clip")  # other modes copy to a buffer
+            for cell in range(cells.shape[1] - 1, 0, -1):
+                draws[cell] -= draws[cell - 1]
             yield tables[start : start + TABLE_BLOCK], draws.T
 
 
@@ -98,7 +102,7 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.nd
     return low, high
 
 
-def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) -> Tensor:
+def resampled_means(columns: Any, resamples: int = RESAMPLES, seed: int = 0) -> Any:
     """Return means over bootstrap resamples of the examples, [resamples, F], for measures that are not counts.
 
     A resample is a row of weights: how often each example was drawn. The means are then a matrix product.
@@ -110,14 +114,14 @@ def resampled_means(columns: Tensor, resamples: int = RESAMPLES, seed: int = 0) 
     """
     rows = len(columns)
     rng = np.random.default_rng(seed)
-    columns = columns.to(arrays.accumulation_dtype(columns.device))
+    columns = wide(columns)
     means = []
     for start in range(0, resamples, WEIGHT_BLOCK):
         block = min(WEIGHT_BLOCK, resamples - start)
         drawn = rng.integers(0, rows, (block, rows)) + rows * np.arange(block)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=block * rows).reshape(block, rows)
-        means.append(torch.from_numpy(weights).to(columns) @ columns / rows)
-    return torch.cat(means)
+        means.append(wide(arrays.like(weights, columns)) @ columns / rows)
+    return backend(columns).concatenate(means)
 
 
 def check_level(level: float) -> None:

@@ -11,16 +11,16 @@ Then 1 - observed = d_a + d_b - shared and 1 - expected = d_a + d_b - d_a d_b K/
 CAPA = (shared - d_a d_b K/(K - 1)) / (1 - expected), in which no term is near 1 unless an error rate is.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity.tables import ErrorTable, error_table, ratio
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, pick, replaced, wide
 from zoo.errors import InputError
 
 CHUNK_VALUES = 2**23
@@ -37,7 +37,7 @@ def capa(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, labels: ArrayLi
         probs_b: [N, K] the same of the second model.
         labels: [N] true classes.
 
-    >>> p, q = torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([[0.9, 0.1], [0.6, 0.4]])
+    >>> p, q = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.6, 0.4]]
     >>> round(capa(p, q, [0, 1]), 4)
     0.0633
     """
@@ -69,7 +69,7 @@ def capa_matrix(probs: Sequence[ArrayLike | Array] | Array, labels: ArrayLike | 
     array([[0.0196, 0.0633],
            [0.0633, 0.2747]])
     """
-    models = [arrays.probabilities(p, f"probs[{i}]") for i, p in enumerate(probs)]
+    models = [checks.probabilities(p, f"probs[{i}]") for i, p in enumerate(probs)]
     if not models:
         raise InputError(argument="probs", expected="probabilities of at least one model", found=0)
     first = models[0]
@@ -77,25 +77,26 @@ def capa_matrix(probs: Sequence[ArrayLike | Array] | Array, labels: ArrayLike | 
         if p.shape != first.shape:
             expected = f"of the shape of the first model's, {list(first.shape)}"
             raise InputError(argument=f"probs[{i}]", expected=expected, found=list(p.shape))
-    y = arrays.labels(labels, first.shape[1], len(first)).to(first.device)
-    shared = y.new_zeros(len(models), len(models), dtype=arrays.accumulation_dtype(y.device))
-    missed = y.new_zeros(len(models), dtype=shared.dtype)
+    models = [arrays.by_size(p, len(models) * math.prod(first.shape)) for p in models]
+    y = arrays.like(checks.labels(labels, first.shape[1], len(first)), models[0])
+    xp = backend(y)
+    shared: Any = 0.0
+    missed: Any = 0.0
     step = max(1, CHUNK_VALUES // (first.shape[1] * len(models)))
     for start in range(0, len(y), step):
         rows = slice(start, start + step)
-        parts = [misses(p[rows].to(first.device), y[rows]) for p in models]
-        flat = torch.stack([c.flatten() for c, _ in parts])
-        shared += flat @ flat.T
-        missed += torch.stack([miss.sum() for _, miss in parts])
-    shared, missed = shared / len(y), missed / len(y)
+        parts = [misses(arrays.like(p[rows], y), y[rows]) for p in models]
+        flat = xp.stack([c.reshape(-1) for c, _ in parts])
+        shared = shared + flat @ flat.T / len(y)
+        missed = missed + xp.stack([miss.sum() for _, miss in parts]) / len(y)
     return arrays.like_input(adjusted(shared, missed[:, None], missed[None, :], first.shape[1]), probs[0])
 
 
-def misses(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def misses(probs: Any, y: Any) -> tuple[Any, Any]:
     """Return c [N, K] and 1 - p of the label [N], in float64."""
-    p = probs.to(arrays.accumulation_dtype(probs.device))
-    missed = 1 - p.gather(1, y[:, None])
-    return p.scatter(1, y[:, None], missed), missed[:, 0]
+    p = wide(probs)
+    missed = 1 - pick(p, y)
+    return replaced(p, y, missed), missed
 
 
 def misses_of(table: ErrorTable) -> tuple[Any, Any, Any]:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import Tensor
 
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
 from zoo.errors import InputError
 
@@ -129,7 +128,7 @@ def cluster(similarity: ArrayLike | Array, names: Sequence[str] | None = None, m
 
 
 def _matrix(similarity: Any) -> np.ndarray:
-    values = arrays.tensor(similarity, "similarity")
+    values = checks.array(similarity, "similarity")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         raise InputError(argument="similarity", expected="of shape [M, M] for at least two models", found=list(values.shape))
-    return arrays.to_numpy(values).astype(np.float64) if isinstance(similarity, Tensor) else values.double().numpy()
+    return arrays.to_numpy(values).astype(np.float64)

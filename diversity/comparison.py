@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from diversity import bootstrap, intervals, measures, specialization, summary
 from diversity._pair_rows import PairRows, of_predictions, with_probabilities
@@ -14,7 +13,6 @@ from diversity.categories import category
 from diversity.chance_adjusted import adjusted, misses_of
 from diversity.measures import MEASURES
 from diversity.pair_ensembles import EnsembleTable, from_split_cells
-from diversity.similarity import linear_cka
 from diversity.specialization import PrevalenceBand
 from diversity.tables import CELLS
 from zoo.cards.card import Category
@@ -77,6 +75,8 @@ class Comparison(EnsembleTable):
         """Linear CKA of the embeddings, on the examples of `cka_rows`; NaN if either model's embeddings are constant."""
         if self.embeddings is None or len(self.rows.ids) < 2:
             return None
+        from diversity.similarity import linear_cka
+
         rows, (first, second) = cka_rows(self.rows.ids), self.embeddings
         try:
             return linear_cka(first[rows], second[rows])
@@ -122,7 +122,7 @@ class Comparison(EnsembleTable):
         """[resamples, 4] resampled means of the three columns of `misses` and of theta."""
         assert self.rows.misses is not None  # used only if there are probabilities
         assert self.rows.theta is not None
-        columns = torch.from_numpy(np.column_stack([self.rows.misses, self.rows.theta]))
+        columns = arrays.by_size(np.column_stack([self.rows.misses, self.rows.theta]), 4 * len(self.rows.ids))
         return arrays.to_numpy(bootstrap.resampled_means(columns, self.resamples, self.seed))
 
     def histogram(self, bins: int = 40) -> "pandas.DataFrame":

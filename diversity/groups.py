@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from diversity._checks import whole_number
-from diversity._pair_rows import probabilities
+from diversity._pair_rows import finite_probabilities
 from diversity.bootstrap import LEVEL, RESAMPLES, WEIGHT_BLOCK, check_level, percentile_interval
 from diversity.intervals import wilson
 from zoo.calibration.metrics import BINS
-from zoo.core import arrays
+from zoo.core import arrays, checks
+from zoo.core.backend import backend, is_tensor, single_or_double, wide
 from zoo.core.text import as_text
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -124,8 +124,8 @@ def groups(
     y = runs.labels
     members = list(runs.values())
     names, group_of = _group_numbers(groups, members[0].ids)
-    right = np.stack([outputs.predictions == y for outputs in members])
-    confidence, bins, ensemble = _read(members)
+    predicted, confidence, bins, ensemble = _read(members)
+    right = predicted == y
     best = int(right.mean(1).argmax())
     columns = _example_columns(right, confidence, best, None if ensemble is None else ensemble == y)
     residuals = confidence - right
@@ -152,7 +152,7 @@ def _group_numbers(groups: Any, ids: np.ndarray) -> tuple[list[str], np.ndarray]
         by_id = {str(key): value for key, value in groups.items()}
         values = [by_id.get(row_id) for row_id in ids.tolist()]
     else:
-        values = arrays.to_numpy(groups).tolist() if isinstance(groups, torch.Tensor) else list(np.asarray(groups, object))
+        values = arrays.to_numpy(groups).tolist() if is_tensor(groups) else list(np.asarray(groups, object))
         if len(values) != len(ids) or any(isinstance(value, (list, np.ndarray)) for value in values):
             raise InputError(argument="groups", expected=f"{len(ids)} groups, one per example", found=np.shape(groups))
     missing = [row for row, value in enumerate(values) if value is None or value != value or value == ""]
@@ -174,13 +174,14 @@ def _group_numbers(groups: Any, ids: np.ndarray) -> tuple[list[str], np.ndarray]
     return names, np.array([numbers[str(value)] for value in values])
 
 
-def _read(members: list[Outputs]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return confidences [M, N], the calibration bin of each [M, N], and the ensemble's predictions [N].
+def _read(members: list[Outputs]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return predictions [M, N], confidences [M, N], the calibration bin of each [M, N], and the ensemble's predictions [N].
 
-    Probabilities are read in chunks and not stored. The confidence of a model with predictions only is NaN, and the
+    Outputs are read once, in chunks, and not stored. The confidence of a model with predictions only is NaN, and the
     ensemble is then None.
     """
     examples = len(members[0])
+    predicted = np.empty((len(members), examples), np.int64)
     confidence = np.full((len(members), examples), np.nan)
     bins = np.zeros((len(members), examples), np.int64)
     complete = all(outputs.kind in ("logits", "probabilities") for outputs in members)
@@ -190,16 +191,20 @@ def _read(members: list[Outputs]) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
         total: Any = 0
         for m, outputs in enumerate(members):
             if outputs.kind not in ("logits", "probabilities"):
+                predicted[m, rows] = arrays.to_numpy(checks.array(outputs.values[rows], outputs.name))
                 continue
-            p = probabilities(outputs, rows)
-            p = p if p.dtype in (torch.float32, torch.float64) else p.float()
-            top = p.amax(1)
-            confidence[m, rows] = arrays.to_numpy(top)
-            bins[m, rows] = arrays.to_numpy((top * BINS).ceil().long().clamp(1, BINS) - 1)
-            total = total + p.to(arrays.accumulation_dtype(p.device)).cpu()
+            p = single_or_double(finite_probabilities(outputs, rows))
+            scores = p
+            if outputs.kind == "logits" or outputs.temperature is not None:  # rounded probabilities may be equal
+                scores = single_or_double(checks.array(outputs.values[rows], outputs.name))
+            predicted[m, rows] = arrays.to_numpy(scores).argmax(1)
+            top = arrays.to_numpy(backend(p).amax(p, 1))
+            confidence[m, rows] = top
+            bins[m, rows] = np.clip(np.ceil(top * BINS).astype(np.int64), 1, BINS) - 1
+            total = total + arrays.to_numpy(wide(p))
         if complete:
-            ensemble[rows] = total.argmax(1).numpy()
-    return confidence, bins, ensemble if complete else None
+            ensemble[rows] = total.argmax(1)
+    return predicted, confidence, bins, ensemble if complete else None
 
 
 def _example_columns(right: np.ndarray, confidence: np.ndarray, best: int, ensemble: np.ndarray | None) -> np.ndarray:

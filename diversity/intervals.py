@@ -7,13 +7,13 @@ could only draw that one example again and would give 1 to 1. Other measures are
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from diversity.bootstrap import LEVEL, RESAMPLES, check_level, percentile_interval, resample, resample_together
 from diversity.measures import find
 from diversity.pair_ensembles import EnsembleTable, from_split_cells
 from diversity.tables import ErrorTable, on_host
+from zoo.core import arrays
+from zoo.core.backend import is_tensor
 from zoo.errors import InputError
 
 # Pairs resampled together: a thousand draws below each of their at most four bounds take about 130 MB.
@@ -49,8 +49,10 @@ def interval(
         ends = wilson(on_host(value), on_host(getattr(table, record.of)), level)
     else:
         ends = _bootstrap_interval(table, measure, resamples, level, seed)
-    if isinstance(table.cells, Tensor):
-        return torch.as_tensor(ends[0]).to(table.cells), torch.as_tensor(ends[1]).to(table.cells)
+    cells: Any = table.cells
+    if is_tensor(cells):
+        low, high = (arrays.tensor(end, measure).to(cells) for end in ends)
+        return low, high
     return ends[0][()], ends[1][()]
 
 

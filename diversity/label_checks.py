@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from diversity._checks import whole_number
 from diversity.bootstrap import LEVEL, check_level
 from zoo.core import arrays
+from zoo.core.backend import is_tensor
 from zoo.errors import InputError, UnknownName, ZooWarning
 
 # Standard errors between the mean rank of the checked examples and that of all examples, above which they are no random
@@ -95,7 +95,7 @@ def read_checked(checked: Any, ids: Sequence[str], labels: np.ndarray, classes: 
                 raise InputError(f"{str(key)!r} is not the id of an example", argument="checked")
             entries[row_of[str(key)]] = value
     else:
-        values = arrays.to_numpy(checked) if isinstance(checked, torch.Tensor) else checked
+        values = arrays.to_numpy(checked) if is_tensor(checked) else checked
         values = values if isinstance(values, np.ndarray) else np.asarray(values, object)
         if values.shape != (len(ids),):
             expected = f"{len(ids)} entries, one per example, or a mapping from ids"

@@ -4,17 +4,17 @@ The ensemble averages the two models' calibrated probabilities. Its number of co
 the error table.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity.tables import ErrorTable, cell_of, ratio
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, cast, dtype_name, zeros
 from zoo.errors import InputError
 
 CHUNK = 2048
@@ -112,8 +112,7 @@ class EnsembleTable(ErrorTable):
         if self.right is None:
             return None
         first, second = self.accuracy_first, self.accuracy_second
-        best = torch.maximum(first, second) if isinstance(first, Tensor) else np.maximum(first, second)
-        return self.ensemble_accuracy - best
+        return self.ensemble_accuracy - backend(first).maximum(first, second)
 
     @property
     def conversion_rate(self) -> Any:
@@ -152,7 +151,8 @@ class EnsembleTable(ErrorTable):
 def _all_some_none(cells: Array) -> Array:
     """Return [..., 3] from the five cells: both right, one right, none right."""
     parts: list[Any] = [cells[..., 0], cells[..., 1] + cells[..., 2], cells[..., 3] + cells[..., 4]]
-    return torch.stack(parts, -1) if isinstance(cells, Tensor) else np.stack(parts, -1)
+    stacked: Array = backend(cells).stack(parts, -1)
+    return stacked
 
 
 def ensemble_table(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, labels: ArrayLike | Array) -> EnsembleTable:
@@ -167,26 +167,26 @@ def ensemble_table(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, label
     >>> float(ensemble_table(p, q, [0, 1]).ensemble_accuracy)
     0.5
     """
-    a, b = arrays.probabilities(probs_a, "probs_a"), arrays.probabilities(probs_b, "probs_b")
+    a, b = checks.probabilities(probs_a, "probs_a"), checks.probabilities(probs_b, "probs_b")
     if a.shape != b.shape:
         raise InputError(argument="probs_b", expected=f"of the shape of probs_a, {list(a.shape)}", found=list(b.shape))
-    y = arrays.labels(labels, a.shape[1], len(a)).to(a.device)
-    b = b.to(a.device)
-    counts = y.new_zeros(10)
+    a = arrays.by_size(a, math.prod(a.shape))
+    y, b = arrays.like(checks.labels(labels, a.shape[1], len(a)), a), arrays.like(b, a)
+    counts = zeros((10,), y)
     for start in range(0, len(y), CHUNK):
         rows = slice(start, start + CHUNK)
         counts += split_cells(a[rows].argmax(1), b[rows].argmax(1), ensemble(a[rows], b[rows]), y[rows])
     return from_split_cells(arrays.to_numpy(counts))
 
 
-def ensemble(probs_a: Tensor, probs_b: Tensor) -> Tensor:
+def ensemble(probs_a: Any, probs_b: Any) -> Any:
     """Return the class with the highest mean probability [N], the first of equal ones."""
-    if probs_a.dtype in (torch.float16, torch.bfloat16):
-        probs_a = probs_a.float()
+    if dtype_name(probs_a) in ("float16", "bfloat16"):
+        probs_a = cast(probs_a, "float32")
     return (probs_a + probs_b).argmax(1)
 
 
-def split_cells(a: Tensor, b: Tensor, joint: Tensor, y: Tensor) -> Tensor:
+def split_cells(a: Any, b: Any, joint: Any, y: Any) -> Any:
     """Return the counts of the five cells where the ensemble is correct, then of those where it is wrong: [10].
 
     Args:
@@ -195,7 +195,7 @@ def split_cells(a: Tensor, b: Tensor, joint: Tensor, y: Tensor) -> Tensor:
         joint: [N] predictions of the ensemble.
         y: [N] labels.
     """
-    return torch.bincount(cell_of(a, b, y) + 5 * (joint != y), minlength=10)
+    return backend(y).bincount(cell_of(a, b, y) + 5 * (joint != y), minlength=10)
 
 
 def from_split_cells(counts: np.ndarray) -> EnsembleTable:

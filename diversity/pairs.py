@@ -1,22 +1,22 @@
 """Error tables of every pair of M models at once, from one matrix product of correctness."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity import measures
-from diversity._checks import class_labels
+from diversity._checks import class_indices
 from diversity.bootstrap import LEVEL, RESAMPLES
 from diversity.clustering import Dendrogram, Method, cluster
 from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, cast, is_tensor, wide, zeros
 from zoo.core.text import check_unique
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -74,6 +74,11 @@ class Pairwise(ErrorTable):
         np.fill_diagonal(similarity, 1)
         return cluster(similarity, self.names, method)
 
+    def _repr_html_(self) -> str:
+        from zoo.core import notebook
+
+        return notebook.heatmap(self.names, np.asarray(on_host(self.inconsistency)).tolist(), "error inconsistency")
+
     def to_frame(self) -> "pandas.DataFrame":
         """Return one row per pair, with one column per measure."""
         import pandas
@@ -114,77 +119,78 @@ def pairwise(
     if labels is None:
         raise InputError(argument="labels", expected="the true classes [N]", found="none")
     p = _stack(values)
-    y = class_labels(labels, p.shape[1]).to(p.device)
+    y = arrays.like(class_indices(labels, p.shape[1]), p)
     names = tuple(str(i) for i in range(len(p))) if names is None else tuple(names)
     if len(names) != len(p):
         raise InputError(argument="names", expected=f"{len(p)} names, one per model", found=len(names))
     check_unique(names, "names")
-    like = values if isinstance(values, (np.ndarray, Tensor)) else values[0]
+    like = values if isinstance(values, np.ndarray) or is_tensor(values) else values[0]
     missing = _counts(p == arrays.NO_PREDICTION)
     return Pairwise(arrays.like_input(_cells(p, y, missing), like), names, tuple(arrays.to_numpy(missing).tolist()))
 
 
-def _stack(preds: Any) -> Tensor:
-    if not isinstance(preds, (np.ndarray, Tensor)):
-        rows = [arrays.optional_predictions(row, name=f"preds[{i}]") for i, row in enumerate(preds)]
+def _stack(preds: Any) -> Any:
+    if not (isinstance(preds, np.ndarray) or is_tensor(preds)):
+        rows = [checks.optional_predictions(row, name=f"preds[{i}]") for i, row in enumerate(preds)]
         lengths = sorted({len(row) for row in rows})
         if len(lengths) > 1:
             raise InputError(argument="preds", expected="of the same number of examples for every model", found=lengths)
-        preds = torch.stack(rows) if rows else np.empty((0, 0), int)
-    p = arrays.tensor(preds, "preds")
-    if p.ndim != 2 or not p.numel():
+        preds = backend(rows[0]).stack(rows) if rows else np.empty((0, 0), int)
+    p = checks.array(preds, "preds")
+    p = arrays.by_size(p, math.prod(p.shape))
+    if p.ndim != 2 or not math.prod(p.shape):
         expected = "of shape [M, N] with at least one model and one example"
         raise InputError(argument="preds", expected=expected, found=list(p.shape))
-    return arrays.optional_predictions(p.reshape(-1), name="preds").reshape(p.shape)
+    return checks.optional_predictions(p.reshape(-1), name="preds").reshape(p.shape)
 
 
-def _counts(true: Tensor) -> Tensor:
+def _counts(true: Any) -> Any:
     """Return the number of true entries [M] in each row of [M, N].
 
     Viewed as bytes and summed into int32, booleans are added in two thirds of the time.
     """
-    return true.view(torch.uint8).sum(1, dtype=torch.int32)
+    xp = backend(true)
+    return true.view(xp.uint8).sum(1, dtype=xp.int32)
 
 
-def _cells(p: Tensor, y: Tensor, missing: Tensor) -> Tensor:
+def _cells(p: Any, y: Any, missing: Any) -> Any:
     """Return the counts [M, M, 5]; `missing` [M] is each model's number of examples without a prediction.
 
     With correctness C [M, N], both right is C C'. The rest of the 2x2 table follows from the diagonal of that product.
     """
     models, examples = p.shape
-    wide = arrays.accumulation_dtype(p.device)
-    both_right = p.new_zeros(models, models, dtype=wide)
-    same_wrong = p.new_zeros(models, models, dtype=wide)
+    xp = backend(p)
+    both_right, same_wrong = (wide(zeros((models, models), p, "float32")) for _ in range(2))
     none_missing = not bool(missing.any())
     # Every prediction is read M times, so use the narrowest integers for all classes and one extra class per model.
     highest = max(int(p.max()), models)
-    narrow = next(kind for kind in (torch.int8, torch.int16, torch.int32, torch.int64) if highest <= torch.iinfo(kind).max)
+    narrow = next(kind for kind in ("int8", "int16", "int32", "int64") if highest <= np.iinfo(kind).max)
+    # A correct or missing prediction becomes a class that only this model has, so that equal entries are equal errors.
+    unique = arrays.like(-1 - np.arange(models)[:, None], p)
     for start in range(0, examples, BLOCK):
         block, truth = p[:, start : start + BLOCK], y[start : start + BLOCK]
         right = block == truth
-        correctness = right.float()
+        correctness = cast(right, "float32")
         both_right += correctness @ correctness.T
-        # A correct or missing prediction becomes a class that only this model has, so that equal entries are equal errors.
-        unique = -1 - torch.arange(models, device=p.device)[:, None]
-        errors = torch.where(right if none_missing else right | (block == arrays.NO_PREDICTION), unique, block).to(narrow)
-        same_wrong += _equal(errors)
+        own = right if none_missing else right | (block == checks.NO_PREDICTION)
+        same_wrong += _equal(cast(xp.where(own, unique, block), narrow))
     hits = both_right.diagonal()
     wrong_class = examples - hits - missing
-    same_wrong = same_wrong + same_wrong.T + torch.diag(wrong_class)
+    same_wrong = same_wrong + same_wrong.T + xp.diag(wrong_class)
     only_first, only_second = hits[:, None] - both_right, hits[None, :] - both_right
     both_wrong = examples - both_right - only_first - only_second
-    return torch.stack([both_right, only_first, only_second, same_wrong, both_wrong - same_wrong], 2)
+    return xp.stack([both_right, only_first, only_second, same_wrong, both_wrong - same_wrong], 2)
 
 
-def _equal(errors: Tensor) -> Tensor:
+def _equal(errors: Any) -> Any:
     """Return the number of columns of [M, N] in which two rows are equal, [M, M] above the diagonal.
 
     On the CPU, NumPy compares pair by pair: two rows stay in the nearest cache, which takes a fifth of torch's time.
     """
     models = len(errors)
-    found = errors.new_zeros(models, models, dtype=torch.int32)
-    if errors.device.type == "cpu":
-        rows, counts = errors.numpy(), found.numpy()
+    found = zeros((models, models), errors, "int32")
+    if not is_tensor(errors) or errors.device.type == "cpu":
+        rows, counts = np.asarray(errors), np.asarray(found)
         for i in range(models):
             counts[i, i + 1 :] = [np.count_nonzero(rows[i] == other) for other in rows[i + 1 :]]
     else:

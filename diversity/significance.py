@@ -278,12 +278,12 @@ def _letter(number: int) -> str:
 
 
 def _p_values(only_first: np.ndarray, only_second: np.ndarray, test: Test) -> np.ndarray:
-    from scipy.stats import binom
-
     cells = np.stack([0 * only_first, only_first, only_second, 0 * only_first, 0 * only_first], -1)
     p: np.ndarray = ErrorTable(cells).mcnemar
     if test == "exact":
         return p
+    from scipy.stats import binom
+
     observed = binom.pmf(only_first, only_first + only_second, 0.5)
     # Exactly b = c is the only table as likely as itself; otherwise (b, c) and (c, b) are, which `p` holds both.
     return np.where(only_first == only_second, 1 - observed / 2, p - observed)

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
-from diversity._checks import class_labels, whole_number
+from diversity._checks import class_indices, whole_number
 from diversity.bootstrap import check_level
 from diversity.intervals import wilson
 from diversity.tables import ErrorTable
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, cast, dtype_name, is_floating, single_or_double, sums_by, wide
 from zoo.core.statistics import holm
 from zoo.errors import InputError
 
@@ -39,30 +38,30 @@ def specialization_angle(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array)
         probs_a: [N, K] calibrated probabilities of the first model.
         probs_b: [N, K] the same of the second model.
 
-    >>> specialization_angle(torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]]))
-    tensor([0.0000, 0.2783])
+    >>> specialization_angle([[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.5, 0.5]]).round(4)
+    array([0.    , 0.2783])
     """
-    a, b = arrays.probabilities(probs_a, "probs_a"), arrays.probabilities(probs_b, "probs_b")
+    a, b = checks.probabilities(probs_a, "probs_a"), checks.probabilities(probs_b, "probs_b")
     if len(a) != len(b):
         raise InputError(argument="probs_b", expected=f"of {len(a)} rows, as probs_a", found=len(b))
-    return arrays.like_input(angle(a.amax(1), b.amax(1).to(a.device)), probs_a)
+    return angle(backend(a).amax(a, 1), arrays.like(backend(b).amax(b, 1), a))
 
 
-def angle(first: Tensor, second: Tensor) -> Tensor:
-    """Return theta [N] from two confidences [N]."""
-    narrow = first.dtype not in (torch.float32, torch.float64)
-    return torch.atan2(first.float() if narrow else first, second.float() if narrow else second) - LIMIT
+def angle(first: Any, second: Any) -> Any:
+    """Return theta [N] from two confidences [N]. The arctangent is rounded from float64, so that it is exactly pi/4 at 1."""
+    dtype = dtype_name(single_or_double(first))
+    return cast(backend(first).arctan2(wide(first), wide(second)), dtype) - LIMIT
 
 
-def outcome_of(correct_a: ArrayLike | Array, correct_b: ArrayLike | Array) -> Tensor:
+def outcome_of(correct_a: ArrayLike | Array, correct_b: ArrayLike | Array) -> Any:
     """Return each example's outcome [N], as an index into `OUTCOMES`, from whether each model is correct [N]."""
-    a, b = arrays.tensor(correct_a, "correct_a"), arrays.tensor(correct_b, "correct_b")
+    a, b = checks.array(correct_a, "correct_a"), checks.array(correct_b, "correct_b")
     for name, values in (("correct_a", a), ("correct_b", b)):
-        if values.ndim != 1 or values.dtype != torch.bool or len(values) != len(a):
+        if values.ndim != 1 or dtype_name(values) != "bool" or len(values) != len(a):
             found = f"{values.dtype} of shape {list(values.shape)}"
             raise InputError(argument=name, expected=f"{len(a)} booleans", found=found)
-    b = b.to(a.device)
-    return torch.where(a, torch.where(b, 0, 1), torch.where(b, 2, 3))
+    b, where = arrays.like(b, a), backend(a).where
+    return where(a, where(b, 0, 1), where(b, 2, 3))
 
 
 def theta_histogram(
@@ -87,8 +86,8 @@ def theta_histogram(
     whole_number(bins, "bins")
     outcome = outcome_of(correct_a, correct_b)
     t = _angles(theta, outcome)
-    index = ((t + LIMIT) / (2 * LIMIT) * bins).long().clamp(0, bins - 1)
-    counts = arrays.to_numpy(torch.bincount(outcome * bins + index, minlength=4 * bins))
+    index = backend(t).clip(cast((t + LIMIT) / (2 * LIMIT) * bins, "int64"), 0, bins - 1)
+    counts = arrays.to_numpy(backend(t).bincount(outcome * bins + index, minlength=4 * bins))
     edges = np.linspace(-LIMIT, LIMIT, bins + 1)
     return pandas.DataFrame(
         {
@@ -139,27 +138,27 @@ def prevalence_band(
     PrevalenceBand(lower=-0.25, upper=0.25, level=0.8)
     """
     check_level(level)
-    a = arrays.predictions(pred_a, name="pred_a")
-    b = arrays.predictions(pred_b, len(a), "pred_b").to(a.device)
-    e = arrays.predictions(pred_ensemble, len(a), "pred_ensemble").to(a.device)
-    t = _angles(theta, a)
+    a = checks.predictions(pred_a, name="pred_a")
+    b = arrays.like(checks.predictions(pred_b, len(a), "pred_b"), a)
+    e = arrays.like(checks.predictions(pred_ensemble, len(a), "pred_ensemble"), a)
     disagree = a != b
-    t, order = t[disagree].sort(descending=True)
-    first, second = (e == a)[disagree][order], (e == b)[disagree][order]
+    t, flip = _angles(theta, a)[disagree], backend(a).flip
+    order = backend(a).argsort(-t)
+    t, first, second = t[order], (e == a)[disagree][order], (e == b)[disagree][order]
     upper = _edge(t, first, level)
-    lower = _edge(-t.flip(0), second.flip(0), level)
+    lower = _edge(-flip(t, (0,)), flip(second, (0,)), level)
     return PrevalenceBand(None if lower is None else -lower, upper, level)
 
 
-def _edge(descending: Tensor, won: Tensor, level: float) -> float | None:
+def _edge(descending: Any, won: Any, level: float) -> float | None:
     if not len(descending):
         return None
-    gains = (won.to(torch.float32) - level).cumsum(0)
-    gains[:-1][descending[:-1] == descending[1:]] = -torch.inf  # equal angles are on the same side of the edge
+    gains = cast(wide(cast(won, "float32") - level).cumsum(0), "float32")  # equal up to rounding are equal
+    gains[:-1][descending[:-1] == descending[1:]] = -math.inf  # equal angles are on the same side of the edge
     best = int(gains.argmax())
     if not float(gains[best]) > 0:
         return None
-    following = descending[best + 1] if best + 1 < len(descending) else descending.new_tensor(-LIMIT)
+    following = descending[best + 1] if best + 1 < len(descending) else -LIMIT
     return round(float(descending[best] + following) / 2, 6)
 
 
@@ -197,24 +196,23 @@ def specialization_by_class(
 
     outcome = outcome_of(correct_a, correct_b)
     if classes is None:
-        y = class_labels(labels, len(outcome)).to(outcome.device)
+        y = arrays.like(class_indices(labels, len(outcome)), outcome)
         names = [str(k) for k in range(int(y.max()) + 1)]
     else:
-        y = arrays.labels(labels, len(classes), len(outcome)).to(outcome.device)
+        y = arrays.like(checks.labels(labels, len(classes), len(outcome)), outcome)
         names = [str(name) for name in classes]
     unit = "class"
     if groups is not None:
         unit, (names, y) = "group", _grouped(names, groups, y)
     count = len(names)
-    by_outcome = arrays.to_numpy(torch.bincount(y * 4 + outcome, minlength=4 * count)).reshape(count, 4).astype(np.float64)
+    counts = arrays.to_numpy(backend(y).bincount(y * 4 + outcome, minlength=4 * count))
+    by_outcome = counts.reshape(count, 4).astype(np.float64)
     present = by_outcome.sum(1) > 0
     table = ErrorTable(np.insert(by_outcome[present], 3, 0, 1))
     advantage = table.accuracy_first - table.accuracy_second
     columns: dict[str, Any] = {unit: np.array(names, object)[present], "count": table.examples.astype(int)}
     if theta is not None:
-        t = _angles(theta, outcome)
-        t = t.to(arrays.accumulation_dtype(t.device))
-        columns["theta"] = arrays.to_numpy(t.new_zeros(count).index_add_(0, y, t))[present] / table.examples
+        columns["theta"] = arrays.to_numpy(sums_by(wide(_angles(theta, outcome)), y, count))[present] / table.examples
     for side in ("accuracy_first", "accuracy_second"):
         columns[side] = getattr(table, side)
         columns[f"{side}_low"], columns[f"{side}_high"] = wilson(columns[side], table.examples)
@@ -243,28 +241,27 @@ def extremes(
     ([2, 0], [1, 3])
     """
     whole_number(count, "count", minimum=0)
-    t = _angles(theta, None)
-    rows = torch.arange(len(t), device=t.device)
+    t = arrays.to_numpy(_angles(theta, None))
+    rows = np.arange(len(t))
     if mask is not None:
-        keep = arrays.tensor(mask, "mask").to(t.device)
+        keep = arrays.to_numpy(checks.array(mask, "mask"))
         t, rows = t[keep], rows[keep]
-    order = t.argsort(stable=True)
-    low, high = rows[order[:count]], rows[order.flip(0)[:count]]
-    return arrays.to_numpy(high), arrays.to_numpy(low)
+    order = np.argsort(t, kind="stable")
+    return rows[order[::-1][:count]], rows[order[:count]]
 
 
-def _angles(theta: Any, like: Tensor | None) -> Tensor:
-    t = arrays.tensor(theta, "theta")
-    if t.ndim != 1 or not t.is_floating_point() or (like is not None and len(t) != len(like)):
+def _angles(theta: Any, like: Any) -> Any:
+    t = checks.array(theta, "theta")
+    if t.ndim != 1 or not is_floating(t) or (like is not None and len(t) != len(like)):
         expected = "angles of shape [N]" if like is None else f"{len(like)} angles"
         raise InputError(argument="theta", expected=expected, found=f"{t.dtype} of shape {list(t.shape)}")
-    return t if like is None else t.to(like.device)
+    return t if like is None else arrays.like(t, like)
 
 
-def _grouped(names: Sequence[str], groups: Mapping[str, str], y: Tensor) -> tuple[list[str], Tensor]:
+def _grouped(names: Sequence[str], groups: Mapping[str, str], y: Any) -> tuple[list[str], Any]:
     missing = [name for name in names if name not in groups]
     if missing:
         raise InputError(f"class {missing[0]!r} has no group ({len(missing)} such classes)", argument="groups")
     group_names = list(dict.fromkeys(groups[name] for name in names))
-    group_of = torch.tensor([group_names.index(groups[name]) for name in names]).to(y.device)
+    group_of = arrays.like(np.array([group_names.index(groups[name]) for name in names]), y)
     return group_names, group_of[y]

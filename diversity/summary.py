@@ -15,20 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity import measures
 from diversity._checks import whole_number
-from diversity._pair_rows import probabilities
+from diversity._pair_rows import finite_probabilities
 from diversity.bootstrap import LEVEL, RESAMPLES, check_level, percentile_interval
 from diversity.categories import CATEGORIES, category, share_initialisation
 from diversity.intervals import interval
 from diversity.pair_ensembles import ensemble, from_split_cells, split_cells
 from diversity.tables import ErrorTable, cell_of, error_tables
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -175,7 +174,7 @@ def pair_frame(
         raise InputError(argument="accuracy_band", expected="a positive number of percentage points", found=accuracy_band)
     runs = Runs(runs).aligned()
     names = runs.names
-    labels = torch.from_numpy(runs.labels)
+    labels = runs.labels
     if len(names) < 2:
         raise InputError(argument="runs", expected="outputs of at least two models", found=len(names))
     if base is None:
@@ -299,7 +298,7 @@ def by_condition(
     import pandas
 
     group, names = pandas.factorize(pandas.Series(list(conditions)))
-    examples = len(arrays.tensor(labels, "labels"))
+    examples = len(checks.array(labels, "labels"))
     if len(group) != examples or (group < 0).any():
         expected = f"{examples} conditions, one per example and none missing"
         raise InputError(argument="conditions", expected=expected, found=len(group))
@@ -310,26 +309,26 @@ def by_condition(
     return pandas.DataFrame(counted | shown | {"kappa_low": low, "kappa_high": high})
 
 
-def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
+def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: np.ndarray) -> ErrorTable:
     """Return the tables [pairs, 5] from predictions."""
-    predictions = [torch.from_numpy(outputs.predictions) for outputs in runs]
-    counts = torch.stack([torch.bincount(cell_of(predictions[i], predictions[j], labels), minlength=5) for i, j in pairs])
-    return ErrorTable(arrays.to_numpy(counts).astype(np.float64))
+    predictions = [outputs.predictions for outputs in runs]
+    counts = np.stack([np.bincount(cell_of(predictions[i], predictions[j], labels), minlength=5) for i, j in pairs])
+    return ErrorTable(counts.astype(np.float64))
 
 
-def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: Tensor) -> ErrorTable:
+def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: np.ndarray) -> ErrorTable:
     """Return the tables [pairs, 5] with those of the ensembles. Each model's probabilities are computed once, in chunks."""
-    counts: Tensor | None = None
+    counts: Any = None
     used = sorted({i for pair in pairs for i in pair})
     # Predictions come from the stored values: sigmoids at a low temperature round to 1 for several classes at once.
-    predictions = {i: torch.from_numpy(runs[i].predictions) for i in used}
+    predictions = {i: runs[i].predictions for i in used}
     for start in range(0, len(labels), CHUNK):
         rows = slice(start, min(start + CHUNK, len(labels)))
-        probs = {i: probabilities(runs[i], rows) for i in used}
-        device = next(iter(probs.values())).device
-        y = labels[rows].to(device)
-        top = {i: predictions[i][rows].to(device) for i in used}
-        found = torch.stack([split_cells(top[i], top[j], ensemble(probs[i], probs[j]), y) for i, j in pairs])
+        probs = {i: finite_probabilities(runs[i], rows) for i in used}
+        first = next(iter(probs.values()))
+        y = arrays.like(labels[rows], first)
+        top = {i: arrays.like(predictions[i][rows], first) for i in used}
+        found = backend(first).stack([split_cells(top[i], top[j], ensemble(probs[i], probs[j]), y) for i, j in pairs])
         counts = found if counts is None else counts + found
     if counts is None:
         raise InputError(argument="runs", expected="at least one example", found=0)

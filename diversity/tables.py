@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
-from diversity._checks import class_labels
-from zoo.core import arrays
+from diversity._checks import class_indices
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, is_tensor
 from zoo.errors import InputError
 
 CELLS = ("both_right", "only_first", "only_second", "same_wrong", "different_wrong")
@@ -144,11 +143,14 @@ class ErrorTable:
     @property
     def mcnemar(self) -> Any:
         """Exact two-sided p-value of McNemar's test that both accuracies are equal."""
-        from scipy.stats import binom  # not binomtest, which takes one table at a time
+        from scipy.special import betaincc  # scipy.stats has the same function, and takes a second to import
 
         first, second = on_host(self.only_first), on_host(self.only_second)
-        p = np.minimum(1.0, 2 * binom.cdf(np.minimum(first, second), first + second, 0.5))
-        return torch.as_tensor(p).to(self.cells) if isinstance(self.cells, Tensor) else p
+        fewer, more = np.minimum(first, second), np.maximum(first, second)
+        # P(X <= k) of X ~ Binomial(n, 1/2) is the regularised incomplete beta function I_{1/2}(n - k, k + 1).
+        p = np.minimum(1.0, 2 * np.where(more == 0, 1.0, betaincc(fewer + 1, np.maximum(more, 1), 0.5)))[()]
+        cells: Any = self.cells
+        return arrays.tensor(p, "p").to(cells) if is_tensor(cells) else p
 
 
 def error_table(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayLike | Array) -> ErrorTable:
@@ -162,7 +164,8 @@ def error_table(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: Ar
     >>> error_table([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]).cells
     array([1., 1., 0., 1., 1.])
     """
-    return ErrorTable(arrays.to_numpy(torch.bincount(_cells(pred_a, pred_b, labels), minlength=5)).astype(np.float64))
+    cells = _cells(pred_a, pred_b, labels)
+    return ErrorTable(arrays.to_numpy(backend(cells).bincount(cells, minlength=5)).astype(np.float64))
 
 
 def error_tables(
@@ -173,17 +176,18 @@ def error_tables(
     return ErrorTable(np.bincount(group * 5 + cells, minlength=5 * count).reshape(count, 5).astype(np.float64))
 
 
-def cell_of(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+def cell_of(a: Any, b: Any, y: Any) -> Any:
     """Return the cell of each example [N], as an index into `CELLS`."""
+    where = backend(a).where
     first, second = a == y, b == y
-    wrong = torch.where((a == b) & (a != arrays.NO_PREDICTION), 3, 4)
-    return torch.where(first, torch.where(second, 0, 1), torch.where(second, 2, wrong))
+    wrong = where((a == b) & (a != checks.NO_PREDICTION), 3, 4)
+    return where(first, where(second, 0, 1), where(second, 2, wrong))
 
 
-def _cells(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayLike | Array) -> Tensor:
-    a = arrays.optional_predictions(pred_a, name="pred_a")
-    b = arrays.optional_predictions(pred_b, rows=len(a), name="pred_b").to(a.device)
-    y = class_labels(labels, len(a)).to(a.device)
+def _cells(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayLike | Array) -> Any:
+    a = checks.optional_predictions(pred_a, name="pred_a")
+    b = arrays.like(checks.optional_predictions(pred_b, rows=len(a), name="pred_b"), a)
+    y = arrays.like(class_indices(labels, len(a)), a)
     if not len(a):
         raise InputError(argument="pred_a", expected="at least one example", found=0)
     return cell_of(a, b, y)
@@ -222,9 +226,9 @@ def agreement(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array) -> float:
     >>> agreement([0, 1, 2, 2], [0, 1, 1, 0])
     0.5
     """
-    a = arrays.optional_predictions(pred_a, name="pred_a")
+    a = checks.optional_predictions(pred_a, name="pred_a")
     # If the first model's predictions are the labels, the second agrees where it is correct.
-    return float(error_table(a, pred_b, a.clamp(min=0)).agreement)
+    return float(error_table(a, pred_b, backend(a).clip(a, 0, None)).agreement)
 
 
 def mcnemar(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayLike | Array) -> float:
@@ -241,12 +245,12 @@ def mcnemar(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayL
 
 def on_host(values: Any) -> np.ndarray:
     """Return a number, array or tensor as a NumPy array."""
-    return arrays.to_numpy(values) if isinstance(values, Tensor) else np.asarray(values)
+    return arrays.to_numpy(values) if is_tensor(values) else np.asarray(values)
 
 
 def ratio(part: Any, whole: Any, empty: float = np.nan) -> Any:
     """Return part / whole elementwise, or `empty` where `whole` is 0."""
-    if isinstance(whole, Tensor):
-        return torch.where(whole == 0, empty, part / whole)
+    if is_tensor(whole):
+        return backend(whole).where(whole == 0, empty, part / whole)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(whole == 0, empty, np.divide(part, whole))[()]

@@ -1,9 +1,11 @@
-"""Importing large files: 10^6 rows of csv, and 100 models x 50,000 x 10 from one parquet file, read and stored.
+"""Commands on stored outputs of moderate size, which import no torch; and importing large files.
 
     python tests/benchmarks/imports.py
 
-Prints processor seconds and the peak of memory of a process of its own; expected on one core of an AMD EPYC: about 10 s and
-1.2 GB for the csv, 35 s and 2 GB for the parquet file.
+Each command and each import runs in a process of its own, of which this prints processor seconds and peak memory. The limits
+of a command on stored outputs (10,000 x 10 numbers per model; `@cifar10` is 51 models) are 3 s and 500 MB. Large files are
+10^6 rows of csv, and 100 models x 50,000 x 10 from one parquet file, read and stored; expected on one core of an AMD EPYC:
+about 10 s and 1.2 GB for the csv, 35 s and 2 GB for the parquet file.
 """
 
 import os
@@ -13,8 +15,38 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from safetensors.numpy import save_file
 
+MAX_SECONDS, MAX_MEGABYTES = 3, 500
+COMMANDS = (
+    "import logits.npy --kind logits --data of-npy --name a",
+    "import logits.npz --data of-npz --name b",
+    "import logits.csv --data of-csv --name c",
+    "import logits.safetensors --data of-safetensors --name d",
+    "outputs",
+    "verify",
+    "export resnet7-softmax.cifar10 r7x2.cifar10 -o outputs.safetensors",
+    "export resnet7-softmax.cifar10 r7x2.cifar10 -o outputs.csv",
+    "compare resnet7-softmax.cifar10 r7x2.cifar10",
+    "calibrate resnet7-softmax.cifar10 resnet7-sigmoid.cifar10",
+    "pairs @cifar10",
+    "pairs @cifar10 --significance",
+)
+COMMAND = """
+import atexit, resource, sys
+
+def report():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds, megabytes = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    verdict = "" if seconds <= float(sys.argv[2]) and megabytes <= float(sys.argv[3]) else "  ABOVE THE LIMIT"
+    torch = "  imports torch" if "torch" in sys.modules else ""
+    print(f"{sys.argv[1]:<75} {seconds:5.2f} s {megabytes:4.0f} MB{verdict}{torch}", file=sys.__stdout__)
+
+atexit.register(report)
+from zoo.app.main import app
+sys.stdout = sys.stderr = open("printed.txt", "w")
+app(sys.argv[1].split())
+"""
 CHILD = """
 import resource, sys, time
 import zoo, zoo.outputs.importing.importer, pandas
@@ -28,7 +60,28 @@ print(f"{sys.argv[2]:<40} {len(runs):>4} models {time.process_time() - start:6.1
 """
 
 
+def commands() -> None:
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(10_000, 10)).astype("f4"), rng.integers(0, 10, 10_000)
+    print(f"limits of a command{'':<57} {MAX_SECONDS:5.2f} s {MAX_MEGABYTES:4} MB", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder, "logits.npy"), z)
+        np.savez(Path(folder, "logits.npz"), logits=z, labels=y)
+        save_file({"logits": z, "labels": y}, Path(folder, "logits.safetensors"))
+        header = ",".join([*(f"logit_{k}" for k in range(10)), "label"])
+        np.savetxt(
+            Path(folder, "logits.csv"), np.column_stack([z, y]), ["%.6g"] * 10 + ["%d"], ",", header=header, comments=""
+        )
+        home = os.environ | {"ZOO_HOME": str(Path(folder, "home"))}
+        for command in COMMANDS:
+            words = [sys.executable, "-c", COMMAND, command, str(MAX_SECONDS), str(MAX_MEGABYTES)]
+            subprocess.run(words, cwd=folder, env=home, check=True)
+
+
 def main() -> None:
+    commands()
+    import pandas as pd  # a child's peak of memory is at least what this process has when it starts the child
+
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         rows, models, examples = 10**6, 100, 50_000

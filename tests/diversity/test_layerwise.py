@@ -10,10 +10,8 @@ from diversity._layer_stream import EMBEDDING, LayerStream, even_batches
 from diversity.layerwise import cka, layer_cka, layer_separation, layer_sparsity
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
-from diversity.training_curves import separation_over_training
 from zoo import datasets
-from zoo.errors import CorruptFile, InputError, UnknownName, ZooWarning
-from zoo.models import trained
+from zoo.errors import InputError, UnknownName, ZooWarning
 from zoo.models.model import Model
 from zoo.models.registry import load
 from zoo.networks.network import Network
@@ -196,28 +194,6 @@ def test_invalid_arguments_are_named(resnet: Model) -> None:
         cka({"a": x}, {"a": x}, epochs=0)
     with pytest.raises(InputError, check=fields(where="digits:test[:1]", problem="two classes")):
         layer_separation(resnet, "digits:test[:1]")
-
-
-def test_separation_over_training() -> None:
-    name = "resnet8-softmax"
-    path = trained.path(f"{name}.digits").with_name("log.jsonl")
-    with pytest.raises(InputError, check=fields(where=name, problem="log")):
-        separation_over_training(name)
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        '{"epoch": 1, "class_separation": 0.3, "holdout_class_separation": 0.2}\n{"epoch": 2, "class_separation": 0.4}\n'
-    )
-    frame = separation_over_training([name])
-    assert frame.values.tolist() == [
-        [name, "train", 1, 0.3],
-        [name, "holdout", 1, 0.2],
-        [name, "train", 2, 0.4],
-    ]
-    path.write_text('{"epoch": 1')
-    with pytest.raises(CorruptFile, match="line 1"):
-        separation_over_training(name)
-    with pytest.raises(InputError, match=r"\.\./x"):
-        separation_over_training("../x")
 
 
 def test_embedding_separation_is_that_of_the_model(

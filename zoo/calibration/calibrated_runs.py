@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from zoo.calibration import policy
 from zoo.calibration.metrics import brier_score, expected_calibration_error, negative_log_likelihood, nll
 from zoo.calibration.temperature import TemperatureFit, fit_temperatures, refit_temperature
-from zoo.core import arrays, devices, files
+from zoo.core import arrays, checks, devices, files
 from zoo.core.arrays import Array
+from zoo.core.backend import MAX_NUMPY, cast, dtype_name, single_or_double
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
 from zoo.core.splits import fold_numbers, stratified_split
@@ -21,6 +21,7 @@ from zoo.outputs.outputs import Outputs, Runs
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 _SAME_MODEL = ("weights", "transform", "precision")  # fields of stored outputs that describe the model
 _EMPTY_IDS = np.array([], str)
@@ -64,7 +65,7 @@ def calibrate(
     temperatures_from: "float | str | Outputs | Iterable[Outputs] | Mapping[str, Outputs] | None" = None,
     seed: int = 0,
     temperature_space: TemperatureSpace = "logits",
-    device: torch.device | str | None = None,
+    device: "torch.device | str | None" = None,
 ) -> CalibratedRuns:
     """Return the runs with a temperature for each model, fitted on other examples than the ones it is applied to.
 
@@ -85,7 +86,8 @@ def calibrate(
         seed: of the folds or the fraction, which are stratified by class and depend on the ids of the examples only.
         temperature_space: what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the
             `distribution` that they make. In the latter case the outputs come back as that logarithm, with a softmax.
-        device: where to fit; default: the accelerator of this machine if it has one.
+        device: where to fit; default: NumPy fits up to 2^20 logits of a model, the accelerator of this machine more, if it
+            has one.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)
@@ -98,7 +100,7 @@ def calibrate(
     """
     runs = _as_runs(runs)
     distributed("softmax", temperature_space)  # raises an error for an unknown temperature space
-    fit = _Fit(temperature_space, devices.choose(device))
+    fit = _Fit(temperature_space, None if device is None else devices.choose(device))
     reason = ""
     if temperatures_from is None:
         temperatures_from, reason = policy.default_source(runs)
@@ -145,7 +147,7 @@ def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Run
     first = next(iter(cross_fitted.values()))
     space = first.details.get("calibration", {}).get("temperature_space", "logits")
     rows = np.flatnonzero(selection)
-    fits, by_row = _fold_temperatures(cross_fitted.select(rows), seed, _Fit(space, devices.choose("cpu")))
+    fits, by_row = _fold_temperatures(cross_fitted.select(rows), seed, _Fit(space, "cpu"))
     refitted = {}
     for name, outputs in cross_fitted.items():
         scale = np.ones(len(outputs))
@@ -160,7 +162,7 @@ class _Fit:
     """How temperatures are fitted: calling it fits those of all runs."""
 
     temperature_space: TemperatureSpace
-    device: torch.device
+    device: "torch.device | str | None"
 
     def __call__(self, runs: Runs) -> dict[str, TemperatureFit]:
         logits: dict[str, Array | Column] = {}
@@ -169,15 +171,19 @@ class _Fit:
             outputs.require_labels()
             links[name] = outputs.link if outputs.kind != "probabilities" else "softmax"
             logits[name] = _logits(outputs)
-        return fit_temperatures(logits, runs.labels, links, self.temperature_space, self.device)
+        return fit_temperatures(logits, runs.labels, links, self.temperature_space, self.place(runs))
+
+    def place(self, runs: Runs) -> "torch.device | str | None":
+        """Return the device that fits the temperatures of these runs; None leaves it to NumPy."""
+        large = any(len(outputs) * len(outputs.classes) > MAX_NUMPY for outputs in runs.values())
+        return devices.choose() if self.device is None and large else self.device
 
 
 def _logits(outputs: Outputs) -> Column:
     if outputs.kind != "probabilities":
         return outputs.values if outputs.kind == "logits" else Column([outputs.logits])
     # The logarithm of probabilities is a logit. 0 means less than the dtype can hold, not a masked class.
-    p = arrays.tensor(outputs.values.array(), outputs.name)
-    return Column([-nll(p if p.dtype == torch.float64 else p.float())])
+    return Column([-nll(single_or_double(checks.array(outputs.values.array(), outputs.name)))])
 
 
 def _cross_fitted(runs: Runs, seed: int, reason: str, fit: _Fit) -> CalibratedRuns:
@@ -200,11 +206,12 @@ def _fold_temperatures(runs: Runs, seed: int, fit: _Fit) -> tuple[dict[str, Temp
         raise InputError(argument="runs", expected="at least two examples to cross-fit temperatures", found=len(labels))
     fold = fold_numbers(labels, min(policy.FOLDS, len(labels)), seed, ids)
     by_row = {name: np.ones(len(labels)) for name in runs}
+    device = fit.place(runs)
     for name, outputs in runs.items():
         logits = Column([_logits(outputs).array()])
         for number in range(int(fold.max()) + 1):
             others = np.flatnonzero(fold != number)
-            temperature = refit_temperature(logits[others], labels[others], fits[name], fit.device)
+            temperature = refit_temperature(logits[others], labels[others], fits[name], device)
             by_row[name][fold == number] = temperature
     return fits, by_row
 
@@ -214,12 +221,11 @@ def _scaled(outputs: Outputs, scale: np.ndarray) -> Outputs:
 
     (scale z) / T is z / T_row for scale = T / T_row, and likewise (p^scale)^(1/T) is p^(1/T_row) up to a factor per row.
     """
-    z = arrays.tensor(outputs.values.array(), outputs.name)
-    z = z if z.dtype == torch.float64 else z.float()
-    factor = torch.from_numpy(scale).to(z.device, z.dtype)[:, None]
+    z = single_or_double(checks.array(outputs.values.array(), outputs.name))
+    factor = cast(arrays.like(scale, z), dtype_name(z))[:, None]
     if outputs.kind == "probabilities":
         powers = z**factor
-        scaled = powers / powers.sum(1, keepdim=True)
+        scaled = powers / powers.sum(1)[:, None]
     else:
         scaled = z * factor
     values = Column([arrays.like_input(scaled, outputs.values.blocks[0])])
@@ -298,7 +304,7 @@ def _equal_rows(a: Outputs, b: Outputs, rows: np.ndarray, other_rows: np.ndarray
     same = []
     for start in range(0, len(rows), 4096):
         left, right = (
-            arrays.to_numpy(arrays.tensor(o.values[index[start : start + 4096]], o.name).float())
+            arrays.to_numpy(cast(checks.array(o.values[index[start : start + 4096]], o.name), "float32"))
             for o, index in ((a, rows), (b, other_rows))
         )
         same.append((left == right).reshape(len(left), -1).all(1))
@@ -323,7 +329,7 @@ def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
     """Return the outputs at the temperature of a record."""
     details = outputs.details | {"calibration": record}
     if outputs.kind == "logits" and distributed(outputs.link, record.get("temperature_space", "logits")):
-        values = Column([arrays.like_input(log_sigmoid(arrays.tensor(z, outputs.name)), z) for z in outputs.values.blocks])
+        values = Column([log_sigmoid(checks.array(z, outputs.name)) for z in outputs.values.blocks])
         outputs = dataclasses.replace(outputs, values=values, link="softmax")
     return dataclasses.replace(outputs, temperature=record["temperature"], details=details)
 

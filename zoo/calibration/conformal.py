@@ -8,60 +8,30 @@ is distributed as Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha)).
 The calibration examples must not have chosen the ensemble, nor fitted its temperature.
 """
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from zoo.core import arrays
 from zoo.core.arrays import Array
+from zoo.core.prediction_sets import Conditioning, Method, Score, SetRule, count_true, parts
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Method = Literal["lac", "aps", "raps"]
-Conditioning = Literal["marginal", "class", "cluster"]
 MIN_PER_CLUSTER = 20  # calibration examples of a class that is clustered on its own quantiles; rarer classes share one
 
 
-@dataclass(frozen=True)
-class ConformalPredictor:
-    """A fitted threshold per class, and the score it applies to."""
-
-    method: Method
-    alpha: float
-    thresholds: np.ndarray  # [K]; equal for all classes if marginal; infinity where a class has too few examples
-    conditioning: Conditioning
-    calibration_examples: int
-    penalty: float = 0.0  # RAPS: added for each class beyond `free`
-    free: int = 0
-    randomised: bool = True
-
-    def predict_sets(self, probabilities: Array, seed: int = 0) -> np.ndarray:
-        """Return the prediction sets as a boolean array [N, K].
-
-        Args:
-            probabilities: [N, K].
-            seed: of the randomisation of APS and RAPS, which makes coverage exact rather than conservative.
-        """
-        p = _probabilities(probabilities)
-        if p.shape[1] != len(self.thresholds):
-            raise InputError(argument="probabilities", expected=f"{len(self.thresholds)} columns", found=p.shape[1])
-        sets: list[np.ndarray] = []
-        rng = np.random.default_rng(arrays.seed(seed))
-        for part in p.split(max(1, 2**22 // p.shape[1])):
-            draws = rng.random(len(part)) if self.randomised else np.ones(len(part))
-            scores = _scores(part, self.method, self.penalty, self.free, draws)
-            sets.append(arrays.to_numpy(scores) <= self.thresholds)
-        return np.concatenate(sets)
+class ConformalPredictor(SetRule):
+    """Fitted prediction sets, which can be evaluated."""
 
     def evaluate(self, probabilities: Array, labels: Array, seed: int = 0) -> "SetReport":
         """Return coverage and size of the sets on labelled examples that were not used for calibration."""
-        y = arrays.to_numpy(arrays.labels(labels, len(self.thresholds)))
+        y = arrays.to_numpy(arrays.labels(labels, self.classes))
         return evaluate_sets(self.predict_sets(probabilities, seed), y, self.alpha, self.calibration_examples)
 
 
@@ -104,21 +74,27 @@ def fit_conformal(
         raise InputError(argument="method", expected=" or ".join(get_args(Method)), found=method)
     if conditioning not in get_args(Conditioning):
         raise InputError(argument="conditioning", expected=" or ".join(get_args(Conditioning)), found=conditioning)
-    p = _probabilities(probabilities)
+    p = arrays.matrix(probabilities, "probabilities")
     y = arrays.labels(labels, p.shape[1], len(p)).to(p.device)
-    penalty, free = (penalty, free) if method == "raps" else (0.0, 0)
+    score = Score(method, penalty, free) if method == "raps" else Score(method)
     randomised = randomised and method != "lac"
     draws = np.random.default_rng(arrays.seed(seed)).random(len(p)) if randomised else np.ones(len(p))
-    parts, step = [], max(1, 2**22 // p.shape[1])
-    for start in range(0, len(p), step):
-        rows = slice(start, start + step)
-        scores = _scores(p[rows], method, penalty, free, draws[rows])
-        parts.append(scores.gather(1, y[rows, None])[:, 0])
-    own, classes = arrays.to_numpy(torch.cat(parts)), arrays.to_numpy(y)
+    own = np.concatenate([score.of_labels(part, y[rows], draws[rows]) for rows, part in parts(p)])
+    classes = arrays.to_numpy(y)
     groups = _groups(own, classes, p.shape[1], conditioning, alpha, seed)
     by_group = {group: quantile(own[groups[classes] == group], alpha) for group in np.unique(groups)}
-    thresholds = np.array([by_group[group] for group in groups])
-    return ConformalPredictor(method, alpha, thresholds, conditioning, len(p), penalty, free, randomised)
+    thresholds = [by_group[group] for group in (groups if conditioning != "marginal" else groups[:1])]
+    return ConformalPredictor(
+        method=method,
+        alpha=alpha,
+        thresholds=[None if math.isinf(one) else one for one in thresholds],
+        classes=p.shape[1],
+        conditioning=conditioning,
+        calibration_examples=len(p),
+        randomised=randomised,
+        penalty=score.penalty,
+        free=score.free,
+    )
 
 
 def quantile(scores: np.ndarray, alpha: float) -> float:
@@ -155,7 +131,7 @@ def evaluate_sets(sets: np.ndarray, labels: np.ndarray, alpha: float, calibratio
     import pandas as pd
 
     covered = sets[np.arange(len(labels)), labels]
-    sizes = sets.sum(1)
+    sizes = count_true(np.ascontiguousarray(sets))
     frame = pd.DataFrame({"size": _size_bins(sizes), "covered": covered})
     by_size = frame.groupby("size", sort=True)["covered"].agg(examples="size", coverage="mean").reset_index()
     hits, counts = np.bincount(labels, covered), np.bincount(labels)
@@ -172,6 +148,7 @@ def evaluate_sets(sets: np.ndarray, labels: np.ndarray, alpha: float, calibratio
     )
 
 
+@functools.cache  # the models of a study have the same numbers of examples
 def coverage_interval(calibration: int, test: int, alpha: float, level: float = 0.95) -> tuple[float, float]:
     """Return the central interval of the coverage on `test` examples over calibration sets of a size (beta-binomial).
 
@@ -186,26 +163,6 @@ def coverage_interval(calibration: int, test: int, alpha: float, level: float = 
     tail = (1 - level) / 2
     low, high = betabinom.ppf([tail, 1 - tail], test, rank, calibration + 1 - rank)
     return float(low) / test, float(high) / test
-
-
-def _probabilities(values: Array) -> Tensor:
-    p = arrays.probabilities(values)
-    return p if p.dtype == torch.float64 else p.float()
-
-
-def _scores(p: Tensor, method: Method, penalty: float, free: int, draws: np.ndarray) -> Tensor:
-    """[N, K] how badly each class fits each example."""
-    if method == "lac":
-        return 1 - p
-    order = p.argsort(dim=1, descending=True, stable=True)
-    ranked = p.gather(1, order)
-    u = torch.as_tensor(draws, dtype=p.dtype, device=p.device)[:, None]
-    # The probability of the classes before this one, and a random fraction of its own.
-    cumulative = ranked.cumsum(1) - ranked + u * ranked
-    if penalty:
-        rank = torch.arange(1, p.shape[1] + 1, device=p.device, dtype=p.dtype)
-        cumulative = cumulative + penalty * (rank - free).clamp(min=0)
-    return torch.empty_like(p).scatter_(1, order, cumulative)
 
 
 def _groups(

@@ -8,7 +8,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zoo.calibration.temperature import fit_temperature
-from zoo.core import arrays
 from zoo.core.links import to_probabilities
 from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
@@ -76,4 +75,4 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Return the classes [N] with the highest logits, which do not depend on the temperature."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32, np.float16])
-        return self.classes_[arrays.tensor(X, "X").argmax(1).numpy()]
+        return self.classes_[X.argmax(1)]

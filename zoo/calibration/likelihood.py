@@ -11,7 +11,9 @@ Softmax: l = (z - max z)/T, so a = l and c = 0, and the curvature is Var_p[l].
 Sigmoid, p_k = sigmoid(v_k) / sum_j sigmoid(v_j) with v = z/T: l = log sigmoid(v) minus its maximum in the row,
 a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be negative: the NLL is not convex in b.
 
-Evaluations are generators: they start work on the device, yield the tensor [n] of numbers they need on the host, and are
+Labels that are a NumPy array make NumPy compute; labels that are a tensor make torch compute, on their device.
+
+Evaluations are generators: they start work on the device, yield the array [n] of numbers they need on the host, and are
 sent those numbers. `solve` drives any number of such generators in lockstep, so that an iteration of all of them waits for
 the device once.
 """
@@ -21,14 +23,12 @@ import itertools
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
 
-from zoo.core import arrays
+from zoo.core import arrays, checks
+from zoo.core.backend import backend, cast, dtype_name, is_tensor, log_sigmoid, pick, row_norms, sigmoid, wide, zeros
 from zoo.core.columns import Column
 from zoo.core.types import Link
 from zoo.errors import InputError
@@ -47,7 +47,7 @@ LOG_2 = math.log(2)
 
 Result = TypeVar("Result")
 # Yields numbers that are still on the device, is sent them as floats, and returns a result.
-Evaluation: TypeAlias = Generator[Tensor, list[float], Result]
+Evaluation: TypeAlias = Generator[Any, list[float], Result]
 
 
 def solve(evaluations: Iterable[Evaluation[Result]]) -> list[Result]:
@@ -56,18 +56,23 @@ def solve(evaluations: Iterable[Evaluation[Result]]) -> list[Result]:
     results: dict[int, Result] = {}
     answers: dict[int, list[float] | None] = dict.fromkeys(range(len(running)))
     while answers:
-        requests: dict[int, Tensor] = {}
+        requests: dict[int, Any] = {}
         for index, numbers in answers.items():
             try:
                 requests[index] = next(running[index]) if numbers is None else running[index].send(numbers)
             except StopIteration as stop:
                 results[index] = stop.value
         answers = {}
-        for device in {request.device for request in requests.values()}:
-            there = {index: request for index, request in requests.items() if request.device == device}
-            values = iter(arrays.to_numpy(torch.cat(list(there.values()))).tolist())
+        for device in {_device(request) for request in requests.values()}:
+            there = {index: request for index, request in requests.items() if _device(request) == device}
+            parts = list(there.values())
+            values = iter(arrays.to_numpy(backend(parts[0]).concatenate(parts)).tolist())
             answers |= {index: list(itertools.islice(values, len(request))) for index, request in there.items()}
     return [results[index] for index in range(len(running))]
+
+
+def _device(x: Any) -> Any:
+    return x.device if is_tensor(x) else None
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,8 @@ class Point:
     slope: float
     curvature: float
     brier: float
-    confidence: Tensor  # [N] probability of the top-1 class
-    tied: Tensor  # [N] whether another class may be equally probable
+    confidence: Any  # [N] probability of the top-1 class
+    tied: Any  # [N] whether another class may be equally probable
 
     @property
     def temperature(self) -> float:
@@ -92,7 +97,7 @@ class Likelihood:
 
     Args:
         logits: [N, K].
-        labels: [N], on the device that computes.
+        labels: [N], an array or a tensor: what computes, and on which device.
         link: how logits become probabilities.
         name: what errors call the logits.
         population: the likelihood that this one is a sample of.
@@ -102,17 +107,18 @@ class Likelihood:
     def __init__(
         self,
         logits: Column,
-        labels: Tensor,
+        labels: Any,
         link: Link,
         name: str,
         population: "Likelihood | None" = None,
-        weights: Tensor | None = None,
+        weights: Any = None,
     ) -> None:
         self.logits, self.labels, self.link, self.name = logits, labels, link, name
         self.weights = weights
         self.examples = float(len(labels) if weights is None else weights.sum())  # sum of the weights
         self.population = population
-        self.top = self.label = torch.empty(0)  # [N] highest logit, and logit of the label: filled by the first pass
+        self.top: Any = np.empty(0)  # [N] highest logit of each row: filled by the first pass
+        self.label: Any = np.empty(0)  # [N] logit of the label
         self.masked = False  # whether infinities were found, which are then replaced
         self.small = population is None and len(labels) * logits.shape[1] <= SMALL_ELEMENTS
 
@@ -127,8 +133,9 @@ class Likelihood:
         starts = np.cumsum([0, *(len(block) for block in self.logits.blocks)])
         spans = [slice(start, end, step) for start, end in itertools.pairwise(starts)]
         logits = Column([block[::step] for block in self.logits.blocks])
-        labels = torch.cat([self.labels[span] for span in spans])
-        weights = None if self.weights is None else torch.cat([self.weights[span] for span in spans])
+        join = backend(self.labels).concatenate
+        labels = join([self.labels[span] for span in spans])
+        weights = None if self.weights is None else join([self.weights[span] for span in spans])
         sample = Likelihood(logits, labels, self.link, self.name, self, weights)
         sample.masked = self.masked
         return sample
@@ -146,24 +153,31 @@ class Likelihood:
         """Return the mean NLL at each of these values of s, in float64: exact enough to compare differences of 1e-12."""
         if not len(self.top):
             yield from self.at(0.0)  # finds unusable rows and masked classes
-        inverses = [math.exp(s) for s in log_inverses]
-        sums = torch.zeros(0)
+        return (yield self._curve([math.exp(s) for s in log_inverses]) / self.examples)
+
+    @np.errstate(all="ignore")
+    def _curve(self, inverses: Sequence[float]) -> Any:
+        """Return the sum of the NLL at each of these values of 1/T."""
+        xp = backend(self.labels)
+        sums: Any = 0.0
         for span, chunk in self._chunks():
-            z = chunk.to(arrays.accumulation_dtype(chunk.device))
-            z = z - z.amax(1, keepdim=True) if self.link == "softmax" else z
-            z = z.clamp(min=MASK) if self.masked else z
-            label = self.labels[span, None]
-            group = max(1, CACHE_ELEMENTS // z.numel())
+            z = wide(chunk)
+            z = z - xp.amax(z, 1)[:, None] if self.link == "softmax" else z
+            z = xp.clip(z, MASK, None) if self.masked else z
+            group = max(1, CACHE_ELEMENTS // (len(z) * z.shape[1]))
             parts = []
             for start in range(0, len(inverses), group):
-                log_p = torch.stack([z * inverse for inverse in inverses[start : start + group]])
-                log_p = log_p if self.link == "softmax" else logsigmoid(log_p)
-                log_p = log_p - log_p.amax(2, keepdim=True)
-                log_p_label = log_p.gather(2, label.expand(len(log_p), -1, -1))[:, :, 0]
-                losses = log_p.exp().sum(2).log() - log_p_label
-                parts.append((losses if self.weights is None else losses * self.weights[span].to(losses)).sum(1))
-            sums = torch.cat(parts) if span.start == 0 else sums + torch.cat(parts)
-        return (yield sums / self.examples)
+                log_p = xp.stack([z * inverse for inverse in inverses[start : start + group]])
+                log_p = log_p if self.link == "softmax" else log_sigmoid(log_p)
+                log_p = log_p - xp.amax(log_p, 2)[:, :, None]
+                losses = xp.log(xp.exp(log_p).sum(2)) - pick(log_p, self.labels[span])
+                parts.append(self._weighted(losses, span).sum(1))
+            sums = sums + xp.concatenate(parts)
+        return sums
+
+    def _weighted(self, rows: Any, span: slice) -> Any:
+        """Return numbers [..., n] of the examples in a span, times the weights of these examples."""
+        return rows if self.weights is None else rows * cast(self.weights[span], dtype_name(rows))
 
     def _evaluate(self, requests: list[tuple[float, bool]]) -> Evaluation[list[Point]]:
         """Return a point for each pair (s, whether slope and curvature are needed)."""
@@ -182,37 +196,38 @@ class Likelihood:
                 slope = curvature = math.nan
             total, norm = moments[i, 0], moments[i, 1]
             # The largest exp(l) is 1, so its probability is 1 / total, and a second such class makes the squares sum to 2.
-            points.append(Point(s, nll, slope, curvature, brier, total.reciprocal(), norm.square() > 1.99))
+            points.append(Point(s, nll, slope, curvature, brier, 1 / total, norm**2 > 1.99))
         return points
 
-    def _means(self, moments: Tensor, requests: list[tuple[float, bool]]) -> Tensor:
+    @np.errstate(all="ignore")
+    def _means(self, moments: Any, requests: list[tuple[float, bool]]) -> Any:
         """Return [1 + 4 points]: the highest logit, then the mean NLL, slope, curvature and Brier score of each point."""
-        means = [self.top.max()[None].to(arrays.accumulation_dtype(self.top.device))]
+        xp = backend(moments)
+        means = [wide(self.top.max().reshape(1))]
         for i, (s, _) in enumerate(requests):
-            total, norm, first, second = moments[i].unbind()
+            total, norm, first, second = moments[i]
             inverse = math.exp(s)
             if self.link == "softmax":
                 log_y = a_y = (self.label - self.top) * _as_stored(inverse / LOG_2, self.top) * LOG_2
-                c_y = torch.zeros_like(log_y)
+                c_y = xp.zeros_like(log_y)
             else:
-                log_y = logsigmoid(self.label * inverse) - logsigmoid(self.top * inverse)
+                log_y = log_sigmoid(self.label * inverse) - log_sigmoid(self.top * inverse)
                 a_y, c_y = _sigmoid_derivatives(self.label * inverse)
             mean = first / total
-            rows = torch.stack(
+            rows = xp.stack(
                 [
-                    total.log() - log_y,
+                    xp.log(total) - log_y,
                     mean - a_y,
-                    second / total - mean.square() - c_y,
-                    (norm / total).square() - 2 * log_y.exp() / total + 1,  # |p - onehot|^2 = |p|^2 - 2 p_y + 1
+                    second / total - mean**2 - c_y,
+                    (norm / total) ** 2 - 2 * xp.exp(log_y) / total + 1,  # |p - onehot|^2 = |p|^2 - 2 p_y + 1
                 ]
             )
-            rows = rows if self.weights is None else rows * self.weights.to(rows)
-            means.append(arrays.total(rows, 1) / self.examples)
-        return torch.cat(means)
+            means.append(arrays.total(self._weighted(rows, slice(None)), 1) / self.examples)
+        return xp.concatenate(means)
 
-    def correct(self, point: Point) -> Tensor:
+    def correct(self, point: Point) -> Any:
         """Return [N] whether the label is the predicted class, the first of equal maxima. Only rows with ties are read."""
-        correct = self.label_is_highest
+        correct: Any = self.label_is_highest
         ties = correct & point.tied
         if bool(ties.any()):
             for span, z in self._chunks():
@@ -220,7 +235,7 @@ class Likelihood:
         return correct
 
     @property
-    def label_is_highest(self) -> Tensor:
+    def label_is_highest(self) -> Any:
         """[N] whether the label has the highest logit, alone or with others."""
         return self.top == self.label
 
@@ -228,91 +243,103 @@ class Likelihood:
         """Raise an error for an unusable row; masked classes alone are no error."""
         if self.population is not None:
             solve([self.population.at(0.0)])  # an error there gives the number of the row among all rows
+        xp = backend(self.top)
         for unusable, problem in (
-            (~self.top.isfinite(), "has NaN, +inf or no finite value"),
-            (self.label == -torch.inf, "has a logit of -inf at its own label, which masks the true class"),
+            (~xp.isfinite(self.top), "has NaN, +inf or no finite value"),
+            (self.label == -math.inf, "has a logit of -inf at its own label, which masks the true class"),
         ):
-            rows = unusable.nonzero()[:, 0]
+            rows = xp.where(unusable)[0]
             if len(rows):
                 raise InputError(f"row {int(rows[0])} {problem} ({len(rows)} such rows)", argument=self.name)
 
     def _check_range(self, highest: float) -> None:
         """Raise an error for logits that overflow when divided by the lowest temperature."""
-        limit = torch.finfo(torch.float64 if str(self.logits.dtype).endswith("float64") else torch.float32).max
+        limit = float(np.finfo("float64" if str(self.logits.dtype).endswith("float64") else "float32").max)
         if self.link == "sigmoid" and limit * MIN_TEMPERATURE < highest < math.inf:
             raise InputError(
                 argument=self.name, expected=f"logits of at most {limit * MIN_TEMPERATURE:.3g}", found=f"{highest:.3g}"
             )
 
-    def _chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        device = self.labels.device
-        elements = CACHE_ELEMENTS * torch.get_num_threads() if device.type == "cpu" else ACCELERATOR_ELEMENTS
-        dtype = arrays.accumulation_dtype(device) if self.small else torch.float32
+    def _chunks(self) -> Iterator[tuple[slice, Any]]:
+        elements = CACHE_ELEMENTS
+        if is_tensor(self.labels):
+            on_cpu = self.labels.device.type == "cpu"
+            elements = CACHE_ELEMENTS * backend(self.labels).get_num_threads() if on_cpu else ACCELERATOR_ELEMENTS
         for span, chunk in self.logits.chunks(max(1, elements // self.logits.shape[1])):
-            z = arrays.tensor(chunk, self.name).to(device)
-            yield span, z if z.dtype == torch.float64 else z.to(dtype)
+            z = arrays.like(checks.array(chunk, self.name), self.labels)
+            if dtype_name(z) != "float64":
+                z = wide(z) if self.small else cast(z, "float32")
+            yield span, z
 
-    def _moments(self, requests: list[tuple[float, bool]]) -> Tensor:
+    @np.errstate(all="ignore")
+    def _moments(self, requests: list[tuple[float, bool]]) -> Any:
         """Return [points, 4, N]: over classes the sum of exp(l), its norm, the sums of a exp(l) and (a^2 + c) exp(l)."""
+        xp = backend(self.labels)
         first_pass = not len(self.top)
         fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments
         # Three buffers are reused for every chunk: fresh memory would be mapped in page by page each time.
-        buffers: tuple[Tensor, ...] = ()
+        buffers: tuple[Any, ...] = ()
         for span, z in self._chunks():
             if not buffers:
-                buffers = tuple(torch.empty_like(z) for _ in range(3))
-                sums = z.new_zeros(len(requests), 4, len(self))
+                buffers = tuple(xp.empty_like(z) for _ in range(3))
+                sums = zeros((len(requests), 4, len(self)), z)
                 if first_pass:
-                    self.top, self.label = z.new_empty(2, len(self)).unbind()
+                    self.top, self.label = zeros((2, len(self)), z)
             if first_pass:
-                self.top[span] = z.amax(1)
-                self.label[span] = z.gather(1, self.labels[span, None])[:, 0]
+                self.top[span] = xp.amax(z, 1)
+                self.label[span] = pick(z, self.labels[span])
             scores, log_p, weight = (buffer[: len(z)] for buffer in buffers)
             if self.link == "softmax":
-                torch.sub(z, self.top[span, None], out=scores)
+                xp.subtract(z, self.top[span, None], out=scores)
             else:
-                scores.copy_(z)
+                scores[:] = z
             if self.masked:
-                scores.clamp_(min=MASK)
+                xp.clip(scores, MASK, None, out=scores)
             for i, (s, derivatives) in enumerate(requests):
                 fill(scores, math.exp(s), log_p, weight, sums[i, :, span], derivatives)
         return sums
 
 
-def _softmax_moments(scores: Tensor, inverse: float, log_p: Tensor, weight: Tensor, out: Tensor, derivatives: bool) -> None:
+def _softmax_moments(scores: Any, inverse: float, log_p: Any, weight: Any, out: Any, derivatives: bool) -> None:
+    xp = backend(scores)
     # In units of log 2, because exp2 takes little more than half the time of exp.
-    torch.mul(scores, _as_stored(inverse / LOG_2, scores), out=log_p)
-    torch.exp2(log_p, out=weight)
-    torch.sum(weight, 1, out=out[0])
-    torch.linalg.vector_norm(weight, dim=1, out=out[1])
+    xp.multiply(scores, _as_stored(inverse / LOG_2, scores), out=log_p)
+    xp.exp2(log_p, out=weight)
+    xp.sum(weight, 1, out=out[0])
+    out[1] = row_norms(weight)
     if derivatives:
-        torch.sum(weight.mul_(log_p), 1, out=out[2]).mul_(LOG_2)
-        torch.sum(weight.mul_(log_p), 1, out=out[3]).mul_(LOG_2**2)
+        weight *= log_p
+        xp.sum(weight, 1, out=out[2])
+        weight *= log_p
+        xp.sum(weight, 1, out=out[3])
+        out[2] *= LOG_2
+        out[3] *= LOG_2**2
 
 
-def _as_stored(factor: float, like: Tensor) -> float:
-    """Return `factor` rounded to the tensor's dtype.
+def _as_stored(factor: float, like: Any) -> float:
+    """Return `factor` rounded to the dtype of an array.
 
     The label's logit and the normaliser must be scaled by exactly the same number. Otherwise their difference is off by
     their mean times the rounding error.
     """
-    return factor if like.dtype == torch.float64 else ctypes.c_float(factor).value
+    return factor if dtype_name(like) == "float64" else ctypes.c_float(factor).value
 
 
-def _sigmoid_moments(z: Tensor, inverse: float, v: Tensor, weight: Tensor, out: Tensor, derivatives: bool) -> None:
-    torch.mul(z, inverse, out=v)
-    log_p = logsigmoid(v)
-    torch.exp(log_p - log_p.amax(1, keepdim=True), out=weight)
-    torch.sum(weight, 1, out=out[0])
-    torch.linalg.vector_norm(weight, dim=1, out=out[1])
+def _sigmoid_moments(z: Any, inverse: float, v: Any, weight: Any, out: Any, derivatives: bool) -> None:
+    xp = backend(z)
+    xp.multiply(z, inverse, out=v)
+    log_p = log_sigmoid(v)
+    xp.exp(log_p - xp.amax(log_p, 1)[:, None], out=weight)
+    xp.sum(weight, 1, out=out[0])
+    out[1] = row_norms(weight)
     if derivatives:
         a, c = _sigmoid_derivatives(v)
         first = weight * a
-        torch.sum(first, 1, out=out[2])
-        torch.sum(first * a + weight * c, 1, out=out[3])
+        xp.sum(first, 1, out=out[2])
+        xp.sum(first * a + weight * c, 1, out=out[3])
 
 
-def _sigmoid_derivatives(v: Tensor) -> tuple[Tensor, Tensor]:
+def _sigmoid_derivatives(v: Any) -> tuple[Any, Any]:
     """Return a and c of log sigmoid(v), with sigmoid(-v) instead of 1 - sigmoid(v), which underflows much earlier."""
-    a = v * torch.sigmoid(-v)
-    return a, -(v * torch.sigmoid(v)) * a
+    a = v * sigmoid(-v)
+    return a, -(v * sigmoid(v)) * a

@@ -1,12 +1,13 @@
 """Metrics of probabilities: negative log-likelihood, Brier score, expected calibration error, reliability diagram."""
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, cast, pick, row_norms, single_or_double, sums_by, wide
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 BINS = 15
 # A label of probability 0 counts as this. 0 means less than float32 can hold, and one such row must not hide all others.
-MIN_PROBABILITY = torch.finfo(torch.float32).tiny
+MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 def negative_log_likelihood(probabilities: Array, labels: Array) -> float:
@@ -24,16 +25,17 @@ def negative_log_likelihood(probabilities: Array, labels: Array) -> float:
         probabilities: [N, K].
         labels: [N] true class indices.
 
-    >>> round(negative_log_likelihood(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1]), 4)
+    >>> round(negative_log_likelihood([[0.5, 0.5], [0.1, 0.9]], [0, 1]), 4)
     0.3993
     """
     p, y = _checked(probabilities, labels)
-    return float(arrays.total(nll(p.gather(1, y[:, None])[:, 0]), 0)) / len(y)
+    return float(arrays.total(nll(pick(p, y)), 0)) / len(y)
 
 
-def nll(p: Tensor) -> Tensor:
+def nll(p: Any) -> Any:
     """Return -log p, where a probability of 0 counts as `MIN_PROBABILITY`."""
-    return -p.clamp(min=MIN_PROBABILITY).log()
+    xp = backend(p)
+    return -xp.log(xp.clip(p, MIN_PROBABILITY, None))
 
 
 def brier_score(probabilities: Array, labels: Array) -> float:
@@ -43,12 +45,12 @@ def brier_score(probabilities: Array, labels: Array) -> float:
         probabilities: [N, K].
         labels: [N] true class indices.
 
-    >>> round(brier_score(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1]), 4)
+    >>> round(brier_score([[0.5, 0.5], [0.1, 0.9]], [0, 1]), 4)
     0.26
     """
     p, y = _checked(probabilities, labels)
     # |p - onehot|^2 = |p|^2 - 2 p_y + 1
-    rows = torch.linalg.vector_norm(p, dim=1).square() - 2 * p.gather(1, y[:, None])[:, 0] + 1
+    rows = row_norms(p) ** 2 - 2 * pick(p, y) + 1
     return float(arrays.total(rows, 0)) / len(y)
 
 
@@ -63,11 +65,11 @@ def expected_calibration_error(probabilities: Array, labels: Array, bins: int = 
         labels: [N] true class indices.
         bins: number of bins.
 
-    >>> round(expected_calibration_error(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1]), 4)
+    >>> round(expected_calibration_error([[0.5, 0.5], [0.1, 0.9]], [0, 1]), 4)
     0.3
     """
     p, y = _checked(probabilities, labels)
-    return binned_error(bin_counts(p.amax(1), p.argmax(1) == y, bins))
+    return binned_error(bin_counts(backend(p).amax(p, 1), p.argmax(1) == y, bins))
 
 
 def reliability(probabilities: Array, labels: Array, bins: int = BINS) -> "pd.DataFrame":
@@ -78,36 +80,35 @@ def reliability(probabilities: Array, labels: Array, bins: int = BINS) -> "pd.Da
         labels: [N] true class indices.
         bins: number of bins.
 
-    >>> reliability(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), [0, 1], bins=2)
+    >>> reliability([[0.5, 0.5], [0.1, 0.9]], [0, 1], bins=2)
        low  high  count  confidence  accuracy
     0  0.0   0.5      1         0.5       1.0
     1  0.5   1.0      1         0.9       1.0
     """
     p, y = _checked(probabilities, labels)
-    return reliability_frame(bin_counts(p.amax(1), p.argmax(1) == y, bins))
+    return reliability_frame(bin_counts(backend(p).amax(p, 1), p.argmax(1) == y, bins))
 
 
-def bin_counts(confidence: Tensor, correct: Tensor, bins: int = BINS, weights: Tensor | None = None) -> Tensor:
+def bin_counts(confidence: Any, correct: Any, bins: int = BINS, weights: Any = None) -> Any:
     """Return [3, bins]: the number of examples in each bin, the sum of their confidences, and how many are correct.
 
     With `weights` [N], sums of weights take the place of the numbers.
     """
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise InputError(argument="bins", expected="a whole number of at least 1", found=bins)
-    index = (confidence * bins).ceil().long().clamp(1, bins) - 1
-    values = torch.stack([torch.ones_like(confidence), confidence, correct.to(confidence.dtype)])
-    values = values.to(arrays.accumulation_dtype(confidence.device))
-    values = values if weights is None else values * weights.to(values)
-    return values.new_zeros(3, bins).index_add_(1, index, values)
+    xp = backend(confidence)
+    index = xp.clip(cast(xp.ceil(confidence * bins), "int64"), 1, bins) - 1
+    values = xp.stack([wide(row) for row in (xp.ones_like(confidence), confidence, correct)])
+    return sums_by(values if weights is None else values * weights, index, bins)
 
 
-def binned_error(counts: Tensor) -> float:
+def binned_error(counts: Any) -> float:
     """Return the expected calibration error of `bin_counts`."""
     examples, confidence, correct = counts
-    return float((confidence - correct).abs().sum() / examples.sum())
+    return float(abs(confidence - correct).sum() / examples.sum())
 
 
-def reliability_frame(counts: Tensor) -> "pd.DataFrame":
+def reliability_frame(counts: Any) -> "pd.DataFrame":
     """Return `bin_counts` as a table; confidence and accuracy are missing for an empty bin."""
     import pandas as pd
 
@@ -125,7 +126,7 @@ def reliability_frame(counts: Tensor) -> "pd.DataFrame":
     ).round({"confidence": 7, "accuracy": 7})
 
 
-def _checked(probabilities: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    p = arrays.probabilities(probabilities)
-    p = p if p.dtype in (torch.float32, torch.float64) else p.float()
-    return p, arrays.labels(labels, p.shape[1], len(p)).to(p.device)
+def _checked(probabilities: Array, labels: Array) -> tuple[Any, Any]:
+    p = checks.array(probabilities, "probabilities")
+    p = single_or_double(checks.probabilities(arrays.by_size(p, math.prod(p.shape))))
+    return p, arrays.like(checks.labels(labels, p.shape[1], len(p)), p)

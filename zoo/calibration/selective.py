@@ -14,6 +14,7 @@ from torch import Tensor
 
 from zoo.core import arrays
 from zoo.core.arrays import Array
+from zoo.core.prediction_sets import as_floats
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ def certainty(probabilities: Array, score: Score = "confidence", members: Array 
     """
     if score not in get_args(Score):
         raise InputError(argument="score", expected=" or ".join(get_args(Score)), found=score)
-    p = arrays.probabilities(probabilities)
-    p = p if p.dtype == torch.float64 else p.float()
+    p = as_floats(probabilities)
     if score == "confidence":
         return arrays.to_numpy(p.amax(1))
     if score == "margin":
@@ -139,12 +139,15 @@ def _intervals(errors: np.ndarray, run: np.ndarray, resamples: int, seed: int) -
     if not resamples:
         return {}
     rng = np.random.default_rng(arrays.seed(seed))
-    examples, runs = len(errors), int(run[-1]) + 1
+    examples = len(errors)
+    starts = np.flatnonzero(np.diff(run, prepend=-1))
+    distinct = len(starts) == examples
     draws = []
     for _ in range(resamples):
-        picked = rng.integers(0, examples, examples)
-        counts = np.bincount(run[picked], minlength=runs)
-        wrong = np.bincount(run[picked], errors[picked], minlength=runs)
+        picked = np.bincount(rng.integers(0, examples, examples), minlength=examples)  # how often each example is drawn
+        counts, wrong = picked, picked * errors
+        if not distinct:
+            counts, wrong = np.add.reduceat(counts, starts), np.add.reduceat(wrong, starts)
         # The mean over a run of equal scores, at its middle: of accepted examples, and of the errors expected among them.
         accepted = np.cumsum(counts) - counts / 2 + 0.5
         expected = np.cumsum(wrong) - wrong / 2 + 0.5 * wrong / np.maximum(counts, 1)

@@ -8,9 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-import torch
-from torch import Tensor
-
 from zoo.calibration.likelihood import MAX_TEMPERATURE, MIN_TEMPERATURE, Evaluation, Likelihood, Point, solve
 from zoo.calibration.metrics import bin_counts, binned_error, reliability_frame
 from zoo.calibration.minimiser import (
@@ -25,8 +22,9 @@ from zoo.calibration.minimiser import (
     plateau,
     rule_of_succession,
 )
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import MAX_NUMPY, backend, cast, is_tensor, wide
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
 from zoo.core.threads import threads_for
@@ -35,11 +33,10 @@ from zoo.errors import InputError, ZooWarning
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 # Logits of all models of a call up to this size are copied to an accelerator once; larger ones are streamed in every pass.
 MAX_RESIDENT_BYTES = 2**31
-# Models with at least this many logits are fitted in parallel threads on the CPU.
-MIN_PARALLEL_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class TemperatureFit:
     note: str = ""  # why the temperature is at a bound, or was left at 1
     passes: int = 0  # over all the data
     temperature_space: TemperatureSpace = "logits"  # what the temperature divides if the link is a sigmoid
-    bins: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
+    bins: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)  # `bin_counts` before and after
 
     def reliability(self) -> "pd.DataFrame":
         """Return the reliability diagrams before and after as one table; the column `when` tells them apart."""
@@ -82,7 +79,7 @@ def fit_temperature(
     name: str = "logits",
     temperature_space: TemperatureSpace = "logits",
     weights: Array | None = None,
-    device: torch.device | str | None = None,
+    device: "torch.device | str | None" = None,
 ) -> TemperatureFit:
     """Return the temperature T that minimises the mean NLL of `logits` / T.
 
@@ -105,7 +102,7 @@ def fit_temperature(
         temperature_space: what T divides if the link is a sigmoid: the logits, or the logarithm of the distribution that the
             sigmoids make, which gives p^(1/T), normalised.
         weights: [N] weight of each example in the fit and in the metrics, above 0; default 1.
-        device: where to compute; default: where the logits are.
+        device: where to compute; default: where the logits are. NumPy computes up to 2^20 logits that are not a tensor.
 
     >>> import math
     >>> import numpy as np
@@ -126,7 +123,7 @@ def fit_temperatures(
     labels: Array,
     link: Link | Mapping[str, Link] = "softmax",
     temperature_space: TemperatureSpace = "logits",
-    device: torch.device | str | None = None,
+    device: "torch.device | str | None" = None,
 ) -> dict[str, TemperatureFit]:
     """Return `fit_temperature` of many models on the same examples.
 
@@ -146,7 +143,7 @@ def fit_temperatures(
     {'a': 1.82, 'b': 5.461}
     """
     named = models if isinstance(models, Mapping) else {str(i): logits for i, logits in enumerate(models)}
-    y = arrays.labels(labels)
+    y = checks.labels(labels)
     links = dict.fromkeys(named, link) if isinstance(link, str) else link
     problems = [
         _Problem(logits, y, links[name], f"{name} logits", temperature_space, device=device, models=len(named))
@@ -159,7 +156,9 @@ def fit_temperatures(
     return dict(zip(named, fits, strict=True))
 
 
-def refit_temperature(logits: Array | Column, labels: Array, fit: TemperatureFit, device: torch.device) -> float:
+def refit_temperature(
+    logits: Array | Column, labels: Array, fit: TemperatureFit, device: "torch.device | str | None" = None
+) -> float:
     """Return the temperature on part of the data of a fit, which is where Newton's method starts.
 
     If the part moves the temperature by a factor of two or more, or has no proper minimum, the search starts afresh.
@@ -178,19 +177,25 @@ def refit_temperature(logits: Array | Column, labels: Array, fit: TemperatureFit
 
 def _solve_all(problems: "list[_Problem]") -> list[TemperatureFit]:
     """Solve the problems in lockstep; large ones on the CPU in threads instead, each of which computes on one core."""
-    on_cpu = not any(_on_accelerator(one.logits) or torch.device(one.device or "cpu").type != "cpu" for one in problems)
+    on_cpu = not any(_on_accelerator(one.logits) or not _is_cpu(one.device) for one in problems)
     elements = max((_elements(one.logits) for one in problems), default=0)
-    workers = min(len(problems), torch.get_num_threads(), os.cpu_count() or 1)
-    if not (on_cpu and elements >= MIN_PARALLEL_ELEMENTS and workers > 1):
+    if not (on_cpu and elements > MAX_NUMPY and len(problems) > 1):
         with threads_for(elements):
             return solve([problem.fit() for problem in problems])
+    import torch
+
+    workers = min(len(problems), torch.get_num_threads(), os.cpu_count() or 1)
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return [fits[0] for fits in pool.map(lambda problem: solve([problem.fit()]), problems)]
 
 
 def _on_accelerator(logits: Array | Column) -> bool:
     first = logits.blocks[0] if isinstance(logits, Column) else logits
-    return isinstance(first, Tensor) and first.device.type != "cpu"
+    return is_tensor(first) and not _is_cpu(first.device)
+
+
+def _is_cpu(device: "torch.device | str | None") -> bool:
+    return str(device or "cpu").startswith("cpu")
 
 
 def _elements(logits: Array | Column) -> int:
@@ -208,7 +213,7 @@ class _Problem:
     name: str
     temperature_space: TemperatureSpace
     weights: Array | None = None
-    device: torch.device | str | None = None
+    device: "torch.device | str | None" = None
     models: int = 1  # that are fitted together, and share the memory of an accelerator
 
     def fit(self) -> "Evaluation[TemperatureFit]":
@@ -218,7 +223,7 @@ class _Problem:
         before = found.before
         after, note, at_bound = yield from _settle(likelihood, found)
         correct = likelihood.correct(before)
-        bins = tuple(bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after))
+        bins = [bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after)]
         return TemperatureFit(
             temperature=_temperature(after),
             link=self.link,
@@ -239,37 +244,36 @@ class _Problem:
     def likelihood(self) -> Likelihood:
         """Return the likelihood, on the device that computes."""
         name = self.name
-        column = self.logits if isinstance(self.logits, Column) else Column([arrays.matrix(self.logits, name)])
+        column = self.logits if isinstance(self.logits, Column) else Column([checks.matrix(self.logits, name)])
         if column.ndim != 2 or len(column) == 0:
             raise InputError(argument=name, expected="of shape [N, K] with at least one row", found=list(column.shape))
         if self.link not in get_args(Link):
             raise InputError(argument="link", expected=" or ".join(get_args(Link)), found=self.link)
-        y = arrays.labels(self.labels, column.shape[1], len(column))
+        y = checks.labels(self.labels, column.shape[1], len(column))
         first = column.blocks[0]
-        arrays.refuse_probabilities(arrays.tensor(first[:64], name), name)
-        target = first.device if isinstance(first, Tensor) else y.device
-        target = target if self.device is None else torch.device(self.device)
-        y = y.to(target)
-        weights = None
-        if self.weights is not None:
-            weights = _weights(self.weights, len(column)).to(target, arrays.accumulation_dtype(target))
-        if target.type != "cpu" and not _on_accelerator(column):
+        checks.refuse_probabilities(checks.array(first[:64], name), name)
+        y = arrays.like(y, first) if is_tensor(first) else y
+        if self.device is not None and (is_tensor(y) or not _is_cpu(self.device)):
+            y = arrays.tensor(y, "labels").to(self.device)
+        y = arrays.by_size(y, _elements(column))
+        weights = None if self.weights is None else wide(arrays.like(_weights(self.weights, len(column)), y))
+        if is_tensor(y) and not _is_cpu(y.device) and not _on_accelerator(column):
             rows = [arrays.tensor(block, name) for block in column.blocks]
             if sum(block.nbytes for block in rows) <= MAX_RESIDENT_BYTES // self.models:
-                column = Column([block.to(target) for block in rows])
+                column = Column([block.to(y.device) for block in rows])
         if distributed(self.link, self.temperature_space):
-            column = Column([log_sigmoid(arrays.tensor(block, name)) for block in column.blocks])
+            column = Column([log_sigmoid(arrays.like(checks.array(block, name), y)) for block in column.blocks])
             return Likelihood(column, y, "softmax", name, weights=weights)
         return Likelihood(column, y, self.link, name, weights=weights)
 
 
-def _weights(values: Array, rows: int) -> Tensor:
-    weights = arrays.tensor(values, "weights").double()
+def _weights(values: Array, rows: int) -> Any:
+    weights = cast(checks.array(values, "weights"), "float64")
     if tuple(weights.shape) != (rows,):
         raise InputError(argument="weights", expected=f"of shape [{rows}], one per example", found=list(weights.shape))
-    bad = ~(weights.isfinite() & (weights > 0))
+    bad = ~(backend(weights).isfinite(weights) & (weights > 0))
     if bad.any():
-        row = int(bad.nonzero()[0])
+        row = int(backend(bad).where(bad)[0][0])
         raise InputError(
             f"entry {row} is {float(weights[row])}",
             argument="weights",

@@ -7,9 +7,12 @@ the product of the two class means.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, linalg
+from zoo.core.backend import row_norms
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -30,7 +33,7 @@ class ClassSpread:
     norms: float = 0.0  # squared norms of the class means, summed
     means: Any = 0.0  # [D] class means, summed
 
-    def add(self, counts: Tensor, sums: Tensor, squares: Tensor) -> None:
+    def add(self, counts: "Tensor", sums: "Tensor", squares: "Tensor") -> None:
         """Add K classes. Classes without examples are skipped.
 
         Args:
@@ -40,7 +43,7 @@ class ClassSpread:
         """
         weights = counts.clamp(min=1).reciprocal()  # a class without examples has sums of zero
         # Computed from the sums, so that no other matrix of their size is allocated.
-        norms = (linalg.vector_norm(sums, dim=1) * weights).square()
+        norms = (row_norms(sums) * weights).square()
         self.classes += int((counts > 0).sum())
         self.within += float((squares * weights - norms).sum())
         self.norms += float(norms.sum())

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from zoo.core.arrays import Array
+from zoo.core.arrays import Array, like
+from zoo.core.backend import backend, is_tensor
 from zoo.errors import InputError
 
 
@@ -26,7 +26,7 @@ class Column:
             raise InputError(argument="blocks", expected="at least one block of rows", found=0)
         first = blocks[0]
         for block in blocks:
-            if isinstance(block, torch.Tensor) != isinstance(first, torch.Tensor) or block.dtype != first.dtype:
+            if is_tensor(block) != is_tensor(first) or block.dtype != first.dtype:
                 found = f"{first.dtype} and {block.dtype}"
                 raise InputError(argument="blocks", expected="all arrays or all tensors, of one dtype", found=found)
             if block.shape[1:] != first.shape[1:]:
@@ -67,9 +67,9 @@ class Column:
                 return self._span(start, max(start, stop))
             rows = np.arange(start, stop, step)
         rows = self._positions(rows)
-        first = self.blocks[0]
-        if isinstance(first, torch.Tensor):
-            return self.array()[torch.from_numpy(rows).to(first.device)]
+        first: Any = self.blocks[0]
+        if is_tensor(first):
+            return self.array()[like(rows, first)]
         if len(self.blocks) == 1:
             return first[rows]
         owner = np.searchsorted(self._ends, rows, side="right")
@@ -88,7 +88,7 @@ class Column:
 
     def _positions(self, rows: Any) -> np.ndarray:
         """Return a mask or list of row numbers, maybe negative ones, as row numbers from 0 to N - 1."""
-        rows = np.asarray(rows.cpu() if isinstance(rows, torch.Tensor) else rows)
+        rows = np.asarray(rows.cpu() if is_tensor(rows) else rows)
         if rows.dtype == bool:
             if rows.shape != (len(self),):
                 raise InputError(argument="rows", expected=f"a mask of shape [{len(self)}]", found=list(rows.shape))
@@ -117,6 +117,5 @@ class Column:
 
 
 def _join(parts: Sequence[Array]) -> Array:
-    if isinstance(parts[0], torch.Tensor):
-        return torch.cat(list(parts))  # type: ignore[arg-type]
-    return np.concatenate([np.asarray(part) for part in parts])
+    joined: Array = backend(parts[0]).concatenate(list(parts))
+    return joined

@@ -1,8 +1,11 @@
 """The device a model runs on."""
 
-import torch
+from typing import TYPE_CHECKING
 
 from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def present() -> list[str]:
@@ -11,11 +14,13 @@ def present() -> list[str]:
     >>> present()[-1]
     'cpu'
     """
+    import torch
+
     cuda = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     return [*cuda, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
 
 
-def choose(device: str | torch.device | None = None) -> torch.device:
+def choose(device: "str | torch.device | None" = None) -> "torch.device":
     """Return the requested device after checking that this machine has it; by default its fastest device.
 
     `meta` is always available: networks on it have shapes but no values.
@@ -23,6 +28,8 @@ def choose(device: str | torch.device | None = None) -> torch.device:
     >>> choose("cpu")
     device(type='cpu')
     """
+    import torch
+
     available = present()
     if device is None:
         return torch.device(available[0])

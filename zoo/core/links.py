@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import torch
-
-from zoo.core import arrays
+from zoo.core import arrays, backend, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import single_or_double
 from zoo.core.types import Link, TemperatureSpace
 from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def to_probabilities(
@@ -32,31 +34,34 @@ def to_probabilities(
         name: what errors call the logits.
         ids: [N] ids of the examples, for errors.
 
-    >>> to_probabilities(torch.tensor([[0.0, 2.0]]), temperature=2.0)
-    tensor([[0.2689, 0.7311]])
+    >>> to_probabilities([[0.0, 2.0]], temperature=2.0).round(4)
+    array([[0.2689, 0.7311]])
     """
-    z = arrays.tensor(logits, name)
-    arrays.check_finite(z, name, ids)
+    z = checks.array(logits, name)
+    z = arrays.by_size(z, math.prod(z.shape))
+    checks.check_finite(z, name, ids)
     if distributed(link, temperature_space):
         z, link = log_sigmoid(z), "softmax"
-    return arrays.like_input(torch.softmax(_exponents(z, temperature, link), -1), logits)
+    return arrays.like_input(backend.softmax(_exponents(z, temperature, link)), logits)
 
 
-def log_probabilities(logits: torch.Tensor, temperature: float = 1.0, link: Link = "softmax") -> torch.Tensor:
+def log_probabilities(logits: "torch.Tensor", temperature: float = 1.0, link: Link = "softmax") -> "torch.Tensor":
     """Return the logarithm of `to_probabilities`, which is exact even if the probability itself underflows."""
-    return torch.log_softmax(_exponents(logits, temperature, link), -1)
+    return _exponents(logits, temperature, link).log_softmax(-1)
 
 
-def _exponents(logits: torch.Tensor, temperature: float, link: Link) -> torch.Tensor:
+def _exponents(logits: Any, temperature: float, link: Link) -> Any:
     """Return the values whose softmax is the probabilities."""
     check_temperature(temperature)
-    z = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+    z = single_or_double(logits)
     if link == "softmax":
         # The row's maximum is subtracted first, so that a large logit over a small temperature cannot overflow.
-        return (z - z.amax(-1, keepdim=True)).div_(temperature)
+        exponents = z - backend.backend(z).amax(z, -1)[..., None]
+        exponents /= temperature
+        return exponents
     if link == "sigmoid":
         # softmax(log s) = s / sum(s): the ratios are exact even if all sigmoids underflow.
-        return torch.nn.functional.logsigmoid(z / temperature)
+        return backend.log_sigmoid(z / temperature)
     raise InputError(argument="link", expected="softmax or sigmoid", found=link)
 
 
@@ -71,9 +76,9 @@ def distributed(link: Link, temperature_space: TemperatureSpace) -> bool:
     return link == "sigmoid" and temperature_space == "distribution"
 
 
-def log_sigmoid(logits: torch.Tensor) -> torch.Tensor:
+def log_sigmoid(logits: Any) -> Any:
     """Return log(sigmoid(z)), whose softmax is the sigmoids divided by their sum."""
-    return torch.nn.functional.logsigmoid(logits if logits.dtype == torch.float64 else logits.float())
+    return backend.log_sigmoid(single_or_double(logits))
 
 
 def check_temperature(temperature: Any) -> None:

@@ -86,7 +86,9 @@ class Bar:
 
 
 @contextlib.contextmanager
-def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Report]:
+def counted(
+    title: str, total: int, shown: bool, unit: str, state: Callable[[float], str] = "{:,.0f}/s".format
+) -> Iterator[Report]:
     """Show a bar, yield the function that counts finished items, and print one line with their number and the time.
 
     Args:
@@ -94,6 +96,7 @@ def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Report]:
         total: number of items.
         shown: whether to show the bar and print the line.
         unit: what the items are called in the line, such as "images".
+        state: returns the text after the bar, given the items per second.
     """
     done, start = 0, time.monotonic()
     with Bar(title, total, shown) as bar:
@@ -101,7 +104,7 @@ def counted(title: str, total: int, shown: bool, unit: str) -> Iterator[Report]:
         def report(count: int) -> None:
             nonlocal done
             done += count
-            bar.advance(count)
+            bar.advance(count, state)
 
         yield report
     if shown:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+Precision = Literal["float32", "bfloat16", "float16"]  # of the arithmetic of a network
 Link = Literal["softmax", "sigmoid"]  # from logits to probabilities; sigmoids are divided by their sum over classes
 
 # What the temperature of a sigmoid model divides; for a softmax model both are the same. `logits`: z, before the sigmoid, as

@@ -6,7 +6,6 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from zoo.core import arrays
 from zoo.core.columns import Column
@@ -124,7 +123,7 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
         values = Column([np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions)]])
     else:
         scores = other.values.array()
-        values = Column([scores[:, torch.from_numpy(order)] if isinstance(scores, torch.Tensor) else scores[:, order]])
+        values = Column([scores[:, arrays.like(order, scores)]])
     foreign = other.label_classes is not None
     labels = other.labels if other.labels is None or foreign else back[other.labels]
     targets = other.targets if other.targets is None or foreign else other.targets[:, order]

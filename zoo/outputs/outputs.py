@@ -1,19 +1,20 @@
 """`Outputs` of one model on a dataset, and `Runs`: outputs of several models on the same examples."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 
 from zoo.cards import names
 from zoo.cards.card import Card
 from zoo.cards.selection import select, suggest
-from zoo.core import arrays, hooks, limits
+from zoo.core import arrays, checks, hooks, limits
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, is_floating, is_tensor, pick
 from zoo.core.columns import Column
 from zoo.core.text import check_unique as check_unique
 from zoo.core.types import Link
@@ -124,8 +125,8 @@ class Outputs:
             dataset_classes = classes if label_classes is None else tuple(map(str, label_classes))
             check_unique(dataset_classes, "label_classes")
             if kind == "predictions":
-                arrays.optional_predictions(checked, len(classes))
-            y = None if labels is None else arrays.labels(labels, len(dataset_classes), rows).cpu().numpy()
+                checks.optional_predictions(checked, len(classes))
+            y = None if labels is None else arrays.to_numpy(checks.labels(labels, len(dataset_classes), rows))
             return cls(
                 name,
                 kind,
@@ -193,9 +194,13 @@ class Outputs:
             return values
         from zoo.core.links import to_probabilities
 
+        # What computes depends on the size of all rows, so that some rows have the same probabilities as among all rows.
+        z = arrays.by_size(checks.array(values, self.name), math.prod(self.values.shape))
+        link = self.link
         if self.kind == "probabilities":
-            return to_probabilities(_log(values), self.temperature or 1.0, "softmax", name=self.name, ids=self.ids[rows])
-        return to_probabilities(values, self.temperature or 1.0, self.link, name=self.name, ids=self.ids[rows])
+            z, link = _log(z), "softmax"
+        p = to_probabilities(z, self.temperature or 1.0, link, name=self.name, ids=self.ids[rows])
+        return arrays.like_input(p, values)
 
     @property
     def predictions(self) -> np.ndarray:
@@ -203,9 +208,8 @@ class Outputs:
         if self.kind == "embeddings":
             raise self._lacks("predictions")
         if self.kind == "predictions":
-            return arrays.tensor(self.values.array(), self.name).cpu().numpy()
-        parts = [arrays.tensor(chunk, self.name).argmax(1).cpu() for _, chunk in self.values.chunks(_CHUNK)]
-        return torch.cat(parts).numpy()
+            return arrays.to_numpy(checks.array(self.values.array(), self.name))
+        return np.concatenate([_argmax(checks.array(chunk, self.name)) for _, chunk in self.values.chunks(_CHUNK)])
 
     def require_labels(self) -> np.ndarray:
         """Return the true classes [N] as indices into `classes`, or raise an error if predictions cannot be scored."""
@@ -258,12 +262,12 @@ class Outputs:
             return self.correct
         found = []
         for span, chunk in self.values.chunks(_CHUNK):
-            values = arrays.tensor(chunk, self.name)
-            label = torch.as_tensor(y[span], device=values.device)[:, None]
-            own = values.gather(1, label)
-            earlier = torch.arange(values.shape[1], device=values.device) < label
-            found.append((((values > own) | ((values == own) & earlier)).sum(1) < k).cpu())
-        return torch.cat(found).numpy()
+            values = checks.array(chunk, self.name)
+            label = arrays.like(y[span], values)
+            own = pick(values, label)[:, None]
+            earlier = arrays.like(np.arange(values.shape[1]), values) < label[:, None]
+            found.append(arrays.to_numpy(((values > own) | ((values == own) & earlier)).sum(1) < k))
+        return np.concatenate(found)
 
     def top_k_accuracy(self, k: int) -> float:
         """Return the fraction of examples whose label is among the k highest-scored classes."""
@@ -276,7 +280,7 @@ class Outputs:
 
     def select(self, rows: Any) -> "Outputs":
         """Return the outputs of some rows: a slice, indices or a mask."""
-        rows = np.arange(len(self))[np.asarray(rows.cpu()) if isinstance(rows, torch.Tensor) else rows]
+        rows = np.arange(len(self))[arrays.to_numpy(rows) if is_tensor(rows) else rows]
         return dataclasses.replace(
             self,
             values=Column([self.values[rows]]),
@@ -330,6 +334,22 @@ class Runs(Mapping[str, Outputs]):
 
     def __repr__(self) -> str:
         return f"<Runs: {len(self)} models: {', '.join(self._outputs)}>"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        from zoo.core import notebook
+
+        columns = ["model", "dataset", "kind", "examples", "temperature", "accuracy"]
+        rows = [
+            [
+                row["model"], row["dataset"], row["kind"], f"{row['examples']:,}",
+                None if pd.isna(row["temperature"]) else f"{row['temperature']:.3g}",
+                None if pd.isna(row["accuracy"]) else [row["accuracy"]],
+            ]
+            for row in Runs.to_frame(self).to_dict(orient="records")
+        ]  # fmt: skip
+        return f"<p>{len(self)} models</p>" + notebook.table(columns, rows)
 
     @property
     def names(self) -> list[str]:
@@ -398,38 +418,43 @@ class Runs(Mapping[str, Outputs]):
         return pd.DataFrame(rows)
 
 
-def _embeddings(values: Any, name: str) -> torch.Tensor:
-    x = arrays.tensor(values, name)
+def _argmax(values: Any) -> np.ndarray:
+    return arrays.to_numpy(values.argmax(1))
+
+
+def _embeddings(values: Any, name: str) -> Any:
+    x = checks.array(values, name)
     if x.ndim != 2 or x.shape[1] == 0:
         raise InputError(argument=name, expected="of shape [N, D]", found=list(x.shape))
-    if not x.is_floating_point():
+    if not is_floating(x):
         raise InputError(argument=name, expected="floating-point numbers", found=x.dtype)
-    bad = ~torch.isfinite(x).all(1)
+    xp = backend(x)
+    bad = ~xp.isfinite(x).all(1)
     if bad.any():
-        row = int(bad.nonzero()[0])
+        row = int(xp.where(bad)[0][0])
         raise InputError(f"row {row} is not finite ({int(bad.sum())} such rows)", argument=name)
     return x
 
 
-_CHECKS: dict[Kind, Callable[[Any, str], torch.Tensor]] = {
-    "logits": arrays.logits,
-    "probabilities": arrays.probabilities,
-    "predictions": lambda values, name: arrays.optional_predictions(values, name=name),
+_CHECKS: dict[Kind, Callable[[Any, str], Any]] = {
+    "logits": checks.logits,
+    "probabilities": checks.probabilities,
+    "predictions": lambda values, name: checks.optional_predictions(values, name=name),
     "embeddings": _embeddings,
 }
 
 
-def _like(checked: torch.Tensor, given: Any) -> Array:
+def _like(checked: Any, given: Any) -> Array:
     """Return checked values as the caller gave them: an array that was not converted stays itself, read-only or not."""
     values = arrays.like_input(checked, given)
     same = isinstance(given, np.ndarray) and given.dtype == values.dtype and given.dtype.isnative
     return np.asarray(given) if same else values
 
 
-def _classes(classes: Sequence[str] | None, kind: Kind, checked: torch.Tensor, labels: Any, targets: Any) -> tuple[str, ...]:
+def _classes(classes: Sequence[str] | None, kind: Kind, checked: Any, labels: Any, targets: Any) -> tuple[str, ...]:
     width = checked.shape[1] if kind in ("logits", "probabilities") else None
     if classes is None:
-        predicted = checked if kind == "predictions" else checked.new_zeros(0, dtype=torch.int64)
+        predicted = checked if kind == "predictions" else ()
         classes = [str(k) for k in range(_observed_classes(predicted, labels, targets) if width is None else width)]
     names = tuple(str(name) for name in classes)
     check_unique(names, "classes")
@@ -450,24 +475,24 @@ def _ids(ids: Iterable[object] | None, rows: int) -> np.ndarray:
 
 
 def _targets(values: Any, rows: int, num_classes: int) -> np.ndarray:
-    t = arrays.tensor(values, "targets").cpu()
+    t = arrays.to_numpy(checks.array(values, "targets"))
     if tuple(t.shape) != (rows, num_classes) or not ((t == 0) | (t == 1) | (t == -1)).all():
         expected = f"zeros and ones (-1: ignored) of shape [{rows}, {num_classes}]"
         raise InputError(argument="targets", expected=expected, found=list(t.shape))
-    return t.to(torch.int8).numpy()
+    return t.astype(np.int8)
 
 
-def _observed_classes(predictions: torch.Tensor, labels: Any, targets: Any) -> int:
+def _observed_classes(predictions: Any, labels: Any, targets: Any) -> int:
     if targets is not None:
         return int(np.shape(targets)[1])
-    seen = [predictions] if labels is None else [predictions, arrays.labels(labels)]
+    seen = [predictions] if labels is None else [predictions, checks.labels(labels)]
     highest = max((int(part.max()) for part in seen if len(part)), default=-1)
     limits.check_classes(highest, "labels")
     return highest + 1
 
 
-def _log(p: Array) -> Array:
-    if isinstance(p, torch.Tensor):
+def _log(p: Any) -> Array:
+    if is_tensor(p):
         return p.log()
     with np.errstate(divide="ignore"):
         return np.log(p)

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from raised import fields
 
 from zoo.calibration.conformal import coverage_interval, evaluate_sets, fit_conformal, quantile
+from zoo.core.prediction_sets import Score
 from zoo.errors import InputError
 
 
@@ -41,6 +43,31 @@ def test_sets_are_those_of_a_naive_loop(method):
     np.testing.assert_allclose(predictor.thresholds, threshold, rtol=1e-6)
     expected = naive_scores(p[300:], method) <= threshold + 1e-9
     assert (predictor.predict_sets(p[300:]) == expected).mean() > 0.9995  # float32 rounding at the threshold
+
+
+@pytest.mark.parametrize("score", [Score("lac"), Score("aps"), Score("raps", 0.05, 2)])
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(0, 1000), st.sampled_from([np.float32, np.float64]))
+def test_scores_of_labels_and_sets_are_those_of_sorted_classes(score, examples, classes, seed, dtype):
+    """Classes in the order of their probabilities, of equal ones the first, by a loop in Python."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 4, (examples, classes)) / 4  # many ties, and sums that are exact
+    p, u, labels = weights.astype(dtype), rng.integers(0, 8, examples) / 8, rng.integers(0, classes, examples)
+    expected = np.empty((examples, classes))
+    for row in range(examples):
+        total = 0.0
+        for rank, k in enumerate(sorted(range(classes), key=lambda k: (-p[row, k], k)), 1):
+            if score.method == "lac":
+                expected[row, k] = 1 - p[row, k]
+            else:
+                expected[row, k] = total + u[row] * p[row, k] + score.penalty * max(0, rank - score.free)
+            total += p[row, k]
+    tensor = torch.from_numpy(p)
+    np.testing.assert_allclose(score.of_classes(tensor, u), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        score.of_labels(tensor, torch.from_numpy(labels), u), expected[np.arange(examples), labels], rtol=1e-5
+    )
+    threshold = float(np.quantile(expected, rng.random())) + 1e-3
+    assert (score.sets(tensor, threshold, u) == (expected <= threshold)).all()
 
 
 @pytest.mark.parametrize("method", ["lac", "aps", "raps"])

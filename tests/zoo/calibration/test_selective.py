@@ -73,6 +73,48 @@ def test_invariants(examples, seed):
     assert oracle_aurc(1 - correct.mean(), examples) <= curve.aurc + 1e-12
 
 
+def naive_areas(scores, correct):
+    """AURC, AUGRC and excess AURC by loops over the accepted examples; scores are distinct."""
+
+    def areas(order):
+        risks, joint, wrong = [], [], 0
+        for accepted, row in enumerate(order, 1):
+            wrong += not correct[row]
+            risks.append(wrong / accepted)
+            joint.append(wrong / len(order))
+        return sum(risks) / len(order), sum(joint) / len(order)
+
+    aurc, augrc = areas(sorted(range(len(scores)), key=lambda row: -scores[row]))
+    perfect, _ = areas(sorted(range(len(scores)), key=lambda row: not correct[row]))
+    return aurc, augrc, aurc - perfect
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.4, 0.9, 1.0])
+def test_areas_are_those_of_naive_loops(accuracy):
+    rng = np.random.default_rng(5)
+    scores, correct = rng.permutation(150).astype(float), rng.random(150) < accuracy
+    curve = risk_coverage(scores, correct, resamples=0)
+    assert (curve.aurc, curve.augrc, curve.excess_aurc) == pytest.approx(naive_areas(scores, correct), abs=1e-12)
+
+
+@pytest.mark.parametrize("levels", [20, 100_000])
+def test_intervals_are_those_of_curves_of_resampled_examples(levels):
+    """The same draws, each with a curve of its own; with 20 levels most scores are equal to others."""
+    rng = np.random.default_rng(6)
+    scores = rng.integers(0, levels, 500) / levels
+    correct = rng.random(500) < 0.5 + scores / 2
+    order = np.argsort(-scores, kind="stable")
+    draws, draw = [], np.random.default_rng(7)
+    for _ in range(60):
+        rows = order[draw.integers(0, 500, 500)]
+        curve = risk_coverage(scores[rows], correct[rows], resamples=0)
+        draws.append([curve.aurc, curve.augrc, curve.excess_aurc])
+    expected = np.percentile(draws, [2.5, 97.5], axis=0)
+    found = risk_coverage(scores, correct, resamples=60, seed=7).intervals
+    for number, (name, digits) in enumerate({"aurc": 0.002, "augrc": 1e-9, "excess_aurc": 0.002}.items()):
+        np.testing.assert_allclose(found[name], expected[:, number], atol=digits)
+
+
 def test_intervals_hold_about_as_often_as_they_say():
     rng = np.random.default_rng(3)
     population = rng.random(20_000)

@@ -343,9 +343,63 @@ def test_stays_on_the_stand_in_device(link):
         remote = fit_temperature(upload(z), upload(y), link)
         assert fit_temperature(upload(z), y, link).temperature == remote.temperature
         frame = remote.reliability()
-    local = fit_temperature(z, y, link)
+    local = fit_temperature(torch.from_numpy(z), y, link)
     assert remote == local
     assert frame.equals(local.reliability())
+
+
+def hostile(kind):
+    """Logits and labels of a kind that is hard for rounding or has no best temperature."""
+    z, y = drawn(400, 6, seed=3)
+    rows = np.arange(len(y))
+    if kind == "masked":
+        z[:, 2] = -np.inf
+        y[y == 2] = 0
+    elif kind == "ties":
+        z = np.round(z)
+    elif kind == "all correct":
+        z[rows, y] = z.max(1) + 1
+    elif kind == "constant":
+        z[:] = 2.0
+    elif kind == "no better than chance":
+        y = np.random.default_rng(4).integers(0, 6, len(y))
+        z = -z
+    return z * {"tiny": 1e-3, "huge": 1e4}.get(kind, 1.0), y
+
+
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
+@pytest.mark.parametrize("space", ["logits", "distribution"])
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize(
+    "kind", ["ordinary", "masked", "ties", "tiny", "huge", "all correct", "constant", "no better than chance"]
+)
+def test_numpy_and_torch_agree(kind, link, space):
+    z, y = hostile(kind)
+    weights = np.random.default_rng(5).uniform(0.5, 2, len(y))
+    for options in ({}, {"weights": weights}):
+        ours = fit_temperature(z, y, link, temperature_space=space, **options)
+        theirs = fit_temperature(torch.from_numpy(z), y, link, temperature_space=space, **options)
+        assert (ours.note == "") == (theirs.note == "")
+        assert ours.temperature == pytest.approx(theirs.temperature, rel=1e-9)
+        for name in ("nll_before", "nll_after", "brier_before", "brier_after", "ece_before", "ece_after"):
+            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-9, abs=1e-12), name
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_numpy_and_torch_agree_on_narrow_logits(dtype):
+    z, y = drawn(3000, 9)
+    ours, theirs = (fit_temperature(make(z.astype(dtype)), y) for make in (np.array, torch.from_numpy))
+    assert ours.temperature == pytest.approx(theirs.temperature, rel=1e-9)
+
+
+def test_many_logits_are_computed_by_torch(monkeypatch):
+    z, y = drawn(400, 6)
+    fit = fit_temperature(z, y)
+    assert isinstance(fit.bins[0], np.ndarray)
+    monkeypatch.setattr("zoo.core.arrays.MAX_NUMPY", 2399)
+    large = fit_temperature(z, y)
+    assert isinstance(large.bins[0], torch.Tensor)
+    assert large.temperature == pytest.approx(fit.temperature, rel=1e-12)
 
 
 def test_an_iteration_of_many_models_waits_for_the_device_once():
@@ -371,7 +425,7 @@ def test_logits_too_large_for_the_device_are_streamed(monkeypatch):
     z, y = drawn(400, 6)
     with Accelerator():
         remote = fit_temperature(z, upload(y), device=DEVICE)
-    assert remote == fit_temperature(z, y)
+    assert remote == fit_temperature(torch.from_numpy(z), y)
 
 
 def test_models_that_are_fitted_together_share_the_memory_of_the_device(monkeypatch):

@@ -6,7 +6,6 @@ are labels. Arrays and columns of unknown meaning are left out with a warning th
 """
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from zoo.core.arrays import SUM_TOLERANCE
-from zoo.errors import InputError, ZooWarning
+from zoo.errors import InputError
 from zoo.outputs.importing import column_names
 from zoo.outputs.kinds import KINDS
 
@@ -36,6 +35,7 @@ class Reading:
     columns: Mapping[str, str] = field(default_factory=dict)  # meaning -> column
     classes: Sequence[str] | None = None
     drop_missing: bool = False  # whether to drop rows with empty cells
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # sources by what is not used of them
 
     def meaning(self, name: str) -> str | None:
         """Return what an array or column holds: as declared, else as its name says."""
@@ -64,9 +64,9 @@ class Reading:
             hint=f"Declare it with {{kind}} ({', '.join(KINDS)}), or name a column with {{columns=predictions=NAME}}",
         )
 
-    def warn_left_out(self, names: Sequence[str], what: str) -> None:
-        """Warn that arrays or columns are not used."""
-        warnings.warn(f"{self.where}: {what} of unknown meaning left out: {_listed(names)}", ZooWarning, stacklevel=5)
+    def leave_out(self, names: Sequence[str], what: str) -> None:
+        """Note that arrays or columns are not used; one warning tells it for all sources."""
+        self.left_out.setdefault(f"{what} of unknown meaning left out: {_listed(names)}", []).append(self.where)
 
     def ambiguous(self, names: Sequence[str], meaning: str) -> InputError:
         """Return the error that several arrays or columns have the same meaning."""
@@ -105,7 +105,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray], reading: Reading) -> Iterator[tu
             models = {name: {kind: arrays[name]} for name in fitting}
             unknown = [name for name in unknown if name not in models]
     if unknown:
-        reading.warn_left_out(unknown, "arrays")
+        reading.leave_out(unknown, "arrays")
     common = {meaning: values for meaning, values in shared.items() if meaning not in KINDS}
     if any(kind in shared for kind in KINDS) or not models:
         yield None, shared
@@ -164,7 +164,7 @@ def of_table(table: "pd.DataFrame", reading: Reading) -> Iterator[tuple[str | No
     if not models:
         loose = _assign_loose(loose, single, wide, table, reading)
         if loose:
-            reading.warn_left_out(loose, "columns")
+            reading.leave_out(loose, "columns")
     _check_missing(table, single, reading)
     if models:
         common = _of_rows(table, single, {kind: wide[kind] for kind in ("labels",) if kind in wide}, reading)

@@ -93,8 +93,9 @@ def with_ids(outputs: Outputs, dataset: Dataset, rows: np.ndarray | None = None,
 
 def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
     """Return the outputs with class names and labels of the dataset; contradictions are errors."""
-    row_of = {row_id: row for row, row_id in enumerate(dataset.ids)}
-    rows = np.array([row_of.get(row_id, -1) for row_id in outputs.ids.tolist()])
+    import pandas as pd
+
+    rows = pd.Index(dataset.ids).get_indexer(outputs.ids.astype(object))  # type: ignore[arg-type]
     known = rows >= 0
     if not known.all() and (outputs.labels is None or not known.any()):
         unknown = str(outputs.ids[int((~known).argmax())])

@@ -2,20 +2,21 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zoo.cards.names import similar
-from zoo.core import arrays, limits, text
+from zoo.core import arrays, checks, limits, text
 from zoo.core.columns import Column
 from zoo.core.text import check_unique
 from zoo.core.types import Link
 from zoo.errors import InputError, UnknownName, ZooWarning
 from zoo.outputs.importing import dataset_check, inputs
 from zoo.outputs.importing.contents import PRESENT, Parts, Reading, of_arrays, of_table
+from zoo.outputs.importing.id_pattern import identifying_parts
 from zoo.outputs.kinds import KINDS, Kind
 from zoo.outputs.outputs import Outputs, Runs
 from zoo.outputs.store.layout import check_name
@@ -43,6 +44,7 @@ def import_outputs(
     positive_class: str | int | None = None,
     drop_missing: bool = False,
     drop_unknown: bool = False,
+    id_pattern: str | None = None,
 ) -> Runs:
     """Return outputs from a file, several files or a folder of files, from a frame, or from arrays by name.
 
@@ -78,6 +80,8 @@ def import_outputs(
             the column's name, else the second class.
         drop_missing: whether to drop rows that lack a label, a prediction, an id or a number. The number of rows is shown.
         drop_unknown: whether to drop rows whose prediction is none of the classes, instead of counting them as wrong.
+        id_pattern: regular expression that matches every id; its first group is what identifies the example. `.*_(.+)` reads
+            `0002_subject7_dog1.png` as `dog1.png`.
 
     >>> predictions = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
     >>> outputs = import_outputs(predictions, name="a")["a"]
@@ -87,23 +91,14 @@ def import_outputs(
     if kind is not None and kind not in KINDS:
         raise InputError(argument="kind", expected=f"one of {', '.join(KINDS)}", found=kind)
     arguments = {"labels": labels, "classes": classes, "ids": ids}
-    options = _Options(
-        kind,
-        link,
-        {key: value for key, value in arguments.items() if value is not None},
-        dict(columns or {}),
-        positive_class,
-        drop_missing,
-        drop_unknown,
-    )
+    shared = {key: value for key, value in arguments.items() if value is not None}
+    options = _Options(kind, link, shared, dict(columns or {}), positive_class, drop_missing, drop_unknown, id_pattern)
     known = None if data is None else dataset_check.find(data)
     entries = _read(source, name, known, options)
-    for entry in entries:
-        check_name(entry.name, entry.where)
     members = [entry for entry in entries if isinstance(entry, _Member)]
     complete = known is not None and known.dataset is not None and bool(known.classes)
     union = None if complete else _classes_that_occur(members)
-    made = [_outputs(entry, known, union, options) if isinstance(entry, _Member) else entry.outputs for entry in entries]
+    made = [_outputs(entry, known, union, options) if isinstance(entry, _Member) else entry for entry in entries]
     if known is None or known.dataset is None:
         dataset_check.warn_of_missing_rows(made)
     if known is not None:
@@ -128,53 +123,57 @@ class _Options:
     positive_class: str | int | None
     drop_missing: bool
     drop_unknown: bool
+    id_pattern: str | None
 
 
-@dataclass(frozen=True)
-class _Bundled:
-    """Outputs that were read from a bundle."""
-
-    where: str
-    outputs: Outputs
-
-    @property
-    def name(self) -> str:
-        return self.outputs.name
-
-
-def _read(source: Any, name: str | None, known: "Known | None", options: _Options) -> "list[_Member | _Bundled]":
-    """Return what was read of each model, in the order of the sources."""
-    entries: list[_Member | _Bundled] = []
+def _read(source: Any, name: str | None, known: "Known | None", options: _Options) -> "list[_Member | Outputs]":
+    """Return what was read of each model, in the order of the sources; a bundle has complete outputs."""
+    entries: list[_Member | Outputs] = []
+    left_out: dict[str, list[str]] = {}
     for found in inputs.read_sources(source):
         if isinstance(found.contents, Runs):
             bundled = _from_bundle(found.where, found.contents, known, options)
-            read: list[_Member | _Bundled] = [
-                _Bundled(found.where, one if name is None else dataclasses.replace(one, name=name)) for one in bundled
+            read: Iterable[_Member | Outputs] = [
+                one if name is None else dataclasses.replace(one, name=name) for one in bundled
             ]
         else:
-            read = [*_members(found, name, options)]
-        if name is not None and len(entries) + len(read) > 1:
-            raise InputError("several models were found, and each has its own name", argument="name", found=name)
-        entries += read
+            read = _members(found, name, options, left_out)
+        for entry in read:
+            check_name(entry.name, found.where)
+            entries.append(entry)
+    if name is not None and len(entries) > 1:
+        problem = f"is one name for {len(entries)} models"
+        raise InputError(problem, argument="name", found=name, hint="Leave it out: each model has its own")
+    for problem, places in left_out.items():
+        where = places[0] if len(places) == 1 else f"{len(places)} files, first {places[0]}"
+        warnings.warn(f"{where}: {problem}", ZooWarning, stacklevel=4)
     return entries
 
 
-def _members(found: inputs.Found, name: str | None, options: _Options) -> "Iterator[_Member]":
+def _members(
+    found: inputs.Found, name: str | None, options: _Options, left_out: dict[str, list[str]]
+) -> "Iterator[_Member]":
     paths = found.shared | options.shared
     shared = {key: inputs.read_values(value, key) for key, value in paths.items()}
     classes = None if "classes" not in shared else [str(c) for c in shared["classes"]]
-    reading = Reading(found.where, options.kind, options.columns, classes, options.drop_missing)
+    reading = Reading(found.where, options.kind, options.columns, classes, options.drop_missing, left_out)
     contents: Any = found.contents
     for model, parts in of_arrays(contents, reading) if isinstance(contents, Mapping) else of_table(contents, reading):
         called = name or model or found.name
         if called is None:
             raise InputError("has no name", where=found.where, hint="Pass {name=NAME}")
-        yield _member(called, found.where, parts | shared, options)
+        parts = parts | shared
+        if options.id_pattern is not None:
+            parts["ids"] = identifying_parts(parts.get("ids"), options.id_pattern, found.where)
+        yield _member(called, found.where, parts, options)
 
 
 def _from_bundle(where: str, runs: Runs, known: "Known | None", options: _Options) -> list[Outputs]:
     """Return the outputs in a bundle, on the dataset that is asked for; refuse arguments that contradict the bundle."""
-    arguments = {**options.shared, "columns": options.columns or None, "positive_class": options.positive_class}
+    arguments = {
+        **options.shared, "columns": options.columns or None, "positive_class": options.positive_class,
+        "id_pattern": options.id_pattern,
+    }  # fmt: skip
     for argument, value in arguments.items():
         if value is not None:
             raise InputError("is not used: a bundle has its own", where=where, argument=argument, hint="Leave it out")
@@ -287,9 +286,7 @@ def _member(name: str, where: str, parts: Parts, options: _Options) -> _Member:
 def _without_missing(member: _Member, in_table: Any) -> _Member:
     """Return a model without the rows that lack a value, with a warning that counts them.
 
-    Args:
-        member: the model.
-        in_table: [N] which rows of its table have no empty cell.
+    `in_table` [N] says which rows of its table have no empty cell.
     """
     import pandas as pd
 
@@ -340,7 +337,7 @@ def _names_or_numbers(values: Any, where: str) -> np.ndarray:
     if array.dtype.kind in "OUS" and array.ndim == 1:
         return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.tolist()])
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        arrays.labels(array, name=where)  # raises the error that says what is wrong
+        checks.labels(array, name=where)  # raises the error that says what is wrong
     return array.astype(np.int64)
 
 
@@ -390,7 +387,11 @@ def _outputs(member: _Member, known: "Known | None", union: list[str] | None, op
         values["predictions"] = np.where(outside, 0, predictions)
     ids = member.rows if member.rows is not None and not member.has_ids else parts.get("ids")
     ids = None if ids is None else [str(i) for i in np.asarray(ids).tolist()]
-    _check_ids(ids or (), where)
+    try:
+        check_unique(ids or (), f"{where}: ids")
+    except InputError as error:
+        error.hint = "If the file holds several models, name the column that says which with {columns=model=NAME}"
+        raise
     text.check_storable([*(ids or ()), *(classes or ())], where)
     labels = _labels(member, classes)
     try:
@@ -443,7 +444,7 @@ def _class_names(member: _Member, known: "Known | None", union: list[str] | None
 
 def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | int | None, of_dataset: bool) -> np.ndarray:
     """Return the probabilities [N, 2] of both classes, given that of the positive class, [N] or [N, 1]."""
-    p = np.asarray(arrays.tensor(member.parts["probabilities"], member.where).cpu(), np.float64).reshape(-1)
+    p = arrays.to_numpy(checks.array(member.parts["probabilities"], member.where)).astype(np.float64).reshape(-1)
     if len(classes) != 2:
         raise InputError(
             f"holds one probability per example and {len(classes)} classes",
@@ -482,14 +483,6 @@ def _class_index(name: str | int | None, classes: Sequence[str]) -> int | None:
     if str(name) in classes:
         return list(classes).index(str(name))
     return int(name) if str(name) in [str(k) for k in range(len(classes))] else None
-
-
-def _check_ids(ids: Sequence[str], where: str) -> None:
-    try:
-        check_unique(ids, f"{where}: ids")
-    except InputError as error:
-        error.hint = "If the file holds several models, name the column that says which with {columns=model=NAME}"
-        raise
 
 
 def _labels(member: _Member, classes: Sequence[str] | None) -> np.ndarray | None:

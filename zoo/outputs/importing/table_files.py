@@ -22,6 +22,7 @@ _TEXT = (".csv", ".tsv", ".json", ".jsonl")
 SUFFIXES = (*_TEXT, *(f"{suffix}.gz" for suffix in _TEXT), ".parquet", ".feather")
 _MIN_ROW_BYTES = 8  # of an unpacked row
 _MAX_HEADER = 2**22  # bytes; the names of 21,000 classes take a tenth of it
+_BUFFER = 2**22  # bytes
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+,?\d*|,\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 
@@ -40,10 +41,8 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
     """Return the rows of a table, with ids and model names as texts; for a JSON object, its arrays by name."""
     suffix = suffix_of(path)
     with reading(path, "table"):
-        if suffix == ".parquet":
-            return _read_parquet(path)
-        if suffix == ".feather":
-            return _read_feather(path)
+        if suffix in (".parquet", ".feather"):
+            return _read_arrow(path, suffix)
         with _opened(path, suffix) as file:
             if suffix.startswith((".csv", ".tsv")):
                 return _read_separated(file, suffix)
@@ -61,7 +60,8 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
 def _read_separated(file: IO[bytes], suffix: str) -> "pd.DataFrame":
     import pandas as pd
 
-    head: bytes = file.peek(_MAX_HEADER).partition(b"\n")[0]  # type: ignore[attr-defined]
+    head = file.readline(_MAX_HEADER).removesuffix(b"\n")
+    file.seek(0)
     separator = "\t" if suffix.startswith(".tsv") else _separator(head.decode("utf-8", "replace"))
     cells = pd.read_csv(io.BytesIO(head), sep=separator, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
     if _is_data(cells, separator):  # as np.savetxt writes: numbers without a header
@@ -105,23 +105,17 @@ def _with_decimal_commas(table: "pd.DataFrame", columns: list[Any]) -> "pd.DataF
     return table
 
 
-def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        check_unpacked(path, file.metadata.num_rows * _MIN_ROW_BYTES)
-        return _to_pandas(file.read())
-
-
-def _read_feather(path: Path) -> "pd.DataFrame":
-    import pyarrow.feather as feather
-
-    return _to_pandas(feather.read_table(path))
-
-
-def _to_pandas(table: Any) -> "pd.DataFrame":
+def _read_arrow(path: Path, suffix: str) -> "pd.DataFrame":
     import pyarrow as pa
+    from pyarrow import feather, parquet
 
+    table: Any
+    if suffix == ".feather":
+        table = feather.read_table(path)
+    else:
+        with parquet.ParquetFile(path) as file:
+            check_unpacked(path, file.metadata.num_rows * _MIN_ROW_BYTES)
+            table = file.read()
     table.validate(full=True)  # reports damaged offsets and letters now rather than when a column is first used
     for number, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):  # a categorical of pandas
@@ -172,7 +166,7 @@ def _from_list(rows: list[Any], path: Path) -> "pd.DataFrame | dict[str, np.ndar
 @contextmanager
 def _opened(path: Path, suffix: str) -> Iterator[IO[bytes]]:
     if not suffix.endswith(".gz"):
-        with open(path, "rb", buffering=_MAX_HEADER) as file:
+        with open(path, "rb", buffering=_BUFFER) as file:
             yield file
         return
     with gzip.open(path, "rb") as unpacked:
@@ -181,19 +175,4 @@ def _opened(path: Path, suffix: str) -> Iterator[IO[bytes]]:
             size += len(piece)
             check_unpacked(path, size)
         unpacked.seek(0)
-        yield io.BufferedReader(_FullReads(unpacked), _MAX_HEADER)
-
-
-class _FullReads(io.RawIOBase):
-    """A gzip stream whose reads fill the buffer, so that `peek` shows all of the first line."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.source.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        yield io.BufferedReader(unpacked, _BUFFER)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from zoo import datasets
-from zoo.core import arrays, files
+from zoo.core import arrays, checks, files
+from zoo.core.backend import cast, dtype_name
 from zoo.datasets import user_datasets
 from zoo.errors import InputError, ZooError
 from zoo.outputs.outputs import Outputs
@@ -131,8 +132,8 @@ def _shard(outputs: Outputs, rows: slice) -> Shard:
 
 def to_numpy(values: arrays.Array) -> np.ndarray:
     """Return rows of outputs as a NumPy array; bfloat16, which NumPy lacks, becomes float32."""
-    rows = arrays.tensor(values, "values").cpu()
-    return (rows.float() if str(rows.dtype) == "torch.bfloat16" else rows).numpy()
+    rows = checks.array(values, "values")
+    return arrays.to_numpy(cast(rows, "float32") if dtype_name(rows) == "bfloat16" else rows)
 
 
 def retire(folder: Path) -> None:
