@@ -21,7 +21,7 @@ import torch
 from ensembles.model_library import ModelLibrary
 from ensembles.scores import top_class
 from zoo.core import arrays
-from zoo.core.stop_rules import RULES, Rule, certainties
+from zoo.core.stop_rules import RULES, Rule, Stopping, certainties
 
 MAX_THRESHOLDS = 1024  # tried per stage, at quantiles of its certainties
 SWEEPS = 2
@@ -94,6 +94,26 @@ def read_stages(library: ModelLibrary, order: Sequence[int], check: bool = False
         for _ in pool.map(fill, library.chunks()):
             pass
     return Stages(sizes, correct, certainty)
+
+
+def stopped_probabilities(library: ModelLibrary, members: Sequence[int], stopping: Stopping) -> torch.Tensor:
+    """Return [N, K] the mean probabilities of the members that a cascade evaluates for each example."""
+    mean = torch.empty((len(library.labels), library.num_classes), device=library.device)
+    for span in library.chunks():
+        remaining = torch.arange(span.start, span.start + len(mean[span]), device=library.device)
+        total = torch.zeros(mean[span].shape, dtype=arrays.accumulation_dtype(library.device), device=library.device)
+        predictions = remaining.new_empty(0, len(remaining))
+        for size, model in enumerate(members, 1):
+            p = library.rows(model, remaining)
+            total += p
+            mean[remaining] = (total / size).to(mean.dtype)
+            if size > len(stopping.thresholds):
+                break
+            top, predictions = top_class(total), torch.cat([predictions, top_class(p)[None]])
+            certainty = certainties(total, top, (predictions == top).sum(0), size, size)[stopping.rule]
+            uncertain = certainty.float().double() < stopping.thresholds[size - 1]  # compared as in `read_stages`
+            remaining, total, predictions = remaining[uncertain], total[uncertain], predictions[:, uncertain]
+    return mean
 
 
 def candidate_thresholds(certainty: np.ndarray) -> np.ndarray:

@@ -13,18 +13,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from diversity.bootstrap import percentile_interval, resample
-from ensembles.cascade_thresholds import Stages, candidate_thresholds, first_stop, fit_cuts, read_stages
+from ensembles.cascade_thresholds import (
+    Stages,
+    candidate_thresholds,
+    first_stop,
+    fit_cuts,
+    read_stages,
+    stopped_probabilities,
+)
 from ensembles.costs import Budget, Cost, member_costs, parse_budget
 from ensembles.ensemble_cards import write_card
+from ensembles.ensemble_sets import EnsembleSets, fit_sets
+from ensembles.ensemble_temperature import bounded
 from ensembles.greedy_search import Rules, search
 from ensembles.growing_ensemble import TIE
 from ensembles.inputs import Name, check_counts
+from ensembles.model_library import ModelLibrary
 from ensembles.search_setup import SearchSetup
 from ensembles.text_table import text_table
 from zoo.cards.card import Card
-from zoo.core.stop_rules import NEVER, RULES, Rule
+from zoo.core.prediction_sets import Conditioning, Method
+from zoo.core.stop_rules import NEVER, RULES, Rule, Stopping
 from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
@@ -186,6 +198,7 @@ class Cascade:
     front: "pd.DataFrame" = field(repr=False)  # the Pareto front of accuracy and mean cost
     settings: dict[str, Any] = field(default_factory=dict)
     runs: Runs | None = field(default=None, repr=False)
+    setup: SearchSetup | None = field(default=None, repr=False)  # the models on both splits, for prediction sets
 
     @property
     def cost_fraction(self) -> float:
@@ -243,10 +256,36 @@ class Cascade:
 
         return front_chart(self.front)
 
-    def to_model(self, name: str, title: str = "", overwrite: bool = False) -> Card:
+    def prediction_sets(
+        self,
+        alpha: float = 0.1,
+        method: Method = "lac",
+        conditioning: Conditioning = "marginal",
+        calibration: float | Sequence[str] = 0.5,
+    ) -> EnsembleSets:
+        """Return prediction sets of the cascade, fitted on a part of the test split.
+
+        Arguments as in `Path.prediction_sets`.
+        """
+        if self.setup is None:
+            raise InputError("has no outputs to fit prediction sets on", where="cascade")
+        setup, stopping = self.setup, Stopping(self.rule, list(self.thresholds))
+        members = [setup.library.position(name, "members") for name in self.members]
+
+        def probabilities(library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
+            library = bounded(library, setup.seed)
+            return stopped_probabilities(library, members, stopping), library.labels
+
+        return fit_sets(probabilities, setup.library, setup.test, alpha, method, conditioning, calibration, setup.seed)
+
+    def to_model(self, name: str, title: str = "", overwrite: bool = False, sets: EnsembleSets | None = None) -> Card:
         """Save the cascade as a model: `zoo.load(name)` evaluates a member only for the images that reach it.
 
-        `title` is that of its card. `overwrite` replaces an ensemble of that name.
+        Args:
+            name: of the model.
+            title: of its card.
+            overwrite: whether to replace an ensemble of that name.
+            sets: what `prediction_sets` returns, for `model.predict_sets(images)`.
         """
         members = [str(member) for member in self.members]
         details: dict[str, Any] = {
@@ -260,6 +299,7 @@ class Cascade:
         }
         if self.settings["cost"] in ("flops", "latency"):  # an image of zeros would stop at an untypical member
             details[self.settings["cost"]] = self.cost_fraction * self.full_ensemble.cost
+        details |= {} if sets is None else sets.details()
         weights = dict.fromkeys(members, 1 / len(members))
         return write_card(name, self.runs, weights, details, title or f"Cascade of {len(members)} models", overwrite)
 
@@ -387,4 +427,5 @@ def _to_cascade(
         front=front,
         settings=settings,
         runs=setup.library.runs,
+        setup=setup,
     )

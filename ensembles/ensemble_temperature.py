@@ -51,20 +51,17 @@ class WeightedEnsemble:
         """Return the temperature; None for votes or too few examples. Of a large split, a random part is used."""
         if self.selection.kind == "predictions" or len(self.selection.labels) < MIN_EXAMPLES:
             return None
-        probabilities, labels = self._mean(self.selection)
+        probabilities, labels = self.probabilities(self.selection)
         temperature = fit_ensemble_temperature(probabilities, labels)
         if self.test is None:
             return EnsembleTemperature(temperature, len(labels))
-        held_out, held_out_labels = self._mean(self.test)
+        held_out, held_out_labels = self.probabilities(self.test)
         before, after = (_ece(held_out, held_out_labels, t) for t in (1.0, temperature))
         return EnsembleTemperature(temperature, len(labels), before, after)
 
-    def _mean(self, library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the ensemble's probabilities [n, K] on a split, or on a stratified part of a large one, and labels [n]."""
-        fraction = MAX_ELEMENTS / (len(library.labels) * library.num_classes)
-        if fraction < 1:
-            part = stratified_split(arrays.to_numpy(library.labels), fraction, self.seed, library.ids)
-            library = library.select(torch.from_numpy(np.flatnonzero(part)))
+    def probabilities(self, library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the mean of the members [n, K] on a split, or on a stratified part of a large one, and labels [n]."""
+        library = bounded(library, self.seed)
         dtype = arrays.accumulation_dtype(library.device)
         mean = torch.empty((len(library.labels), library.num_classes), device=library.device)
         for span in library.chunks():
@@ -73,6 +70,15 @@ class WeightedEnsemble:
                 total += library.rows(model, span) * weight
             mean[span] = total / math.fsum(self.weights)
         return mean, library.labels
+
+
+def bounded(library: ModelLibrary, seed: int) -> ModelLibrary:
+    """Return a library of at most `MAX_ELEMENTS` examples x classes: the same, or a stratified random part of it."""
+    fraction = MAX_ELEMENTS / (len(library.labels) * library.num_classes)
+    if fraction >= 1:
+        return library
+    part = stratified_split(arrays.to_numpy(library.labels), fraction, seed, library.ids)
+    return library.select(torch.from_numpy(np.flatnonzero(part)))
 
 
 def apply_temperature(probabilities: Array, temperature: float) -> Array:

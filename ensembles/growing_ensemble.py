@@ -4,16 +4,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from ensembles.model_library import ModelLibrary, take_rows
-from ensembles.scores import Objective, custom_score, mean_nll, top_class
+from ensembles.model_library import ModelLibrary, fast_view
+from ensembles.scores import Objective, custom_score, mean_nll
 from zoo.core import arrays
+from zoo.core.backend import backend
 
 # Scores closer than this are equal: above the rounding error of any of the sums, below one example in 10^9.
 TIE = 1e-10
+# The other classes with the largest sums of which an open example keeps track.
+WITNESSES = 3
 # Numbers in a block of candidates x open examples; bounds the memory for a thousand candidates.
 BLOCK_ELEMENTS = 2**22
 
@@ -26,10 +30,6 @@ class TopTable:
     other: torch.Tensor  # highest probability among the other classes; -1 if there is only one class
     other_class: torch.Tensor  # the first class that has it, int32
 
-    def select(self, examples: torch.Tensor) -> "TopTable":
-        """Return the table of some examples."""
-        return TopTable(*(column.index_select(1, examples) for column in (self.label, self.other, self.other_class)))
-
     def correct(self, labels: torch.Tensor) -> torch.Tensor:
         """Return [M, N] whether each model alone is correct; of equal probabilities the first class is predicted."""
         return (self.label > self.other) | ((self.label == self.other) & (labels < self.other_class))
@@ -39,33 +39,31 @@ def tabulate(library: ModelLibrary, advance: Callable[[], None] = lambda: None) 
     """Return the table of a library, in one pass that also checks every row. `advance` is called after each model."""
     shape = (len(library), len(library.labels))
     label = torch.empty(shape, dtype=library.dtype, device=library.device)
-    other = torch.empty_like(label)
-    other_class = torch.empty(shape, dtype=torch.int32, device=library.device)
-    chunks = [(span, library.labels[span, None]) for span in library.chunks()]
-    scratch = torch.empty((len(chunks[0][1]), library.num_classes), dtype=library.dtype, device=library.device)
-    sums = torch.empty_like(label[0])
+    table = TopTable(label, torch.empty_like(label), torch.empty(shape, dtype=torch.int32, device=library.device))
+    row_sums, length = torch.empty_like(label[0]), min(library.chunk_rows(), shape[1])
+    chunk = torch.empty((length, library.num_classes), dtype=library.dtype, device=library.device)
+    starts = torch.arange(length, device=library.device) * library.num_classes  # of the rows in a chunk's memory
+    copy, first, truth, sums, *columns = map(
+        fast_view, (chunk, starts, library.labels, row_sums, table.label, table.other, table.other_class)
+    )
+    ones = fast_view(torch.ones_like(chunk[0]))
     for model in range(len(library)):
         minimum = 0.0
-        for span, truth in chunks:
-            stored = library.stored_rows(model, span)
-            if has_sign_bit(stored):
-                minimum = -math.inf  # makes the check read the rows again
-            p = scratch[: len(truth)].copy_(stored)
-            torch.sum(p, 1, out=sums[span])  # NaN if any entry is NaN
-            torch.gather(p, 1, truth, out=label[model, span, None])
-            p.scatter_(1, truth, -1)
-            top = top_class(p)[:, None]
-            torch.gather(p, 1, top, out=other[model, span, None])
-            other_class[model, span, None] = top
-        library.check(model, sums, minimum)
+        of_label, of_other, other_class = (column[model] for column in columns)
+        for span in library.chunks():
+            rows = library.rows(model, span)  # torch widens half precision many times as fast as NumPy
+            p, begin = copy[: len(rows)], first[: len(rows)]
+            p[...] = fast_view(rows)
+            flat, at = p.reshape(-1), begin + truth[span]
+            minimum = min(minimum, float(flat.min()))
+            sums[span] = p @ ones  # NaN if any entry is NaN
+            of_label[span] = flat[at]
+            flat[at] = -1
+            other_class[span] = top = p.argmax(1)
+            of_other[span] = flat[begin + top]
+        library.check(model, row_sums, minimum)
         advance()
-    return TopTable(label, other, other_class)
-
-
-def has_sign_bit(values: torch.Tensor) -> bool:
-    """Return whether any value is negative or -0. The bits are compared as integers: float16 has no fast minimum."""
-    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[values.element_size()]
-    return bool(values.view(integers).amin() < 0)
+    return table
 
 
 class GrowingEnsemble(ABC):
@@ -136,69 +134,72 @@ class AccuracyEnsemble(GrowingEnsemble):
 
     Notation for one example: y is its label, S the ensemble's sums [K], x a candidate's probabilities [K]. With the
     candidate added, the example is correct if S_y + x_y exceeds S_k + x_k for every other class k (the first class wins a
-    tie). Of x are kept x_y and the largest other entry x_o with its class o. Hence, with U >= S_k for all k other than y,
+    tie). Of x are kept x_y and the largest other entry x_o with its class o. Of S are kept the witnesses w_1, w_2, ..., the
+    other classes with the largest sums in descending order. Hence the example is
 
-        certainly correct:  S_y + x_y > U + x_o
-        certainly wrong:    S_y + x_y < S_k + x_k  for one k: o, or the witness w, the ensemble's own best other class.
+        certainly wrong:    S_y + x_y < S_k + x_k  for one k: o or a witness, whose entry of x is looked up
+        certainly correct:  S_y + x_y > S_k + x_k  for the first t witnesses, and > S_w + x_o for w the next one.
 
     Both hold in floating point too, because rounding is monotone: a <= b and c <= d give fl(a + c) <= fl(b + d).
-    About one pair in a hundred is undecided. Candidates are tried in order of decreasing upper bound. Their undecided
-    examples are decided by x_w if possible, else by the whole row, until the upper bound is below the best exact score.
+    The pairs of candidate and example that stay undecided bound each candidate's score. Candidates are tried in order of
+    decreasing upper bound, by reading the rows of their undecided examples, until the bound is below the best exact score.
 
     Most examples are settled without looking at any candidate: the ensemble leads, or trails, by more than any candidate
     can change. Their sums are not computed; a row of S is updated only when its example is open again.
     """
 
     def __init__(self, library: ModelLibrary, table: TopTable, objective: Objective) -> None:
+        self.label, self.other, self.other_class = map(fast_view, (table.label, table.other, table.other_class))
+        self.truth, self.example_weights = map(fast_view, (library.labels, objective.weights(library.labels)))
+        starts = torch.arange(min(library.chunk_rows(), len(library.labels)), device=library.device) * library.num_classes
+        self.starts = fast_view(starts)  # of the rows in a chunk's memory
         super().__init__(library, table, objective)
         # The smallest lead and the largest label probability that any model adds to an example, in the sums' precision.
-        self.min_lead = torch.full_like(self.label_sum, math.inf)
+        min_lead = torch.full_like(self.label_sum, math.inf)
         for label, other in zip(table.label, table.other, strict=True):
-            torch.minimum(self.min_lead, label.to(self.label_sum.dtype) - other, out=self.min_lead)
-        self.max_label = table.label.amax(0)
+            torch.minimum(min_lead, label.to(self.label_sum.dtype) - other, out=min_lead)
+        self.min_lead, self.max_label = fast_view(min_lead), fast_view(table.label.amax(0))
 
     def reset(self, members: Sequence[int] = ()) -> None:
-        examples, device, dtype = len(self.library.labels), self.library.device, self.weights.dtype
-        self.upper_bound = torch.zeros(examples, dtype=dtype, device=device)  # U
-        self.witness = torch.zeros(examples, dtype=torch.long, device=device)  # w
-        self.witness_sum = torch.zeros_like(self.upper_bound)  # a lower bound of S_w
+        def array(
+            *shape: int, dtype: torch.dtype = self.weights.dtype, new: Callable[..., torch.Tensor] = torch.zeros
+        ) -> Any:
+            return fast_view(new(shape, dtype=dtype, device=self.library.device))
+
+        examples = len(self.library.labels)
+        self.upper_bound = array(examples)  # of S_k for all k other than y
+        self.lower_bound = array(examples)  # of S_w for the first witness
         # Not zeros: pages that are never written are never allocated, and few rows ever open.
-        self.sums = torch.empty((examples, self.library.num_classes), dtype=dtype, device=device)
-        self.included = torch.zeros(examples, dtype=torch.long, device=device)  # how many members a row of sums includes
+        self.sums = array(examples, self.library.num_classes, new=torch.empty)
+        self.included = array(examples, dtype=torch.long)  # how many members a row of sums includes
+        # The witnesses of a row of sums, and their sums. The sum of one class more bounds all the rest.
+        self.witness = array(WITNESSES + 1, examples, dtype=torch.long)
+        self.witness_sum = array(WITNESSES + 1, examples)
         super().reset(members)
 
     def add(self, model: int) -> None:
         super().add(model)
-        self.upper_bound += self.table.other[model]
-        with_witness = (self.included > 0).nonzero()[:, 0]
-        self.witness_sum[with_witness] += self.library.lower_bounds(model, with_witness, self.witness[with_witness])
+        self.upper_bound += self.other[model]
+        # Elsewhere the witness is behind the label, and its bound, which stays valid, would settle nothing.
+        trailing = _true((self.included > 0) & (self.lower_bound > fast_view(self.label_sum)))
+        entries = self.library.entries(model, trailing, self.witness[0][trailing])
+        if entries is not None:
+            self.lower_bound[trailing] += entries
 
     def scores(self, candidates: Sequence[int], every: bool = False, at_least: float = -math.inf) -> dict[int, float]:
         if not self.members:
             return self._single_scores(candidates)
         rows, settled = self._open_rows()
-        models = torch.tensor(candidates).to(self.library.device)
-        lower = torch.empty(len(models), dtype=self.weights.dtype, device=self.library.device)
-        undecided = torch.empty((len(models), len(rows)), dtype=torch.bool, device=self.library.device)
-        table = self.table.select(rows)
-        block = max(1, BLOCK_ELEMENTS // max(1, len(rows)))
-        for start in range(0, len(models), block):
-            part = slice(start, start + block)
-            correct, undecided[part] = self._decide_by_bounds(models[part], rows, table)
-            lower[part] = correct.to(lower.dtype) @ self.weights[rows]
-        upper = lower + undecided.to(lower.dtype) @ self.weights[rows]
+        lower, upper, undecided = self._bounds(candidates, rows)
         total_weight = float(self.weights.sum())
         best = at_least
         exact: dict[int, float] = {}
-        limits = arrays.to_numpy((upper + settled) / total_weight)
-        for i in np.argsort(-limits, kind="stable").tolist():
-            if not every and limits[i] < best - TIE:
+        for i in sorted(range(len(candidates)), key=lambda i: -upper[i]):
+            if not every and (settled + upper[i]) / total_weight < best - TIE:
                 break
-            doubtful = self._undecided_by_witness(candidates[i], rows[undecided[i]])
-            reached = settled + float(lower[i])
-            if every or (reached + float(self.weights[doubtful].sum())) / total_weight >= best - TIE:
-                exact[candidates[i]] = (reached + self._correct_weight(candidates[i], doubtful)) / total_weight
-                best = max(best, exact[candidates[i]])
+            correct = settled + lower[i] + self._correct_weight(candidates[i], undecided[i])
+            exact[candidates[i]] = correct / total_weight
+            best = max(best, exact[candidates[i]])
         return exact
 
     def _single_scores(self, candidates: Sequence[int]) -> dict[int, float]:
@@ -206,68 +207,87 @@ class AccuracyEnsemble(GrowingEnsemble):
         scores = arrays.to_numpy(correct @ self.weights / self.weights.sum())
         return {model: float(scores[model]) for model in candidates}
 
-    def _open_rows(self) -> tuple[torch.Tensor, float]:
+    def _open_rows(self) -> tuple[Any, float]:
         """Return the examples that some candidate could change, with updated sums, and the weight settled as correct."""
-        correct, wrong = self._settled()
-        stale = ~(correct | wrong) & (self.included < len(self.members))
-        if stale.any():
-            self._update(stale.nonzero()[:, 0])
-            correct, wrong = self._settled()
-        return (~(correct | wrong)).nonzero()[:, 0], float(self.weights[correct].sum())
+        correct, wrong = self._settled(slice(None))
+        weight = float((self.example_weights * correct).sum())
+        rows = _true(~(correct | wrong))
+        self._update(rows[self.included[rows] < len(self.members)])
+        correct, wrong = self._settled(rows)
+        return rows[_true(~(correct | wrong))], weight + float((self.example_weights[rows] * correct).sum())
 
-    def _settled(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _settled(self, rows: Any) -> tuple[Any, Any]:
+        """Return which of these examples are correct, and which are wrong, with any candidate added."""
         # The differences below are rounded. A margin of a few units in the last place of the largest sum covers that.
         margin = 8 * torch.finfo(self.label_sum.dtype).eps * (len(self.members) + 1)
-        correct = self.label_sum - self.upper_bound > margin - self.min_lead
-        wrong = self.witness_sum - self.label_sum > margin + self.max_label
+        label_sum = fast_view(self.label_sum)[rows]
+        correct = label_sum - self.upper_bound[rows] > margin - self.min_lead[rows]
+        wrong = self.lower_bound[rows] - label_sum > margin + self.max_label[rows]
         return correct, wrong
 
-    def _update(self, rows: torch.Tensor) -> None:
-        """Add to these rows of sums the members they lack, in order, and find their best other class again."""
-        rows = rows[self.included[rows].argsort(stable=True)]  # rows that lack the most members first
-        for part in rows.split(self.library.chunk_rows(arrays_in_cache=4)):  # sums, their copy, a member's rows twice
+    def _update(self, rows: Any) -> None:
+        """Add to these rows of sums the members they lack, in order, and find their witnesses again."""
+        rows = rows[fast_view(torch.as_tensor(self.included[rows]).argsort(stable=True))]  # those that lack the most first
+        for start in range(0, len(rows), step := self.library.chunk_rows()):
+            part = rows[start : start + step]
             included = self.included[part]
-            new = int((included == 0).sum())
-            total = take_rows(self.sums, part) if new < len(part) else torch.empty_like(self.sums[:new])
-            total[:new] = 0
+            total = self.sums[part]
+            total[included == 0] = 0
             for position in range(int(included[0]), len(self.members)):
                 lacking = int((included <= position).sum())
-                total[:lacking] += self.library.rows(self.members[position], part[:lacking])
+                total[:lacking] += fast_view(self.library.rows(self.members[position], torch.as_tensor(part[:lacking])))
             self.sums[part] = total
-            total.scatter_(1, self.library.labels[part, None], -1)
-            top = top_class(total)
-            self.witness[part] = top
-            self.upper_bound[part] = self.witness_sum[part] = total.gather(1, top[:, None])[:, 0]
+            flat, begin, top = total.reshape(-1), self.starts[: len(part)], self.truth[part]
+            for witness, witness_sum in zip(self.witness, self.witness_sum, strict=True):
+                flat[begin + top] = -1
+                witness[part] = top = total.argmax(1)
+                witness_sum[part] = flat[begin + top]
+        self.upper_bound[rows] = self.lower_bound[rows] = self.witness_sum[0][rows]
         self.included[rows] = len(self.members)
 
-    def _decide_by_bounds(
-        self, models: torch.Tensor, rows: torch.Tensor, table: TopTable
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return [C, R] which pairs of candidate and open example are certainly correct, and which are undecided."""
-        reached = self.label_sum[rows] + table.label[models]
-        correct = reached > self.upper_bound[rows] + table.other[models]
-        # No probability is negative, so a witness that is ahead stays ahead. Only pairs still in doubt are compared further.
-        i, j = (~(correct | (self.witness_sum[rows] > reached))).nonzero(as_tuple=True)
-        rival = table.other_class[models[i], j].long()
-        rival_sum = self.sums[rows[j], rival] + table.other[models[i], j]
-        doubtful = ~_beats_label(rival_sum, rival, reached[i, j], self.library.labels[rows[j]])
-        undecided = torch.zeros_like(correct)
-        undecided[i[doubtful], j[doubtful]] = True
-        return correct, undecided
+    def _bounds(self, candidates: Sequence[int], rows: Any) -> tuple[list[float], list[float], list[Any]]:
+        """Return bounds [C] of the weight of the open examples that are correct, and each candidate's undecided examples."""
+        lower, upper, undecided = list[float](), list[float](), list[Any]()
+        block = max(1, BLOCK_ELEMENTS // max(1, len(rows)))
+        label_sum, highest = fast_view(self.label_sum)[rows], self.witness_sum[0][rows]
+        for start in range(0, len(candidates), block):
+            part = candidates[start : start + block]
+            models = fast_view(torch.tensor(part).to(self.library.device))
+            reached = label_sum + self.label[models[:, None], rows]
+            other = self.other[models[:, None], rows]
+            correct = reached > highest + other
+            weight = (self.example_weights[rows] * correct).sum(1)
+            # No probability is negative, so a witness that is ahead stays ahead. Only pairs in doubt are compared further.
+            at = _true(~(correct | (highest > reached)).reshape(-1))
+            candidate = at // max(1, len(rows))
+            row = rows[at - candidate * len(rows)]
+            pairs = _Pairs(candidate, row, self.truth[row], reached.reshape(-1)[at], other.reshape(-1)[at])
+            rival = self.other_class[models[candidate], row]
+            pairs = pairs.select(~pairs.beaten_by(rival, self.sums[row, rival] + pairs.other))
+            for witness, witness_sum, next_sum in zip(self.witness, self.witness_sum, self.witness_sum[1:], strict=False):
+                each = pairs.by_candidate(len(part))
+                entries = [self.library.entries(model, at, witness[at]) for model, at in zip(part, each, strict=True)]
+                if entries[0] is None:
+                    break
+                row = pairs.row
+                beaten = pairs.beaten_by(witness[row], witness_sum[row] + backend(row).concatenate(entries))
+                correct = ~beaten & (pairs.reached > next_sum[row] + pairs.other)
+                weight += pairs.sums(self.example_weights[row] * correct, len(part))
+                pairs = pairs.select(~(beaten | correct))
+            lower += arrays.to_numpy(weight).tolist()
+            open_weight = pairs.sums(self.example_weights[pairs.row], len(part))
+            upper += arrays.to_numpy(weight + open_weight).tolist()
+            undecided += pairs.by_candidate(len(part))
+        return lower, upper, undecided
 
-    def _undecided_by_witness(self, model: int, rows: torch.Tensor) -> torch.Tensor:
-        """Return those of a candidate's undecided examples that the ensemble's own best other class does not decide."""
-        witness = self.witness[rows]
-        witness_sum = self.witness_sum[rows] + self.library.lower_bounds(model, rows, witness)
-        reached = self.label_sum[rows] + self.table.label[model, rows]
-        return rows[~_beats_label(witness_sum, witness, reached, self.library.labels[rows])]
-
-    def _correct_weight(self, model: int, rows: torch.Tensor) -> float:
+    def _correct_weight(self, model: int, rows: Any) -> float:
         """Return the weight of those of these examples that are correct with the candidate added, by reading its rows."""
         gained = 0.0
-        for part in rows.split(self.library.chunk_rows(arrays_in_cache=4)):
-            total = take_rows(self.sums, part) + self.library.rows(model, part)
-            gained += float(self.weights[part[top_class(total) == self.library.labels[part]]].sum())
+        for start in range(0, len(rows), step := self.library.chunk_rows()):
+            part = rows[start : start + step]
+            total = self.sums[part]
+            total += fast_view(self.library.rows(model, torch.as_tensor(part)))
+            gained += float((self.example_weights[part] * (total.argmax(1) == self.truth[part])).sum())
         return gained
 
 
@@ -305,7 +325,7 @@ def _inner_products(library: ModelLibrary) -> np.ndarray:
     """Return [M, M] sums over examples and classes of the products of two models' probabilities."""
     dtype = arrays.accumulation_dtype(library.device)
     products = torch.zeros((len(library), len(library)), dtype=dtype, device=library.device)
-    for span in library.chunks(arrays_in_cache=max(1, len(library) // 16)):
+    for span in library.chunks():
         block = torch.stack([library.rows(model, span).flatten() for model in range(len(library))]).to(dtype)
         products += block @ block.T
     return arrays.to_numpy(products)
@@ -334,8 +354,35 @@ class CustomEnsemble(GrowingEnsemble):
         }
 
 
-def _beats_label(
-    rival_sum: torch.Tensor, rival: torch.Tensor, label_sum: torch.Tensor, labels: torch.Tensor
-) -> torch.Tensor:
-    """Return whether another class with this sum is predicted rather than the label; the first class wins a tie."""
-    return (rival_sum > label_sum) | ((rival_sum == label_sum) & (rival < labels))
+def _true(mask: Any) -> Any:
+    """Return the positions at which a mask [n] is true."""
+    return backend(mask).argwhere(mask)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """P pairs of a candidate and an example, in the order of the candidates; all of them a `fast_view` [P]."""
+
+    candidate: Any  # its position
+    row: Any  # the example
+    truth: Any  # y
+    reached: Any  # S_y + x_y
+    other: Any  # x_o
+
+    def select(self, mask: Any) -> "_Pairs":
+        """Return some of the pairs."""
+        kept = _true(mask)
+        return _Pairs(*(each[kept] for each in (self.candidate, self.row, self.truth, self.reached, self.other)))
+
+    def beaten_by(self, rival: Any, rival_sum: Any) -> Any:
+        """Return where another class with this sum is predicted rather than the label; the first class wins a tie."""
+        return (rival_sum > self.reached) | ((rival_sum == self.reached) & (rival < self.truth))
+
+    def sums(self, weights: Any, candidates: int) -> Any:
+        """Return the sum [C] of the weights [P] of each candidate's pairs."""
+        return backend(weights).bincount(self.candidate, weights, candidates)
+
+    def by_candidate(self, candidates: int) -> list[Any]:
+        """Return the examples of each candidate's pairs."""
+        ends = np.cumsum(arrays.to_numpy(backend(self.candidate).bincount(self.candidate, None, candidates)))
+        return [self.row[start:end] for start, end in zip([0, *ends], ends, strict=False)]

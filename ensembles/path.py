@@ -7,15 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch
 
 from diversity.bootstrap import check_level
 from diversity.categories import category
 from diversity.tables import mcnemar
 from ensembles.ensemble_cards import write_card
-from ensembles.ensemble_temperature import EnsembleTemperature, WeightedEnsemble
+from ensembles.ensemble_sets import EnsembleSets, fit_sets
+from ensembles.ensemble_temperature import EnsembleTemperature, WeightedEnsemble, apply_temperature
 from ensembles.inputs import Name
+from ensembles.model_library import ModelLibrary
 from ensembles.text_table import text_table
 from zoo.cards.card import Card
+from zoo.core.prediction_sets import Conditioning, Method
 from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
@@ -235,8 +239,13 @@ class Path:
         return lines
 
     def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(index=False, float_format="{:.4f}".format, na_rep="–", border=0)
-        return f"{table}<p>{'<br>'.join(line.strip() for line in self.summary())}</p>"
+        from zoo.core import notebook
+
+        columns = {name: [text.strip() for text in texts] for name, texts in self._text_columns().items()}
+        table = notebook.table(list(columns), zip(*columns.values(), strict=True))
+        scores = {} if self.test_score is None else {"test": self.test_score}
+        chart = notebook.lines(scores | {"selection": self.score}) if self.objective == "accuracy" else ""
+        return f"{chart}{table}<p>{'<br>'.join(notebook.escaped(line.strip()) for line in self.summary())}</p>"
 
     def chart(self) -> "alt.Chart":
         """Return a chart of the score against the number of members, on both splits."""
@@ -244,10 +253,44 @@ class Path:
 
         return path_chart(self)
 
-    def to_model(self, name: str, title: str = "", overwrite: bool = False) -> Card:
+    def prediction_sets(
+        self,
+        alpha: float = 0.1,
+        method: Method = "lac",
+        conditioning: Conditioning = "marginal",
+        calibration: float | Sequence[str] = 0.5,
+    ) -> EnsembleSets:
+        """Return prediction sets of the best ensemble, at its own temperature, that hold the true class.
+
+        Thresholds are fitted on a part of the test split and evaluated on the rest. Examples that chose the ensemble fit no
+        threshold.
+
+        Args:
+            alpha: accepted probability that a set misses the true class.
+            method: `lac`, `aps` or `raps`, as in `zoo.calibration.conformal.fit_conformal`.
+            conditioning: one threshold (`marginal`), or one per `class` or per `cluster` of classes.
+            calibration: fraction of the test split that fits the thresholds, or the ids of the examples that do.
+        """
+        ensemble = self.best_ensemble
+        if ensemble is None:
+            raise InputError("is a single search of several bags", where="path", hint="Use the path of all bags")
+
+        def probabilities(library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
+            mean, labels = ensemble.probabilities(library)
+            return torch.as_tensor(apply_temperature(mean, self.temperature or 1.0)), labels
+
+        return fit_sets(
+            probabilities, ensemble.selection, ensemble.test, alpha, method, conditioning, calibration, ensemble.seed
+        )
+
+    def to_model(self, name: str, title: str = "", overwrite: bool = False, sets: EnsembleSets | None = None) -> Card:
         """Save the best ensemble as a model that `zoo.load(name)` loads, calibrated by its own temperature.
 
-        `title` is that of its card. `overwrite` replaces an ensemble of that name.
+        Args:
+            name: of the model.
+            title: of its card.
+            overwrite: whether to replace an ensemble of that name.
+            sets: what `prediction_sets` returns, for `model.predict_sets(images)`.
         """
         if self.settings.get("kind") == "predictions":
             raise InputError(
@@ -268,6 +311,7 @@ class Path:
             details["temperature"] = self.calibration.temperature
             if self.calibration.ece_before is not None:
                 details["calibration_error"] = {"before": self.calibration.ece_before, "after": self.calibration.ece_after}
+        details |= {} if sets is None else sets.details()
         return write_card(name, self.runs, weights, details, title or f"Ensemble of {len(weights)} models", overwrite)
 
 

@@ -14,7 +14,7 @@ import torch
 
 from diversity.bootstrap import percentile_interval, resampled_means
 from ensembles.inputs import Labels
-from ensembles.model_library import ModelLibrary
+from ensembles.model_library import ModelLibrary, fast_view
 from zoo.calibration.metrics import bin_counts, binned_error, nll
 from zoo.core import arrays
 from zoo.core.arrays import Array
@@ -75,10 +75,7 @@ def custom_score(objective: Objective, library: ModelLibrary, total: torch.Tenso
 
 def top_class(values: torch.Tensor) -> torch.Tensor:
     """Return [N] the class of the maximum of each row [N, K], the first of equal maxima."""
-    if values.device.type == "cpu" and type(values) is torch.Tensor:
-        # NumPy's argmax is vectorised and five times as fast as torch's; both return the first of equal maxima.
-        return torch.from_numpy(values.numpy().argmax(1))
-    return values.argmax(1)
+    return torch.as_tensor(fast_view(values).argmax(1))
 
 
 def mean_nll(label_sums: torch.Tensor, weight: float) -> float:

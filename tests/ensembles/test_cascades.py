@@ -15,6 +15,7 @@ import zoo
 from ensembles.cascade_thresholds import candidate_thresholds, first_stop, fit_cuts, read_stages
 from ensembles.model_library import ModelLibrary
 from zoo.cards import card as cards
+from zoo.core.splits import stratified_split
 from zoo.core.stop_rules import NEVER, RULES
 from zoo.errors import InputError
 
@@ -241,3 +242,26 @@ class TestModel:
             made.path.write_text(text.replace("thresholds: [0.1, 0.2]", wrong))
             with pytest.raises(InputError, match=message):
                 zoo.load("my-cascade", pretrained=False)
+
+    def test_prediction_sets(self, zoo_home):
+        """Fitted on the cascade's own probabilities, found here example by example, on half of the test split."""
+        z, labels = logits_of(3, 400, 10)
+        runs = runs_of(z, labels, NAMES, [zoo.card(name) for name in NAMES], temperatures=[0.5, 2.0, 1.5])
+        found = ensembles.cascade(runs, members=NAMES, cost=[1, 2, 3])
+        p = np.stack([zoo.calibration.to_probabilities(one, t) for one, t in zip(z, [0.5, 2.0, 1.5], strict=True)])
+        sure = np.quantile([certainty_of(p[:1, row], "margin")[0] for row in range(400)], 0.6)
+        found = dataclasses.replace(found, members=NAMES, rule="margin", thresholds=[float(sure), 0.3])
+        mean = []
+        for row in range(400):
+            used = next((j for j in (1, 2) if certainty_of(p[:j, row], "margin")[0] >= found.thresholds[j - 1]), 3)
+            mean.append(p[:used, row].mean(0))
+        rows = found.setup.test.examples.numpy()
+        mean, y = np.array(mean)[rows], labels[rows]
+        fitted = stratified_split(y, 0.5, 0, found.setup.test.ids)
+        sets = found.prediction_sets(0.2)
+        expected = np.sort(1 - mean[fitted, y[fitted]])[int(np.ceil(101 * 0.8)) - 1]
+        assert sets.rule.thresholds == pytest.approx([expected], abs=1e-6)
+        found.to_model("with-sets", sets=sets)
+        model = zoo.load("with-sets", pretrained=False)
+        logits = model.predict(IMAGES)
+        assert (model.predict_sets(IMAGES) == sets.rule.predict_sets(torch.softmax(logits, 1))).all()

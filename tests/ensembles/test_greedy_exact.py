@@ -10,7 +10,6 @@ from raised import fields
 
 import ensembles
 from ensembles import growing_ensemble, model_library
-from ensembles.growing_ensemble import has_sign_bit
 from zoo.errors import InputError
 
 OBJECTIVES = ["accuracy", "balanced-accuracy", "nll", "brier"]
@@ -131,13 +130,29 @@ def test_weights_are_the_best_prefix(instance, seed):
     assert low - 1e-9 <= path.best_score <= low + (~clear).mean() + 1e-9
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_the_sign_bit_is_found_in_every_precision(dtype):
-    p = torch.tensor([[0.0, 1.0], [6e-8, 1.0]], dtype=dtype)
-    assert not has_sign_bit(p)
-    for value in (-0.0, -6e-8):
-        p[1, 0] = value
-        assert has_sign_bit(p)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_negative_number_is_found_in_every_precision(dtype):
+    p = torch.tensor([[[0.0, 1.0], [6e-8, 1.0]]], dtype=dtype)
+    assert search(p, [1, 1], steps=1).score == [1.0]
+    p[0, 1, 0] = -6e-8
+    with pytest.raises(InputError, check=fields(where="row 1", problem="distribution")):
+        search(p, [1, 1], steps=1)
+
+
+@pytest.mark.parametrize("witnesses", [1, 2, 5])
+def test_weak_models_of_few_classes_give_the_same_path(witnesses, monkeypatch):
+    """Flat probabilities of independent models: most pairs stay in doubt, with as many witnesses as classes, or fewer."""
+    monkeypatch.setattr(growing_ensemble, "WITNESSES", witnesses)
+    rng = np.random.default_rng(witnesses)
+    for classes in (2, 3, 40):
+        labels = rng.integers(0, classes, 300)
+        z = rng.standard_normal((12, 300, classes))
+        z[:, np.arange(300), labels] += 0.8
+        probs = softmax(z).astype(np.float32)
+        found = search(probs, labels, steps=9, replace=True)
+        members, scores = brute_force(probs, labels, 9)
+        assert found.members == members
+        np.testing.assert_allclose(found.score, scores, atol=1e-12)
 
 
 def test_minus_zero_is_a_probability_and_a_negative_number_is_not():

@@ -14,6 +14,7 @@ import zoo
 from ensembles.ensemble_temperature import apply_temperature
 from zoo.cards import card as cards
 from zoo.cards.card import EnsembleMember
+from zoo.core.splits import stratified_split
 from zoo.errors import InputError
 from zoo.models import membership, registry
 
@@ -212,3 +213,81 @@ def test_fields_in_which_members_differ_are_mixed():
     ]
     made = path_of(["a", "b", "c"], mixed, base=["a", "b", "c"]).to_model("mixed")
     assert (made.framework, made.objective, made.dataset, made.license) == ("unknown", "mixed", "in1k", "other")
+
+
+class TestPredictionSets:
+    def path(self, **options):
+        z, self.labels = logits_of(3, 400, 10)
+        self.p = np.stack([softmax(one / t) for one, t in zip(z, [0.5, 2.0, 1.5], strict=True)])
+        runs = runs_of(z, self.labels, NAMES, [zoo.card(name) for name in NAMES], temperatures=[0.5, 2.0, 1.5])
+        return ensembles.greedy(runs, steps=6, **{"replace": True} | options)
+
+    @pytest.mark.parametrize("conditioning", ["marginal", "class"])
+    @pytest.mark.parametrize("method", ["lac", "raps"])
+    def test_the_model_has_the_sets_that_were_fitted(self, method, conditioning):
+        path = self.path()
+        sets = path.prediction_sets(0.2, method, conditioning)
+        made = path.to_model("with-sets", sets=sets)
+        assert cards.read(made.path) == made
+        model = zoo.load("with-sets", pretrained=False)
+        expected = sets.rule.predict_sets(softmax(model.predict(images()).numpy()))
+        assert (model.predict_sets(images()) == expected).all()
+        assert vars(model.sets) == vars(sets.rule)
+        assert "80% coverage" in repr(model)
+        assert made.details["sets_measured"]["coverage"] == sets.report.coverage
+
+    def test_thresholds_are_those_of_a_plain_quantile(self):
+        """LAC on half of the test split: the quantile of 1 - p of the true class, of the ensemble at its temperature."""
+        path = self.path()
+        test = path.best_ensemble.test
+        rows = test.examples.numpy()
+        sets = path.prediction_sets(0.2)
+        mean = ensembles.average(self.p, [path.weights.get(name, 0) for name in NAMES])
+        p, y = apply_temperature(mean, path.temperature)[rows], self.labels[rows]
+        fitted = stratified_split(y, 0.5, 0, test.ids)
+        scores = np.sort(1 - p[fitted, y[fitted]])
+        assert sets.rule.thresholds == pytest.approx([scores[int(np.ceil(101 * 0.8)) - 1]], abs=1e-6)
+        covered = 1 - p[~fitted, y[~fitted]] <= sets.rule.thresholds[0]
+        assert (sets.report.coverage, sets.report.examples) == (pytest.approx(covered.mean()), 100)
+        assert sets.rule.fitted_on == "100 of 200 test examples of made:test"
+
+    def test_examples_that_chose_the_ensemble_fit_no_threshold(self):
+        path = self.path()
+        chose, others = path.best_ensemble.selection.ids, path.best_ensemble.test.ids
+        fitted = path.prediction_sets(0.2, calibration=others[:50].tolist())
+        assert (fitted.rule.calibration_examples, fitted.report.examples) == (50, 150)
+        for wrong in ([*others[:50], chose[3]], [*others[:50], "elsewhere"], others.tolist(), 1.5):
+            with pytest.raises(InputError, check=fields(argument="calibration")):
+                path.prediction_sets(0.2, calibration=wrong)
+        with pytest.raises(InputError, check=fields(argument="test_fraction")):
+            self.path(test_fraction=0).prediction_sets(0.2)
+        with pytest.raises(InputError, check=fields(argument="alpha", found=1.5)):
+            path.prediction_sets(1.5)
+
+    def test_a_class_that_is_too_rare_is_in_every_set_of_the_saved_model(self):
+        path = self.path()
+        ids, labels = path.best_ensemble.test.ids, path.best_ensemble.test.labels.numpy()
+        rare = labels == 3
+        sets = path.prediction_sets(0.2, "lac", "class", calibration=[*ids[~rare], *ids[rare][:2]])
+        path.to_model("rare", sets=sets)
+        assert zoo.load("rare", pretrained=False).predict_sets(images())[:, 3].all()
+
+    def test_models_without_sets(self):
+        path = self.path()
+        path.to_model("plain")
+        model = zoo.load("plain", pretrained=False)
+        assert model.sets is None
+        with pytest.raises(InputError, check=fields(argument="sets", where="plain")):
+            model.predict_sets(images())
+        assert model.predict_sets(images(), path.prediction_sets(0.2).rule).shape == (4, 10)
+
+    @pytest.mark.parametrize(
+        "change", [{"alpha": 2}, {"thresholds": [0.1, 0.2]}, {"method": "top-k"}, {"thresholds": "high"}, {"rows": 3}]
+    )
+    def test_a_card_with_damaged_sets_is_refused(self, change, monkeypatch):
+        monkeypatch.setattr(registry, "_registered", {})
+        path = self.path()
+        made = path.to_model("damaged", sets=path.prediction_sets(0.2))
+        zoo.register(dataclasses.replace(made, name="other", details={"sets": made.details["sets"] | change}))
+        with pytest.raises(InputError, check=fields(where="zoo.details.sets")):
+            zoo.load("other", pretrained=False)
