@@ -59,9 +59,10 @@ study: $(READY)
 	$(BIN)/zoo export @cifar10 --embeddings-of $(OBJECTIVES:%=resnet7-%.cifar10) \
 		--data cifar10:test -o model_cards/cifar10.outputs.safetensors
 
-# Each benchmark is a script that prints ratios against a peer in the same run. Use otherwise idle cores.
+# One table of the timed jobs; the other scripts in that folder run alone. Use otherwise idle cores.
+# BENCH="--peer-python PATH" adds the peers of another environment, BENCH="--jobs greedy" picks jobs.
 bench: $(READY)
-	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore tests/benchmarks/all.py $(BENCH)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -17,26 +17,17 @@ Everything else is imported from its module, such as `probes.charts`, `probes.st
 `probes.accuracy_line.accuracy_line`.
 """
 
-from probes.compression import compress as compress
-from probes.concatenation import concatenate as concatenate
-from probes.concatenation import stack as stack
-from probes.distribution_shift import robustness as robustness
-from probes.finetuning import finetune as finetune
-from probes.knn import KNNProbe as KNNProbe
-from probes.linear import LinearProbe as LinearProbe
-from probes.metrics import accuracy as accuracy
-from probes.metrics import mean_auc as mean_auc
-from probes.metrics import mean_per_class_accuracy as mean_per_class_accuracy
-from probes.metrics import voc_map as voc_map
-from probes.multilabel import MultilabelProbe as MultilabelProbe
-from probes.overlap import class_overlap as class_overlap
-from probes.statistics import holm as holm
-from probes.statistics import indistinguishable_from_best as indistinguishable_from_best
-from probes.statistics import indistinguishable_on_average as indistinguishable_on_average
-from probes.statistics import mean_and_error as mean_and_error
-from probes.statistics import spearman as spearman
-from probes.transfer import probe as probe
-from probes.transfer import relearn as relearn
+from probes.compression import compress
+from probes.concatenation import concatenate, stack
+from probes.distribution_shift import robustness
+from probes.finetuning import finetune
+from probes.knn import KNNProbe
+from probes.linear import LinearProbe
+from probes.metrics import accuracy, mean_auc, mean_per_class_accuracy, voc_map
+from probes.multilabel import MultilabelProbe
+from probes.overlap import class_overlap
+from probes.statistics import holm, indistinguishable_from_best, indistinguishable_on_average, mean_and_error, spearman
+from probes.transfer import probe, relearn
 
 __all__ = [
     "KNNProbe",

@@ -187,11 +187,7 @@ def split_features(
 ) -> FeatureSplit:
     """Check that the embeddings of two or more models match the labels, and set test examples apart.
 
-    Args:
-        features: embeddings [N, D] by model name.
-        labels: [N] of any type, or [N, K] of 0, 1 and -1 if `multilabel`.
-        test: (embeddings by model name, labels); default: a fifth of each class, or of all rows if `multilabel`.
-        multilabel: whether an example may have several classes.
+    The arguments are those of `stack`.
     """
     if len(features) < 2:
         raise InputError(argument="features", expected="embeddings of at least two models", found=list(features))

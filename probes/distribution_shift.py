@@ -13,7 +13,7 @@ import pandas as pd
 from zoo import datasets
 from zoo.cards import names
 from zoo.datasets import Dataset
-from zoo.errors import CorruptFile, InputError, UnknownName, ZooError, ZooWarning
+from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.models.model import Model
 from zoo.outputs.outputs import Runs
 from zoo.runs import runner
@@ -53,10 +53,9 @@ def mean_corruption_error(errors: Mapping[str, Sequence[float] | np.ndarray]) ->
     missing = [name for name in ALEXNET_ERRORS if name not in errors]
     if missing:
         raise InputError(f"mCE needs all fifteen corruptions; missing: {', '.join(missing)}", argument="errors")
-    unknown = [name for name in errors if name not in ALEXNET_ERRORS]
-    if unknown:
-        suggestions = names.similar(unknown[0], ALEXNET_ERRORS)
-        raise UnknownName(kind="corruption", name=unknown[0], argument="errors", suggestions=suggestions)
+    for name in errors:
+        if name not in ALEXNET_ERRORS:
+            raise names.unknown("corruption", name, ALEXNET_ERRORS, argument="errors")
     ratios = [_severities(errors[name], name).mean() / alexnet for name, alexnet in ALEXNET_ERRORS.items()]
     return float(np.mean(ratios))
 

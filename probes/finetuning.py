@@ -7,7 +7,6 @@ seeds, the pair is the best on average.
 
 import copy
 import dataclasses
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +16,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from PIL import Image
 
 from probes._inputs import is_fraction
 from probes.metrics import metric
 from zoo import datasets, objectives
-from zoo.cards.names import similar
+from zoo.cards.names import unknown
 from zoo.cards.recipes import setting_names
-from zoo.core import files
 from zoo.core.splits import hold_out
 from zoo.datasets import Dataset
+from zoo.datasets.dataset import joined
 from zoo.datasets.preprocessing import Pipeline
-from zoo.errors import InputError, UnknownName, ZooError
+from zoo.errors import InputError, ZooError
 from zoo.models import registry
 from zoo.models.model import Model
 from zoo.networks.network import Network
@@ -147,7 +145,7 @@ def _train(start: Model, images: Dataset, rate: float, decay: float, task: _Task
     recipe = _recipe(start, rate, decay, task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(recipe.entropy, For.START))
-        head = ObjectiveHead(_width(start), len(images.classes), objectives.get(task.objective))
+        head = ObjectiveHead(start.num_features, len(images.classes), objectives.get(task.objective))
     body, blocks = copy.deepcopy((start.network.body, start.network.blocks))  # at once: the blocks are parts of the body
     network = Network(body.requires_grad_(True), head, blocks)
     name = f"{start.name.replace('/', '_')}-lr{rate:g}-wd{decay:g}"
@@ -179,12 +177,6 @@ def _recipe(start: Model, rate: float, decay: float, task: _Task) -> Recipe:
         start.transform.spec, 1, batch_size=task.settings["batch_size"], learning_rate=rate, weight_decay=decay / rate
     )
     return recipe.change(**task.settings)
-
-
-def _width(start: Model) -> int:
-    """Return the number of features, from a black image."""
-    embeddings, _ = start.forward(torch.zeros(1, *start.transform.size, device=start.device))
-    return embeddings.shape[1]
 
 
 def _score(model: Model, dataset: Dataset, task: _Task) -> float:
@@ -222,10 +214,9 @@ def _splits(
     labels = labels_of(dataset)
     if isinstance(validation, str | Dataset):
         training, validation_set = dataset, datasets.load(validation)
-        everything = _join(dataset, validation_set)
     elif is_fraction(validation):
         kept, held_out = hold_out(labels, validation, seed)
-        training, validation_set, everything = dataset.select(kept), dataset.select(held_out), dataset
+        training, validation_set = dataset.select(kept), dataset.select(held_out)
     else:
         raise InputError(argument="validation", expected="a dataset or a fraction between 0 and 1", found=validation)
     for other in (validation_set, test_set):
@@ -236,25 +227,11 @@ def _splits(
         if other.fingerprint == dataset.fingerprint or validation_set.fingerprint == test_set.fingerprint:
             hint = "Pass different images for training, validation and testing"
             raise InputError("the same images are used twice", where=other.spec, hint=hint)
+    everything = dataset
+    if training is dataset:
+        spec = f"{dataset.spec}+{validation_set.spec}"
+        everything = dataclasses.replace(joined([dataset, validation_set]), spec=spec)
     return training, validation_set, everything, test_set
-
-
-def _join(first: Dataset, second: Dataset) -> Dataset:
-    """Return the images of two datasets of the same classes, one after the other."""
-    return Dataset(
-        name=first.name,
-        spec=f"{first.spec}+{second.spec}",
-        ids=[f"{part.spec}/{name}" for part in (first, second) for name in part.ids],
-        image=functools.partial(_joined_image, first, second),
-        fingerprint=files.digest([first.fingerprint, second.fingerprint]),
-        classes=first.classes,
-        labels=np.concatenate([labels_of(first), labels_of(second)]),
-        metric=first.metric,
-    )
-
-
-def _joined_image(first: Dataset, second: Dataset, index: int) -> Image.Image:
-    return first[index] if index < len(first) else second[index - len(first)]
 
 
 def _check_grid(learning_rates: Sequence[float], weight_decays: Sequence[float], steps: int) -> None:
@@ -273,5 +250,4 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     allowed = setting_names() - {"epochs", "steps", "batch_size", "learning_rate", "weight_decay", "holdout"}
     for name in settings:
         if name not in allowed:
-            problem = f"unknown setting {name!r}; expected one of {', '.join(sorted(allowed))}"
-            raise UnknownName(problem, kind="setting", name=name, suggestions=similar(name, allowed))
+            raise unknown("setting", name, sorted(allowed), list_known=True)

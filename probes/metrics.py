@@ -31,10 +31,7 @@ def accuracy(predictions: Values, labels: Values, weights: Values | None = None)
 def mean_per_class_accuracy(predictions: Values, labels: Values, weights: Values | None = None) -> float:
     """Return the accuracy within each class, averaged over the classes that occur among the labels.
 
-    Args:
-        predictions: [N] predicted classes.
-        labels: [N] true classes.
-        weights: [N] weights of the examples; default: all equal.
+    The arguments are those of `accuracy`.
 
     >>> mean_per_class_accuracy([0, 0, 0, 1], [0, 0, 0, 0])
     0.75
@@ -44,12 +41,7 @@ def mean_per_class_accuracy(predictions: Values, labels: Values, weights: Values
     return _by_class(*tally(predictions, labels, weights))
 
 
-def tally(
-    predictions: Values,
-    labels: Values,
-    weights: Values | None = None,
-    num_classes: int = 0,
-) -> tuple[Tensor, Tensor]:
+def tally(predictions: Values, labels: Values, weights: Values | None = None, num_classes: int = 0) -> tuple[Tensor, Tensor]:
     """Return (correct predictions, examples) of each class, [K] float64. Tallies of parts of the examples add up.
 
     >>> [part.tolist() for part in tally([0, 1, 1], [0, 1, 2])]
@@ -135,12 +127,7 @@ def voc_map(scores: Values, labels: Values, mask: Values | None = None) -> float
     return _mean_over_classes(average_precision(scores, labels, mask), "a positive example")
 
 
-def auc(
-    scores: Values,
-    labels: Values,
-    bins: int | None = None,
-    mask: Values | None = None,
-) -> Array:
+def auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | None = None) -> Array:
     """Return the area under the ROC curve of each class, [K]; NaN for a class without positives or without negatives.
 
     The area is the probability that a positive scores above a negative, where ties count half.
@@ -173,12 +160,7 @@ def auc(
     return result
 
 
-def mean_auc(
-    scores: Values,
-    labels: Values,
-    bins: int | None = None,
-    mask: Values | None = None,
-) -> float:
+def mean_auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | None = None) -> float:
     """Return the mean of `auc` over classes.
 
     A class without positives or without negatives is left out, with a warning. The arguments are those of `auc`.

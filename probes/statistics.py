@@ -63,8 +63,7 @@ def indistinguishable_on_average(
 
     Args:
         groups: values [B, R] by name: B datasets, R seeds, the same for all groups.
-        p: significance level; a group differs if its p-value is below it.
-        lower_is_better: whether the best average is the lowest.
+        p, lower_is_better: as in `indistinguishable_from_best`.
 
     >>> level = [[70.0], [90.0], [50.0]]  # datasets differ much more than groups
     >>> noise = np.array([[0.1, -0.1], [0.0, 0.2], [-0.2, 0.0]])

@@ -1,11 +1,11 @@
-"""Minibatch CKA of 16 x 16 layers, n = 10,000, widths 256-2048, against torch_cka in the same run.
+"""Minibatch CKA of 16 x 16 layers, n = 10,000, widths 256-2048, against pytorch-cka and torch_cka in the same run.
 
     python tests/benchmarks/cka.py --peer-python /path/to/venv/bin/python
 
-The peer lives in a virtual environment of its own (pip install torch_cka setuptools); without `--peer-python` it is looked
-for in this one, and left out where it is not installed. It takes minutes per batch, so it is timed on `--peer-batches` of
-them and its time is extrapolated to all of them in proportion; our time is of all of them. Both get the same
-activations, made beforehand, and the largest difference of their results on those batches is printed.
+The peers live in a virtual environment of their own (pip install pytorch-cka torch_cka setuptools); without `--peer-python`
+they are looked for in this one, and left out where they are not installed. torch_cka takes minutes per batch, so peers are
+timed on `--peer-batches` of them and their time is extrapolated to all of them in proportion; our time is of all of them.
+All get the same activations, made beforehand, and the largest difference of the results on those batches is printed.
 """
 
 import argparse
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +40,18 @@ def sizes(rows: int, size: int) -> list[int]:
     return [min(size, rows - start) for start in range(0, rows, size)]
 
 
-def time_peer(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
+def time_pytorch_cka(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
+    """Seconds that pytorch-cka takes for the batches, and the CKA of the first of them."""
+    sys.path.remove(str(Path(__file__).resolve().parent))  # its package is called cka, as this script is
+    from cka import cka_from_features
+
+    with torch.inference_mode():
+        start = time.perf_counter()
+        results = [cka_from_features(*networks) for networks in batches]
+        return time.perf_counter() - start, results[0].tolist()
+
+
+def time_torch_cka(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
     """Seconds that torch_cka takes for the batches, with networks that only play back their activations."""
     from torch import nn
     from torch_cka import CKA
@@ -61,6 +74,18 @@ def time_peer(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list
     return time.perf_counter() - start, peer.export()["CKA"].tolist()
 
 
+PEERS = {"pytorch-cka": time_pytorch_cka, "torch_cka": time_torch_cka}
+
+
+def time_by_peer(name: str, python: str, rows: list[int], layers: int, threads: int) -> tuple[dict[str, Any] | None, str]:
+    """Seconds and result of a peer on batches of so many rows, run by its own interpreter; None and why if it cannot run."""
+    sizes = ["--batch-rows", *map(str, rows), "--layers", str(layers), "--threads", str(threads)]
+    done = subprocess.run([python, __file__, "--as-peer", name, *sizes], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None, done.stderr.strip().splitlines()[-1]
+    return json.loads(done.stdout.splitlines()[-1]), ""
+
+
 def time_ours(batches: list[list[list[torch.Tensor]]]) -> tuple[float, np.ndarray]:
     from diversity.similarity import MinibatchCKA
 
@@ -81,14 +106,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--peer-batches", type=int, default=1)
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--as-peer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--as-peer", choices=list(PEERS), help=argparse.SUPPRESS)
+    parser.add_argument("--batch-rows", type=int, nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = sizes(options.rows, options.batch_size)
+    rows = options.batch_rows or sizes(options.rows, options.batch_size)
     if options.as_peer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            seconds, result = time_peer([batch(k, rows[k], options.layers) for k in range(options.peer_batches)])
+            seconds, result = PEERS[options.as_peer]([batch(k, n, options.layers) for k, n in enumerate(rows)])
         print(json.dumps({"seconds": seconds, "result": result}))
         return
 
@@ -102,18 +129,19 @@ def main() -> None:
     )
     print(f"{'diversity.MinibatchCKA':32}{ours:10.2f} s   peak memory {memory:.0f} MB")
 
-    command = [options.peer_python, *sys.argv, "--as-peer", "--threads", str(options.threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"torch_cka left out: {done.stderr.strip().splitlines()[-1]}")
-        return
-    peer = json.loads(done.stdout.splitlines()[-1])
-    share = sum(rows[: options.peer_batches]) / options.rows
-    _, check = time_ours([batch(k, rows[k], options.layers) for k in range(options.peer_batches)])
-    estimated = f"measured on {share:.0%} of the rows: {peer['seconds']:.1f} s" if share < 1 else "measured"
-    print(f"{'torch_cka':32}{peer['seconds'] / share:10.2f} s   {estimated}")
-    print(f"{'ratio':32}{peer['seconds'] / share / ours:10.1f}")
-    print(f"{'largest difference of CKA':32}{np.abs(check - np.array(peer['result'])).max():10.1e}")
+    few = rows[: options.peer_batches]
+    share = sum(few) / options.rows
+    _, check = time_ours([batch(0, few[0], options.layers)])
+    for name in options.peers:
+        peer, problem = time_by_peer(name, options.peer_python, few, options.layers, options.threads)
+        if peer is None:
+            print(f"{name} left out: {problem}")
+            continue
+        estimated = f"measured on {share:.0%} of the rows: {peer['seconds']:.1f} s" if share < 1 else "measured"
+        print(f"{name:32}{peer['seconds'] / share:10.2f} s   {estimated}")
+        print(f"{'ratio':32}{peer['seconds'] / share / ours:10.1f}")
+        if len(few) == 1:
+            print(f"{'largest difference of CKA':32}{np.abs(check - np.array(peer['result'])).max():10.1e}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 AutoGluon lives in an environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install autogluon.core`). It
 is left out, and the script says so, where `--peer-python` is not given or has none. One thread each unless --threads says
 otherwise, times are medians of wall-clock seconds. Workloads: G1 = 82 x 5,000 x 1,000, G2 = 30 x 50,000 x 100, float32,
-20 picks with replacement, accuracy; `-flat` is the same at temperature 5. Bars: G1 >= 50 x AutoGluon and >= 8 x NumPy with
-the same picks, G2 >= 20 x AutoGluon.
+20 picks with replacement, accuracy; `-flat` is the same at temperature 5; weak = 40 x 3,000 x 500 independent models of 8%
+accuracy, 10 picks. Bars: G1 >= 50 x AutoGluon and >= 8 x NumPy with the same picks, G2 >= 20 x AutoGluon.
 """
 
 import argparse
@@ -29,7 +29,10 @@ import ensembles
 WORKLOADS = {
     "G1": {"models": 82, "examples": 5_000, "classes": 1_000, "bonus": 4.43, "seed": 1},
     "G2": {"models": 30, "examples": 50_000, "classes": 100, "bonus": 3.69, "seed": 2},
-}
+    "weak": {"models": 40, "examples": 3_000, "classes": 500, "bonus": 1.5, "seed": 4,
+             "shared": 0.0, "difficulty": 0.0, "scales": (1.0, 1.0)},
+}  # fmt: skip
+STEPS = {"G1": 20, "G2": 20, "weak": 10}
 BARS = {("G1", "AutoGluon"): 50, ("G1", "NumPy"): 8, ("G2", "AutoGluon"): 20}
 
 PEER = """
@@ -52,8 +55,9 @@ print(json.dumps({"seconds": seconds, "picks": picks, "errors": errors}))
 
 
 def workload(
-    models: int, examples: int, classes: int, bonus: float, seed: int, temperature: float = 1.0
-) -> tuple[np.ndarray, np.ndarray]:
+    models: int, examples: int, classes: int, bonus: float, seed: int, temperature: float = 1.0,
+    shared: float = 0.45, difficulty: float = 1.5, scales: tuple[float, float] = (2.0, 3.5),
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Probabilities [M, N, K] of models of about 70-78% accuracy with partly shared errors, and labels.
 
     Logits are a draw of class confusions that all models share (45% of the variance) and one of their own, plus a bonus on
@@ -61,15 +65,15 @@ def workload(
     """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, examples)
-    difficulty = rng.normal(0, 1.5, examples).astype(np.float32)
-    common = rng.standard_normal((examples, classes), dtype=np.float32) * np.float32(np.sqrt(0.45))
+    per_example = rng.normal(0, difficulty, examples).astype(np.float32)
+    common = rng.standard_normal((examples, classes), dtype=np.float32) * np.float32(np.sqrt(shared))
     probs = np.empty((models, examples, classes), np.float32)
     for z in probs:
         rng.standard_normal(out=z, dtype=np.float32)
-        z *= np.float32(np.sqrt(0.55))
+        z *= np.float32(np.sqrt(1 - shared))
         z += common
-        z[np.arange(examples), labels] += difficulty + np.float32(bonus + rng.uniform(-0.22, 0.22))
-        z *= np.float32(rng.uniform(2.0, 3.5) / temperature)
+        z[np.arange(examples), labels] += per_example + np.float32(bonus + rng.uniform(-0.22, 0.22))
+        z *= np.float32(rng.uniform(*scales) / temperature)
         z -= z.max(1, keepdims=True)
         np.exp(z, out=z)
         z /= z.sum(1, keepdims=True)
@@ -116,7 +120,7 @@ def median_seconds(function: Callable[[], Any], repeats: int) -> tuple[float, An
 def compare(name: str, options: argparse.Namespace) -> None:
     kind, _, flat = name.partition("-")
     probs, labels = workload(**WORKLOADS[kind], temperature=5.0 if flat else 1.0)
-    steps = options.steps
+    steps = options.steps or STEPS[kind]
     ours, path = median_seconds(
         lambda: ensembles.greedy(probs, labels, steps=steps - 1, replace=True, test_fraction=0), options.repeats
     )
@@ -192,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     choices = [name + suffix for name in WORKLOADS for suffix in ("", "-flat")]
     parser.add_argument("--workloads", nargs="*", choices=choices, default=choices)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, help="default: 20, or 10 for weak models")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--numpy-repeats", type=int, default=3)

@@ -43,6 +43,15 @@ def time_peer(folder: Path, threads: int) -> dict[str, float]:
     return {"seconds": seconds}
 
 
+def search_by_peer(python: str, folder: Path, threads: int) -> tuple[float, str]:
+    """Seconds of the peer on `train.npy` and `test.npy`, run by its own interpreter; NaN and why where it cannot be run."""
+    command = [python, __file__, "--as-peer", str(folder), "--threads", str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return math.nan, done.stderr.strip().splitlines()[-1]
+    return json.loads(done.stdout.splitlines()[-1])["seconds"], ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", type=int, default=20_000)
@@ -70,21 +79,20 @@ def main() -> None:
         folder = Path(name)
         np.save(folder / "train.npy", train)
         np.save(folder / "test.npy", test)
-        command = [options.peer_python, *sys.argv, "--as-peer", str(folder)]
         ours, theirs = [], []
         for _ in range(options.repeats + 1):  # in turn; the first is to warm up
             start = time.perf_counter()
             probe = KNNProbe(most=MOST).fit(train, y[: options.train])
             probe.predict(test)
             ours.append(time.perf_counter() - start)
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            theirs.append(json.loads(done.stdout.splitlines()[-1])["seconds"] if done.returncode == 0 else math.nan)
+            seconds, problem = search_by_peer(options.peer_python, folder, options.threads)
+            theirs.append(seconds)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         middle = statistics.median(ours[1:])
         print(f"{options.train} / {options.test} rows, D {options.dims}, k up to {MOST}, {options.threads} threads")
         print(f"{'KNNProbe, fit and predict':32}{middle:9.2f} s   peak {memory:.0f} MB, k = {probe.k_}")
-        if done.returncode:
-            print(f"faiss left out: {done.stderr.strip().splitlines()[-1]}")
+        if problem:
+            print(f"faiss left out: {problem}")
             return
         found = torch.from_numpy(np.load(folder / "found.npy"))
     units = [torch.nn.functional.normalize(torch.from_numpy(rows)) for rows in (test, train)]

@@ -27,6 +27,13 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def activations(rows: int, dims: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rectified normal activations [N, D], and labels that do not depend on them."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, dims, generator=generator).relu_()
+    return x, torch.randint(classes, (rows,), generator=generator)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=50_000)
@@ -36,9 +43,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(options.rows, options.dims, generator=generator).relu_()
-    y = torch.randint(options.classes, (options.rows,), generator=generator)
+    x, y = activations(options.rows, options.dims, options.classes)
     shape = f"{options.rows} x {options.dims} float32 ({x.nbytes / 2**20:.0f} MB)"
     print(f"{shape}, {options.classes} classes, {options.threads} threads")
     before = peak()

@@ -94,9 +94,9 @@ class Accelerator(TorchDispatchMode):
         super().__exit__(*details)
         self.gateway.stop()
 
-    def _to_numpy(self, tensor: torch.Tensor) -> np.ndarray:
-        self.synchronisations += isinstance(tensor, Remote)
-        return download(tensor).numpy()
+    def _to_numpy(self, values: Any) -> np.ndarray:
+        self.synchronisations += isinstance(values, Remote)
+        return np.asarray(download(values))
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

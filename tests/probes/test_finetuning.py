@@ -129,5 +129,5 @@ def test_bad_input_is_named(start, arguments, error):
 def test_an_unknown_setting_is_named_with_suggestions(start):
     with pytest.raises(UnknownName, check=fields(kind="setting", name="flipp", suggestions=("flip",))):
         finetuning.finetune(start, "digits", flipp=True, **QUICK)
-    with pytest.raises(UnknownName, check=fields(name="learning_rate", problem="crop")):
+    with pytest.raises(UnknownName, check=fields(name="learning_rate", hint="crop")):
         finetuning.finetune(start, "digits", learning_rate=0.1, **QUICK)

@@ -106,18 +106,8 @@ def _rows(selectors: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _row(card: "Card", weights: str) -> dict[str, Any]:
-    return {
-        "name": card.name,
-        "family": card.family,
-        "dataset": card.dataset,
-        "framework": card.framework,
-        "objective": card.objective,
-        "source": card.source,
-        "license": card.license,
-        "accuracy": card.accuracy,
-        "accuracy_by": card.accuracy_by,
-        "weights": weights,
-    }
+    fields = ("name", "family", "dataset", "framework", "objective", "source", "license", "accuracy", "accuracy_by")
+    return {field: getattr(card, field) for field in fields} | {"weights": weights}
 
 
 def _imported_row(name: str, card: "Card | None") -> dict[str, Any]:
@@ -152,6 +142,7 @@ def show_model(
     [dim]zoo show timm:convnext_tiny --json[/dim]
     """
     from zoo.cards import card as cards
+    from zoo.core import typed
     from zoo.models import registry, trained
     from zoo.outputs.stored_names import stored_names
 
@@ -173,8 +164,9 @@ def show_model(
     file = trained.path(entry.name) if ":" not in entry.name else None
     record = trained.describe(file) if file and file.exists() else None
     if json:
-        about = {"weights": state, "trained_here": _trained_fields(record), "outputs": _output_rows(outputs)}
-        print_json({**_card_fields(entry), **about})
+        facts = typed.plain(entry) | {"accuracy": entry.accuracy, "accuracy_by": entry.accuracy_by, "path": entry.path}
+        training = record and {key: value for key, value in typed.plain(record).items() if key != "card"}
+        print_json(facts | {"weights": state, "trained_here": training, "outputs": _output_rows(outputs)})
     elif card:
         shipped = entry.path is not None and not entry.sweep and entry.name == entry.path.stem
         text = entry.path.read_text(encoding="utf-8") if shipped and entry.path else cards.write(entry)
@@ -205,18 +197,6 @@ def _print_fact(label: str, value: str) -> None:
     print(fill(value, f"  {label:<13}"))
 
 
-def _card_fields(card: "Card") -> dict[str, Any]:
-    from zoo.core import typed
-
-    return {**typed.plain(card), "accuracy": card.accuracy, "accuracy_by": card.accuracy_by, "path": card.path}
-
-
-def _trained_fields(record: "Record | None") -> dict[str, Any] | None:
-    from zoo.core import typed
-
-    return None if record is None else {key: value for key, value in typed.plain(record).items() if key != "card"}
-
-
 def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "Sequence[Stored]") -> None:
     """Print the facts one per line, then published and local results, then the text of the card."""
     print(fill(f"{card.name}: {card.title or card.name}") + "\n")
@@ -236,6 +216,8 @@ def _print_summary(card: "Card", state: str, record: "Record | None", outputs: "
 
 
 def _facts(card: "Card", state: str) -> dict[str, str]:
+    from zoo.core.prediction_sets import read_rule
+
     training = card.training
     size = " x ".join(map(str, card.input_size[1:])) if card.input_size else ""
     origin = f"{card.source} {card.id or ''}".strip() + (f" @ {card.revision}" if card.revision else "")
@@ -250,6 +232,7 @@ def _facts(card: "Card", state: str) -> dict[str, str]:
         "settings": ", ".join(f"{key} {value}" for key, value in training.hyperparameters.items()),
         "models": ", ".join(member.name for member in card.sweep),
         "members": ", ".join(f"{m.name} (weight {m.weight:g}, T {m.temperature:g})" for m in card.members),
+        "sets": str(read_rule(card.details, card.name) or ""),
     }
 
 
@@ -309,12 +292,7 @@ def datasets(
         return
     dataset = load(spec)
     if json:
-        about = {
-            "dataset": dataset.spec,
-            "examples": len(dataset),
-            "classes": list(dataset.classes),
-            "metric": dataset.metric,
-        }
+        about = {"dataset": dataset.spec, "examples": len(dataset), "classes": dataset.classes, "metric": dataset.metric}
         print_json(about | ({"ids": list(dataset.ids)} if ids else {}))
     elif ids:
         for row_id in dataset.ids:

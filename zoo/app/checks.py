@@ -40,7 +40,6 @@ def check_same_classes(models: Sequence[str], data: str | None) -> None:
     from zoo.datasets import canonical, load
     from zoo.datasets.class_matching import match
     from zoo.models import registry
-    from zoo.models.sources.assembly import card_classes
     from zoo.outputs.stored_names import stored_names
     from zoo.runs.resolver import infer_dataset
 
@@ -55,6 +54,8 @@ def check_same_classes(models: Sequence[str], data: str | None) -> None:
         dataset = load(spec or "")
     except ZooError:  # explained when the models are run
         return
+    from zoo.models.sources.assembly import card_classes
+
     classes = {name: frozenset(match(dataset, card_classes(card)).classes) for name, card in found.items()}
     first, *others = classes
     for other in others:

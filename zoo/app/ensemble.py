@@ -1,5 +1,6 @@
 """`zoo ensemble`: search for an ensemble, judge one, keep to a budget, stop early in a cascade."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,17 +10,18 @@ import typer
 
 from zoo.app import options
 from zoo.app.options import CHARTS, NUMBERS, TABLE, Base, Candidates, OptionalModels, Steps, command, population
-from zoo.app.terminal import MISSING, Format, count, fill, interval, note, percent, points, print_table
+from zoo.app.terminal import MISSING, Format, count, fill, interval, note, percent, points, print_table, records
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ensembles import Cascade, Path, Search
+    from ensembles.ensemble_sets import EnsembleSets
     from zoo.cards.card import Card
     from zoo.outputs.outputs import Runs
 
-_DETAILS = "Details of the search"
+_DETAILS, _SETS = "Details of the search", "Prediction sets"
 Cost = Annotated[
     Literal["params", "flops", "latency"],
     typer.Option(help="params: parameters; flops: operations per image; latency: milliseconds per image, measured here."),
@@ -43,15 +45,16 @@ def register(app: typer.Typer) -> None:
 class Members(options.Inputs, options.Calibration, options.Results):
     """From models to calibrated outputs, and from a result to what is printed and written."""
 
-    def read(self, models: Sequence[str] | None, base: str | None = None, votes: bool = False) -> "Runs":
-        """Return the calibrated outputs of the models and the base; raw ones if predictions vote."""
+    def read(self, models: Sequence[str] | None, base: str | None = None, votes: bool = False) -> "tuple[Runs, str | None]":
+        """Return calibrated outputs of models and base, raw ones if predictions vote, and the full name of the base."""
         runs = self.runs(list(dict.fromkeys([*(models or ()), *([base] if base else [])])))
+        full = None if base is None else runs[self.registered(base)].name
         if votes:
-            return runs
+            return runs, full
         for outputs in runs.values():
             if outputs.kind == "predictions":
                 raise InputError("only predictions are stored", where=outputs.name, hint="Use {votes}, which needs no more")
-        return self.apply(runs)
+        return self.apply(runs), full
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,7 @@ class Split:
         return Search(
             runs,
             kind="predictions" if votes else "probabilities",
-            base=None if base is None else runs[base].name,
+            base=base,
             test_fraction=self.test_fraction,
             seed=self.seed,
             **settings,
@@ -79,10 +82,33 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class NewModel:
-    """The ensemble as a model with a name."""
+    """The ensemble as a model with a name, and maybe with prediction sets."""
 
     name: options.NewName = None
     overwrite: Annotated[bool, typer.Option("--replace", help="Replace an ensemble that has this name.")] = False
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            "--sets",
+            metavar="ALPHA",
+            rich_help_panel=_SETS,
+            help="Fit sets of classes that miss the true one with this probability, e.g. 0.1, on half of the test split.",
+        ),
+    ] = None
+    method: Annotated[
+        Literal["lac", "aps", "raps"],
+        typer.Option("--set-method", rich_help_panel=_SETS, help="lac: smallest sets; aps, raps: adapt to the example."),
+    ] = "lac"
+    conditioning: Annotated[
+        Literal["marginal", "class", "cluster"],
+        typer.Option(
+            "--set-threshold", rich_help_panel=_SETS, help="One for all classes, or one per class or cluster of classes."
+        ),
+    ] = "marginal"
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None and not 0 < self.alpha < 1:  # before the search begins
+            raise InputError(argument="alpha", expected="between 0 and 1", found=self.alpha)
 
     def deliver(
         self,
@@ -95,10 +121,22 @@ class NewModel:
     ) -> None:
         """Save a result as a model if a name is given, then print and write it; it is printed even if saving fails."""
         card: Card | None = None
+        sets: EnsembleSets | None = None
+
+        def show_all() -> None:
+            show()
+            if sets is not None:
+                print(fill(str(sets), "  "))
+
         try:
-            card = None if self.name is None else result().to_model(self.name, overwrite=self.overwrite)
+            found: Any = None if self.name is None and self.alpha is None else result()
+            if self.alpha is not None:
+                sets = found.prediction_sets(self.alpha, self.method, self.conditioning)
+            if self.name is not None:
+                card = found.to_model(self.name, overwrite=self.overwrite, sets=sets)
         finally:
-            members.deliver(value | ({"saved": str(card.path)} if card else {}), show, table=table, chart=chart)
+            about = ({} if sets is None else sets.details()) | ({"saved": str(card.path)} if card else {})
+            members.deliver(value | about, show_all, table=table, chart=chart)
         if card is not None:
             note(f"wrote {card.path}; all commands and `zoo.load({card.name!r})` accept {card.name}")
 
@@ -135,14 +173,13 @@ def search(
 
     [dim]zoo ensemble search @cifar10 --base r7x2.cifar10 --steps 5[/dim]
 
-    [dim]zoo ensemble search 'resnet8-*' --name my-ensemble[/dim]
+    [dim]zoo ensemble search 'resnet8-*' --name my-ensemble --sets 0.1[/dim]
     """
     members.check(TABLE, NUMBERS, *CHARTS)
     fields: dict[str, Any] = {"name": members.named(candidates)} if candidates else {}
     if accuracy is not None:
         fields["accuracy"] = _accuracy_range(accuracy)
-    runs = members.read(models, base, votes)
-    base = None if base is None else members.registered(base)
+    runs, base = members.read(models, base, votes)
     setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
     path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
     value = {**path.to_dict(), "population": population(runs)}
@@ -161,7 +198,7 @@ def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: N
     from ensembles import improvement
 
     members.check(TABLE, NUMBERS)
-    read = members.read(models, votes=votes)
+    read, _ = members.read(models, votes=votes)
     runs = read.aligned()
     found = improvement(runs, combine="predictions" if votes else "probabilities")
     accuracies = sorted(zip(found.accuracies, runs, strict=True), reverse=True)
@@ -178,7 +215,8 @@ def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: N
         print("\n" + fill(f"{text}: no significant difference." if low <= 0 <= high else f"{text}."))
 
     value = {**vars(found), "members": runs.names, "best_member": rows[0]["model"], "population": population(read)}
-    new_model.deliver(lambda: _equal_weights(runs, runs.names), value, show, members, pd.DataFrame(rows))
+    fraction = 0.0 if new_model.alpha is None else 0.5
+    new_model.deliver(lambda: _equal_weights(runs, runs.names, fraction), value, show, members, pd.DataFrame(rows))
 
 
 def partners(
@@ -198,14 +236,13 @@ def partners(
     [dim]zoo ensemble partners @cifar10 --base r7x2.cifar10[/dim]
     """
     members.check(TABLE, NUMBERS)
-    runs = members.read(models, base, votes)
-    base = None if base is None else members.registered(base)
+    runs, base = members.read(models, base, votes)
     fields = {"name": members.named(candidates)} if candidates else None
     setup = split.search(runs, votes=votes, candidates=fields, objective=objective, progress=not members.json)
-    frame = setup.best_partners(None if base is None else [runs[base].name])
+    frame = setup.best_partners(None if base is None else [base])
 
     def show() -> None:
-        rows = _records(frame)
+        rows = records(frame)
         titles = {"base": "base", "partner": "partner", "category": "category", "alone": "alone", "pair": "pair"}
         if "gain" in rows[0]:
             titles |= {"test_alone": "alone", "test_pair": "pair", "gain": "gain", "interval": "95% CI"}
@@ -239,17 +276,17 @@ def budget(
     """
     members.check(TABLE, NUMBERS, *CHARTS)
     most = None if limit is None else parse_cost(limit, "limit")
-    if new_model.name is not None and most is None:
-        raise InputError("needs a cost, which decides for one of the ensembles", argument="name", hint="Pass {limit}")
-    runs = members.read(models, base, votes)
-    base = None if base is None else members.registered(base)
+    for argument in ("name", "alpha"):
+        if getattr(new_model, argument) is not None and most is None:
+            raise InputError("needs a cost, which decides for one of the ensembles", argument=argument, hint="Pass {limit}")
+    runs, base = members.read(models, base, votes)
     setup = split.search(runs, base, votes, objective=objective, progress=not members.json)
     front = setup.pareto(cost, max_size)
     best = None if most is None else setup.best_within(most, cost, max_size)
 
     def show() -> None:
         columns = ["cost", "size", "selection", "test", "members"]
-        rows = [{**row, "cost": short_number(row["cost"]), "members": ", ".join(row["members"])} for row in _records(front)]
+        rows = [{**row, "cost": short_number(row["cost"]), "members": ", ".join(row["members"])} for row in records(front)]
         _print_scores([{key: row[key] for key in columns} for row in rows], objective)
         if best is not None:
             on, score = ("selection", best.score) if best.test_score is None else ("test", best.test_score)
@@ -266,7 +303,9 @@ def budget(
 
     value = {"cost": cost, "front": front, "best": best and vars(best), "population": population(runs)}
     chosen = [] if best is None else list(map(str, best.members))
-    new_model.deliver(lambda: _equal_weights(runs, chosen), value, show, members, front, chart)
+    fraction = 0.0 if new_model.alpha is None else split.test_fraction  # the split on which the members were chosen
+    made = functools.partial(_equal_weights, runs, chosen, fraction, split.seed)
+    new_model.deliver(made, value, show, members, front, chart)
 
 
 def cascade(
@@ -296,8 +335,7 @@ def cascade(
     """
     members.check(TABLE, NUMBERS, *CHARTS)
     most = None if budget is None else parse_cost(budget, "budget")
-    runs = members.read(models, base)
-    base = None if base is None else members.registered(base)
+    runs, base = members.read(models, base)
     setup = split.search(runs, base, progress=not members.json)
     found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=most)
     value = {**found.to_dict(), "population": population(runs)}
@@ -319,7 +357,7 @@ def _print_path(path: "Path") -> None:
             "95% CI": (row["low"], row["high"]),
             **({"cost": short_number(row["cost"])} if path.costs is not None else {}),
         }
-        for row in _records(path.to_frame())
+        for row in records(path.to_frame())
     ]
     hidden = () if path.test_score is not None else ("test", "gain", "95% CI")
     _print_scores([{key: value for key, value in row.items() if key not in hidden} for row in rows], path.objective)
@@ -358,7 +396,7 @@ def _print_cascade(found: "Cascade") -> None:
             "evaluated": percent(row["evaluated"]),
             "stops at": MISSING if math.isnan(row["threshold"]) else f"{row['threshold']:.4f}",
         }
-        for step, row in enumerate(_records(found.to_frame()), 1)
+        for step, row in enumerate(records(found.to_frame()), 1)
     ]
     print_table(rows, formats=dict.fromkeys(("cost", "evaluated", "stops at"), str))
     full = found.full_ensemble
@@ -383,11 +421,14 @@ def _difference(value: float, ends: Sequence[float], objective: str) -> str:
     return f"{value:+.4f} (95% CI {ends[0]:+.4f} to {ends[1]:+.4f})"
 
 
-def _equal_weights(runs: "Runs", names: list[str]) -> Any:
-    """Return the ensemble of these models with equal weights, which can be saved."""
+def _equal_weights(runs: "Runs", names: list[str], test_fraction: float, seed: int = 0) -> Any:
+    """Return the ensemble of these models with equal weights, which can be saved.
+
+    Its temperature is fitted on all examples but the test split, which prediction sets need.
+    """
     from ensembles import Search
 
-    return Search(runs.subset(names), base=names, test_fraction=0).greedy(1)
+    return Search(runs.subset(names), base=names, test_fraction=test_fraction, seed=seed).greedy(1)
 
 
 def _print_scores(rows: list[dict[str, Any]], objective: str) -> None:
@@ -407,10 +448,6 @@ def _ends(ends: Sequence[float], in_percent: bool) -> str:
 def _format(objective: str) -> Format:
     """Return how a score is written: accuracies in percent, losses as numbers."""
     return percent if objective.endswith("accuracy") else "{:.4f}".format
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    return frame.to_dict("records")  # type: ignore[return-value]
 
 
 def _accuracy_range(text: str) -> tuple[float | None, float | None]:

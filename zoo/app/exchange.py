@@ -1,24 +1,30 @@
 """`zoo import` and `zoo export`: outputs from and to files."""
 
+import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from zoo.app import options
 from zoo.app.checks import check_files
-from zoo.app.options import RUN, Json, Kind, ModelInputs, Models, check_output, command, models_option, spec_option
-from zoo.app.output_files import read_outputs, write_rows
 from zoo.app.run import print_runs
 from zoo.app.terminal import count, note, print_json, size, wrote
 from zoo.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from zoo.outputs.outputs import Runs
 
 BUNDLE, TABLES = ".safetensors", (".csv", ".parquet")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("import", rich_help_panel=RUN)(command(import_))
-    app.command("export", rich_help_panel=RUN)(command(export))
+    app.command("import", rich_help_panel=options.RUN)(options.command(import_))
+    app.command("export", rich_help_panel=options.RUN)(options.command(export))
 
 
 def import_(
@@ -30,9 +36,11 @@ def import_(
             show_default=False,
         ),
     ],
-    data: Annotated[str | None, spec_option("--data", "Dataset of the outputs: a known one, or a new name.")] = None,
+    data: Annotated[str | None, options.spec_option("--data", "Dataset of the outputs: a known one, or a new name.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the model. Default: the file's name.")] = None,
-    kind: Annotated[Kind | None, typer.Option("--kind", help="What the numbers are, if the files do not say it.")] = None,
+    kind: Annotated[
+        options.Kind | None, typer.Option("--kind", help="What the numbers are, if the files do not say it.")
+    ] = None,
     link: Annotated[
         Literal["softmax", "sigmoid"] | None,
         typer.Option("--link", help="How logits become probabilities. Default: softmax.", show_default=False),
@@ -46,9 +54,13 @@ def import_(
             "--column", metavar="MEANING=COLUMN", help="Which column holds what, e.g. labels=answer. May be repeated."
         ),
     ] = None,
+    id_pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="The group in parentheses is the part of an id that identifies the example."),
+    ] = None,
     meta: Annotated[Path | None, typer.Option(help="Table about the models: model, family, params, ...")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace outputs stored under the same name.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Store outputs that another program computed; all commands find them by name.
 
@@ -70,7 +82,7 @@ def import_(
             argument="columns", expected="MEANING=COLUMN, such as labels=answer", found=", ".join(columns or ())
         )
     check_files(source, "source")
-    runs = read_outputs(
+    runs = options.read_outputs(
         source,
         data,
         kind,
@@ -80,6 +92,7 @@ def import_(
         classes=classes,
         ids=ids,
         columns=dict(pairs) or None,
+        id_pattern=id_pattern,
         meta=meta,
     )
     is_new = data is not None and is_user_dataset(data) and not user_datasets.exists(data)
@@ -91,7 +104,7 @@ def import_(
 
 
 def export(
-    models: Models,
+    models: options.Models,
     output: Annotated[
         Path,
         typer.Option(
@@ -101,12 +114,12 @@ def export(
             help="File to write: .safetensors (for zoo import and NumPy), .csv or .parquet.",
         ),
     ],
-    inputs: ModelInputs,
+    inputs: options.ModelInputs,
     embeddings: Annotated[
         list[str] | None,
-        models_option("--embeddings-of", "Include the embeddings of these models (.safetensors only)."),
+        options.models_option("--embeddings-of", "Include the embeddings of these models (.safetensors only)."),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Write the outputs of models on one dataset to one file.
 
@@ -119,7 +132,7 @@ def export(
     """
     from zoo.outputs.bundle import export_outputs
 
-    check_output(output, (BUNDLE, *TABLES))
+    options.check_output(output, (BUNDLE, *TABLES))
     is_table = output.suffix.lower() in TABLES
     if is_table and embeddings:
         raise InputError("are written to .safetensors files only", argument="embeddings", found=str(output))
@@ -137,3 +150,59 @@ def export(
     change = max(model["largest_change"] for model in about["models"])
     wrote(output, f"{count(len(runs), 'model')}, embeddings of {len(chosen)}, {size(output.stat().st_size)}")
     note("predictions are unchanged" + (f", probabilities moved by at most {change:.1g}" if change else ""))
+
+
+def write_rows(runs: "Runs", path: Path) -> int:
+    """Write one row per example and model as .csv or .parquet; return the number of rows."""
+    from zoo.core import files
+    from zoo.core.text import csv_bytes
+
+    buffer, rows = io.BytesIO(), 0
+    if path.suffix.lower() == ".csv":
+        for number, frame in enumerate(_frames(runs)):
+            header = b"" if number == 0 else csv_bytes(frame.head(0))
+            buffer.write(csv_bytes(frame)[len(header) :])
+            rows += len(frame)
+    else:
+        import pyarrow
+        import pyarrow.parquet
+
+        writer = None
+        for frame in _frames(runs):
+            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+            writer = writer or pyarrow.parquet.ParquetWriter(buffer, table.schema)
+            writer.write_table(table.cast(writer.schema))
+            rows += len(frame)
+        if writer is not None:
+            writer.close()
+    files.write(path, buffer.getvalue())
+    return rows
+
+
+def _frames(runs: "Runs") -> "Iterator[pd.DataFrame]":
+    """Yield a table per model, all with the same columns. Probabilities are missing for models with predictions only."""
+    import numpy as np
+    import pandas as pd
+
+    aligned = runs.aligned()
+    has_probabilities = any(outputs.kind in ("logits", "probabilities") for outputs in aligned.values())
+    for outputs in aligned.values():
+        columns: dict[str, Any] = {"model": outputs.name, "id": outputs.ids.tolist()}
+        columns["label"] = _names(outputs.labels, outputs.label_classes or outputs.classes, len(outputs))
+        columns["prediction"] = _names(outputs.predictions, outputs.classes, len(outputs))
+        if has_probabilities:
+            known = outputs.kind in ("logits", "probabilities")
+            values = (
+                np.asarray(outputs.probabilities, np.float32)
+                if known
+                else np.full((len(outputs), len(outputs.classes)), np.nan)
+            )
+            columns["confidence"] = values.max(1)
+            columns |= {f"probabilities.{name}": values[:, k] for k, name in enumerate(outputs.classes)}
+        yield pd.DataFrame(columns)
+
+
+def _names(indices: Any, classes: Sequence[str], rows: int) -> list[str | None]:
+    if indices is None:
+        return [None] * rows
+    return [classes[k] if k >= 0 else None for k in indices.tolist()]

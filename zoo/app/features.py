@@ -4,22 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zoo.app.options import (
-    CHARTS,
-    FEATURES,
-    NUMBERS,
-    TABLE,
-    Data,
-    ModelFiles,
-    ModelInputs,
-    Models,
-    Pretrained,
-    Results,
-    command,
-    model_argument,
-)
-from zoo.app.terminal import note, percent, print_table, width
-from zoo.core.text import as_text
+from zoo.app import options
+from zoo.app.terminal import matrix_fits, note, percent, print_table
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,23 +16,23 @@ BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Images per 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("similarity", rich_help_panel=FEATURES)(command(similarity))
-    app.command("separation", rich_help_panel=FEATURES)(command(separation))
+    app.command("similarity", rich_help_panel=options.FEATURES)(options.command(similarity))
+    app.command("separation", rich_help_panel=options.FEATURES)(options.command(separation))
 
 
 def similarity(
     *,
-    first: Annotated[str, model_argument("A model.", "A")],
-    second: Annotated[str, model_argument("Another model, or the same.", "B")],
-    data: Data = None,
+    first: Annotated[str, options.model_argument("A model.", "A")],
+    second: Annotated[str, options.model_argument("Another model, or the same.", "B")],
+    data: options.Data = None,
     layers: Annotated[list[str] | None, typer.Option("--layer", help="Only this layer. May be repeated.")] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="linear, cosine or rbf.")] = "linear",
     bandwidth: Annotated[float, typer.Option("--bandwidth", help="rbf: bandwidth, in median distances.")] = 1.0,
     epochs: Annotated[int, typer.Option("--epochs", help="Passes over the dataset; more passes, less noise.")] = 1,
     batch_size: BatchSize = None,
-    pretrained: Pretrained = True,
-    model_files: ModelFiles,
-    results: Results,
+    pretrained: options.Pretrained = True,
+    model_files: options.ModelFiles,
+    results: options.Results,
 ) -> None:
     """Compare the layers of two models: CKA of every layer of A with every layer of B.
 
@@ -55,7 +41,7 @@ def similarity(
     from diversity import cka
     from diversity.feature_charts import similarity_chart
 
-    results.check(TABLE, NUMBERS, *CHARTS)
+    results.check(options.TABLE, options.NUMBERS, *options.CHARTS)
     first, second = model_files.named([first, second])
     frame = cka(
         first,
@@ -83,8 +69,7 @@ def similarity(
 
 def _print_similarity(frame: "pd.DataFrame") -> None:
     """Print the matrix if it fits the terminal, else for each layer of A the most similar layer of B."""
-    names = [as_text(name) for name in frame.columns]
-    if max(len(as_text(name)) for name in frame.index) + sum(max(len(name), 6) + 2 for name in names) <= width():
+    if matrix_fits(frame):
         print_table([{"layer": name, **{str(k): float(v) for k, v in row.items()}} for name, row in frame.iterrows()])
         return
     values = frame.to_numpy()
@@ -98,16 +83,16 @@ def _print_similarity(frame: "pd.DataFrame") -> None:
 
 def separation(
     *,
-    models: Models,
+    models: options.Models,
     layers: Annotated[bool, typer.Option("--layers", help="Of every hidden layer, not only of the embeddings.")] = False,
     training: Annotated[bool, typer.Option("--training", help="Over the epochs of training, from its log.")] = False,
     metric: Annotated[
         str, typer.Option("--distance", help="With --layers: cosine, centered-cosine or euclidean.")
     ] = "cosine",
     batch_size: BatchSize = None,
-    pretrained: Pretrained = True,
-    inputs: ModelInputs,
-    results: Results,
+    pretrained: options.Pretrained = True,
+    inputs: options.ModelInputs,
+    results: options.Results,
 ) -> None:
     """Measure class separation R²: the fraction of the embeddings' variance that lies between classes.
 
@@ -118,7 +103,7 @@ def separation(
     """
     import diversity
 
-    results.check(TABLE, NUMBERS, *CHARTS)
+    results.check(options.TABLE, options.NUMBERS, *options.CHARTS)
     if layers and training:
         raise InputError("cannot be combined with --training", argument="layers")
     if layers:
@@ -140,7 +125,9 @@ def separation(
     results.deliver(found, lambda: print_table(shown, formats=formats), table=found, chart=lambda: _separation_chart(found))
 
 
-def _of_embeddings(models: list[str], inputs: ModelInputs, batch_size: int | None, pretrained: bool) -> "pd.DataFrame":
+def _of_embeddings(
+    models: list[str], inputs: options.ModelInputs, batch_size: int | None, pretrained: bool
+) -> "pd.DataFrame":
     """Return one row per model: its accuracy, and the class separation of its embeddings by each metric."""
     import pandas as pd
 

@@ -19,7 +19,7 @@ from zoo.app.options import (
     command,
     spec_option,
 )
-from zoo.app.terminal import estimate, print_table
+from zoo.app.terminal import estimate, note, print_table
 from zoo.app.trust import ENSEMBLE, RESAMPLES
 from zoo.errors import InputError
 
@@ -88,17 +88,20 @@ def ood(
 
     def show() -> None:
         titles = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR@95"}
+        models = {row["model"] for row in rows}
+        of_model = f", {models.pop()}" if len(models) == 1 else ""
         for number, spec in enumerate(outside):
             if number:
                 print()
             print_table(
                 (
-                    {"model": row["model"], "score": row["score"]}
+                    ({} if of_model else {"model": row["model"]})
+                    | {"score": row["score"]}
                     | {title: estimate(row[key], (row[f"{key}_low"], row[f"{key}_high"])) for key, title in titles.items()}
                     for row in rows
                     if row["out"] == spec
                 ),
-                title=f"{inside} against {spec} (95% CI)",
+                title=f"{inside} against {spec}{of_model} (95% CI)",
                 formats=dict.fromkeys(titles.values(), str),
             )
 
@@ -112,6 +115,9 @@ def _scores(
     both = [name for name in before if name in after and (known is None or name in known)]
     if not both:
         raise InputError("no model has outputs on all datasets")
+    shifted = [name for name in both if _is_shifted(before[name]) or _is_shifted(after[name])]
+    if shifted:
+        note(f"no energy for {', '.join(shifted)}: stored logits are relative to the largest one of each example")
     for name in both:
         inner = _of_model(before[name], None if known is None else known[name])
         outer = _of_model(after[name], None if known is None else known[name])
@@ -130,7 +136,7 @@ def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndar
     from zoo.calibration.selective import certainty
 
     scores = {score: certainty(outputs.probabilities, score) for score in ("confidence", "entropy")}
-    if outputs.kind == "logits" and outputs.link == "softmax":
+    if outputs.kind == "logits" and outputs.link == "softmax" and not _is_shifted(outputs):
         scores["energy"] = energy_score(outputs.logits)
     if known is not None:
         training, embeddings = known.require_embeddings().array(), outputs.require_embeddings().array()
@@ -138,6 +144,13 @@ def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndar
         if known.labels is not None:
             scores["Mahalanobis"] = ClassGaussians.fit(training, known.labels).score(embeddings)
     return scores
+
+
+def _is_shifted(outputs: "Outputs") -> bool:
+    """Return whether logits have lost their level, which energy needs: bundles may store them minus their maximum."""
+    from zoo.core import arrays
+
+    return outputs.kind == "logits" and not bool(arrays.to_numpy(arrays.tensor(outputs.logits, outputs.name)).max(1).any())
 
 
 def _of_ensemble(runs: "Runs") -> "dict[str, np.ndarray]":

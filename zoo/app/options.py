@@ -156,15 +156,13 @@ class ModelFiles:
         from zoo.models import registry
 
         names: dict[str, str] = self.__dict__.setdefault("_file_names", {})  # that this command has registered
-        files = [model for model in models if _is_file(model) and model not in names]
+        files = [model for model in models if model.startswith(("file:", "onnx:")) and model not in names]
         paths = {model: Path(model.partition(":")[2]).expanduser().absolute() for model in files}
         if not paths and not names:
             stated = [field.name for field in dataclasses.fields(ModelFiles) if getattr(self, field.name) is not None]
-            raise InputError(
-                f"no model is a file, so {' and '.join(option_name(one) for one in stated)} has no effect",
-                argument="models",
-                expected="file:PATH or onnx:PATH",
-            )
+            flags = " and ".join(f"--{name.replace('_', '-')}" for name in stated)
+            problem = f"no model is a file, so {flags} has no effect"
+            raise InputError(problem, argument="models", expected="file:PATH or onnx:PATH")
         stems, known = Counter(path.stem for path in paths.values()), registry.known_models()
         for model, path in paths.items():
             unique = stems[path.stem] == 1 and path.stem not in known
@@ -187,11 +185,6 @@ class ModelFiles:
             **more,
         }
         return {key: value for key, value in facts.items() if value is not None}
-
-
-def option_name(argument: str) -> str:
-    """Return the usual name of an argument's option: `--image-size` for `image_size`."""
-    return f"--{argument.replace('_', '-')}"
 
 
 def _numbers(argument: str, text: str | None) -> list[float] | None:
@@ -271,7 +264,6 @@ class Inputs(ModelInputs):
         return runs.common() if self.common else runs
 
     def _with_files(self, models: Sequence[str], **options: Any) -> "Runs":
-        from zoo.app.output_files import read_outputs
         from zoo.cards.selection import is_filter
         from zoo.outputs.outputs import Runs
 
@@ -289,6 +281,33 @@ class Inputs(ModelInputs):
         if others:
             chosen |= super().runs([*others, *filters], **options)
         return Runs(chosen)
+
+
+def read_outputs(
+    paths: Sequence[Path], data: str | None = None, kind: "Kind | None" = None, name: str | None = None, **options: Any
+) -> "Runs":
+    """Return the outputs in files and folders. Of a folder that holds bundles, only these are read.
+
+    Args:
+        paths: files and folders.
+        data: the dataset; default: what a bundle says.
+        kind: what the numbers are; default: what the files say.
+        name: the model's name, if there is only one.
+        options: further arguments of `zoo.import_outputs`.
+    """
+    from zoo.outputs.bundle import is_bundle
+    from zoo.outputs.importing.importer import import_outputs
+    from zoo.outputs.outputs import Runs
+
+    folders = [path for path in map(Path.expanduser, paths) if path.is_dir()]
+    files = [path for path in map(Path.expanduser, paths) if not path.is_dir()]
+    sources: list[Any] = [[one for one in sorted(folder.iterdir()) if is_bundle(one)] or folder for folder in folders]
+    sources += [files] if files else []
+    found = [outputs for source in sources for outputs in import_outputs(source, name, kind, data=data, **options).values()]
+    if name is not None and len(found) > 1:
+        problem = f"is one name for {len(found)} models"
+        raise InputError(problem, argument="name", hint="Leave it out: each model has its own")
+    return Runs(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,21 +424,18 @@ def write_result(
     form = ending(path, (TABLE, NUMBERS, *CHARTS))
     if form in CHARTS:
         assert chart is not None  # the ending was checked
-        _save_chart(chart(), path)
+        drawn = chart()
+        try:
+            drawn.save(str(path), format=form.rpartition(".")[2])
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ZooError(f"cannot be written: {reason}", where=path, argument="output") from error
     elif form == TABLE:
         assert table is not None
         files.write(path, csv_bytes(table))
     else:
         files.write(path, json_bytes(value))
     wrote(path)
-
-
-def _save_chart(chart: Any, path: Path) -> None:
-    try:
-        chart.save(str(path), format=(ending(path, CHARTS) or path.suffix).rpartition(".")[2].lower())
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ZooError(f"cannot be written: {reason}", where=path, argument="output") from error
 
 
 class CommandGroup(TyperGroup):
@@ -484,18 +500,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     groups = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind) and isinstance(kind, type)}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name not in groups:
-            kind = hints[parameter.name]
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
-            continue
-        group = groups[parameter.name]
-        kinds = get_type_hints(group, include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
-            )
-            for field in dataclasses.fields(group)
-        ]
+        group = groups.get(parameter.name)
+        kinds = hints if group is None else get_type_hints(group, include_extras=True)
+        for one in [parameter] if group is None else dataclasses.fields(group):
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(one.name, keyword, default=one.default, annotation=kinds[one.name]))
 
     @functools.wraps(function)
     def expanded(**values: Any) -> None:
@@ -509,7 +518,3 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded
-
-
-def _is_file(model: str) -> bool:
-    return model.startswith(("file:", "onnx:"))

@@ -6,16 +6,13 @@ import typer
 
 from zoo.app.completion import complete_measures
 from zoo.app.options import CHARTS, COMPARE, NUMBERS, TABLE, Inputs, Level, OptionalModels, Results, command
-from zoo.app.terminal import MISSING, count, estimate, interval, note, print_table, print_text, width
-from zoo.core.text import as_text
+from zoo.app.terminal import MISSING, count, estimate, interval, matrix_fits, note, print_table, print_text, width
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from diversity import Pairwise
-
-_NUMBER_WIDTH = 6
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +66,7 @@ def pairs(
         value = {"measure": measure, "pairs": frame, "leaves": dendrogram.leaves, "linkage": dendrogram.linkage}
 
     def show() -> None:
-        if long or _fits(matrix):
+        if long or matrix_fits(matrix):
             print_table(frame)
         else:
             print_table(_extremes(matrix))
@@ -115,11 +112,6 @@ def _deliver_significance(table: "Pairwise", level: float, results: Results) -> 
         note(f"best: {best[0]}, {others}; McNemar's test, Holm's correction for {count(len(found.to_frame()), 'pair')}")
 
     results.deliver({"models": models, "pairs": found.to_frame(), "level": level}, show, table=found.to_frame())
-
-
-def _fits(matrix: "pd.DataFrame") -> bool:
-    names = [as_text(name) for name in matrix.index]
-    return max(map(len, names)) + sum(max(len(name), _NUMBER_WIDTH) + 2 for name in names) <= width()
 
 
 def _extremes(matrix: "pd.DataFrame") -> "pd.DataFrame":

@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo.app.options import (
-    CHARTS,
-    FEATURES,
-    NUMBERS,
-    TABLE,
-    Base,
-    ModelInputs,
-    Models,
-    Pretrained,
-    ResizeMode,
-    Results,
-    command,
-    spec_option,
-)
-from zoo.app.terminal import Format, note, percent, points, print_table
+from zoo.app import options
+from zoo.app.terminal import Format, note, percent, points, print_table, records
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,17 +25,19 @@ MIN_STEPS = 8  # --method compress takes smaller steps if 256 dimensions at a ti
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("probe", rich_help_panel=FEATURES)(command(probe))
+    app.command("probe", rich_help_panel=options.FEATURES)(options.command(probe))
 
 
 def probe(
     *,
-    models: Models,
+    models: options.Models,
     kind: Annotated[Kind, typer.Option("--method", help="Which probe, see above.")] = "linear",
-    test: Annotated[str | None, spec_option("--test", "Dataset to test on; --data is then the training data.")] = None,
+    test: Annotated[
+        str | None, options.spec_option("--test", "Dataset to test on; --data is then the training data.")
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="accuracy, mean-per-class, map or auc. Default: the dataset's.")] = None,
     distance: Annotated[str, typer.Option(help="knn: cosine or euclidean.")] = "cosine",
-    base: Base = None,
+    base: options.Base = None,
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
     target: Annotated[
         float | None, typer.Option("--target-score", help="compress: score to reach. Default: the base's own.")
@@ -60,10 +49,10 @@ def probe(
     standardised: Annotated[
         bool, typer.Option("--standardised/--raw", help="stack: dimensions scaled to unit variance, or as they are.")
     ] = True,
-    resize_mode: ResizeMode = None,
-    pretrained: Pretrained = True,
-    inputs: ModelInputs,
-    results: Results,
+    resize_mode: options.ResizeMode = None,
+    pretrained: options.Pretrained = True,
+    inputs: options.ModelInputs,
+    results: options.Results,
 ) -> None:
     """Probe embeddings: which transfer to a dataset, and what do several models' embeddings give together?
 
@@ -73,7 +62,7 @@ def probe(
 
     [dim]zoo probe resnet8-softmax resnet8-cosine --data fashion-mnist --method knn[/dim]
     """
-    results.check(TABLE, NUMBERS, *CHARTS)
+    results.check(options.TABLE, options.NUMBERS, *options.CHARTS)
     splits = _splits(models, inputs, test, pretrained, resize_mode)
     metric = metric or splits.metric
     kinds: dict[str, Callable[[], _Result]] = {
@@ -138,7 +127,7 @@ class _Result:
 
 
 def _splits(
-    models: Sequence[str], inputs: ModelInputs, test: str | None, pretrained: bool, resize_mode: str | None
+    models: Sequence[str], inputs: options.ModelInputs, test: str | None, pretrained: bool, resize_mode: str | None
 ) -> _Splits:
     from zoo import datasets
     from zoo.runs.resolver import infer_dataset
@@ -147,11 +136,11 @@ def _splits(
     names = inputs.named(models)
     data = inputs.data or (infer_dataset(names, None) or "").partition(":")[0]
     train_spec, test_spec = split_specs(data, test)
-    options: dict[str, Any] = {"pretrained": pretrained, "resize_mode": resize_mode, "fresh": inputs.fresh}
-    train = run(names, data=train_spec, **options)
+    settings: dict[str, Any] = {"pretrained": pretrained, "resize_mode": resize_mode, "fresh": inputs.fresh}
+    train = run(names, data=train_spec, **settings)
     metric = datasets.metric_of(test_spec or train_spec)
     if test_spec is not None:
-        return _Splits(train, run(names, data=test_spec, **options), train_spec, test_spec, metric)
+        return _Splits(train, run(names, data=test_spec, **settings), train_spec, test_spec, metric)
     rows, test_rows = _hold_out(train)
     note(f"{train_spec}: a fifth of each class is held out to test on; --test names another dataset")
     return _Splits(train.select(rows), train.select(test_rows), train_spec, train_spec, metric)
@@ -187,17 +176,16 @@ def _hold_out(runs: "Runs") -> "tuple[np.ndarray, np.ndarray]":
     return hold_out(codes, TEST_FRACTION, seed=0)
 
 
-def _scored(splits: _Splits, metric: str, **options: Any) -> _Result:
+def _scored(splits: _Splits, metric: str, **settings: Any) -> _Result:
     import probes
     from probes.charts import score_chart
 
-    frame = probes.probe(splits.train, splits.test, metric=metric, **options)
-    rows = _records(frame.sort_values("score", ascending=False, kind="stable"))
+    frame = probes.probe(splits.train, splits.test, metric=metric, **settings)
+    rows = records(frame.sort_values("score", ascending=False, kind="stable"))
     shown = [
         {metric if key == "score" else key: value for key, value in row.items() if key not in ("kind", "metric")}
         for row in rows
     ]
-
     return _Result(shown, {"models": rows}, frame, lambda: score_chart(frame), {metric: percent})
 
 
@@ -216,7 +204,7 @@ def _concatenated(splits: _Splits, metric: str, base: str | None, seeds: int) ->
 
     title = f"{metric} in percent, with A% of the dimensions of {base} and B% of another model's (A/B)"
     return _Result(
-        list(rows.values()), {"base": base, "draws": _records(frame)}, frame, lambda: concatenation_chart(frame), {}, title
+        list(rows.values()), {"base": base, "draws": records(frame)}, frame, lambda: concatenation_chart(frame), {}, title
     )
 
 
@@ -250,15 +238,9 @@ def _compressed(
         )
     reached, of_all = f"dimensions for {percent(target)}", f"{metric} with all"
     rows = [
-        {
-            "with": other,
-            reached: result.dimensions,
-            "of": len(result.order),
-            of_all: float(result.frame["accuracy"].iloc[-1]),
-        }
-        for other, result in found.items()
+        {"with": other, reached: part.dimensions, "of": len(part.order), of_all: float(part.frame["accuracy"].iloc[-1])}
+        for other, part in found.items()
     ]
-
     words = {"least-redundant": "least redundant", "most-redundant": "most redundant"}
     title = f"dimensions of {base} and another model, {words.get(order, 'highest variance')} first"
     table = pd.concat([result.frame.assign(**{"with": other}) for other, result in found.items()], ignore_index=True)
@@ -278,18 +260,13 @@ def _stacked(splits: _Splits, metric: str, standardised: bool) -> _Result:
             metric: row["score"],
             "gain": row["gain"],
         }
-        for row in _records(frame.sort_values("score", ascending=False, kind="stable"))
+        for row in records(frame.sort_values("score", ascending=False, kind="stable"))
     ]
 
-    return _Result(
-        rows, {"results": _records(frame)}, frame, lambda: stacking_chart(frame), {metric: percent, "gain": points}
-    )
+    formats: dict[str, Format] = {metric: percent, "gain": points}
+    return _Result(rows, {"results": records(frame)}, frame, lambda: stacking_chart(frame), formats)
 
 
 def _base(base: str | None, runs: "Runs") -> str:
     """Return the full name of the base; default: the first model."""
     return runs.names[0] if base is None else runs[base].name
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]

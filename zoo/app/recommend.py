@@ -6,21 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zoo.app import options
 from zoo.app.candidates import candidate_cards
-from zoo.app.options import (
-    ENSEMBLE,
-    NUMBERS,
-    TABLE,
-    Calibration,
-    Level,
-    ModelInputs,
-    Results,
-    Seed,
-    command,
-    models_option,
-    population,
-)
-from zoo.app.terminal import MISSING, Format, interval, note, percent, points, print_table
+from zoo.app.terminal import MISSING, Format, interval, note, percent, points, print_table, records
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,16 +19,16 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("recommend", rich_help_panel=ENSEMBLE)(command(recommend))
+    app.command("recommend", rich_help_panel=options.ENSEMBLE)(options.command(recommend))
 
 
 def recommend(
     *,
-    base: Annotated[list[str], models_option("--base", "The model to add one to; several: the ensemble.")],
-    candidates: Annotated[list[str], models_option("--candidates", "Models to choose from.")],
+    base: Annotated[list[str], options.models_option("--base", "The model to add one to; several: the ensemble.")],
+    candidates: Annotated[list[str], options.models_option("--candidates", "Models to choose from.")],
     known: Annotated[
         list[str] | None,
-        models_option(
+        options.models_option(
             "--known", "Models to learn from, with outputs on all examples. Default: all that have stored outputs."
         ),
     ] = None,
@@ -48,11 +36,11 @@ def recommend(
         int, typer.Option("--examples", min=0, help="Run each candidate on this many labelled examples; 0: on none.")
     ] = 256,
     download: Annotated[bool, typer.Option("--download", help="Also run candidates that must be downloaded first.")] = False,
-    level: Level = 0.95,
-    seed: Seed = 0,
-    inputs: ModelInputs,
-    calibration: Calibration,
-    results: Results,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    inputs: options.ModelInputs,
+    calibration: options.Calibration,
+    results: options.Results,
 ) -> None:
     """Predict which model would improve an ensemble most, before it is run on everything, or even downloaded.
 
@@ -64,7 +52,7 @@ def recommend(
     from ensembles import recommend as predict_gains
     from zoo.runs.resolver import infer_dataset
 
-    results.check(TABLE, NUMBERS)
+    results.check(options.TABLE, options.NUMBERS)
     base = inputs.named(base)
     spec = inputs.data or infer_dataset(base, None)
     runs = calibration.apply(inputs.runs(list(dict.fromkeys([*base, *(known or _stored(spec))]))))
@@ -72,14 +60,14 @@ def recommend(
     cards = candidate_cards(candidates, runs, members[0])
     evidence = _evidence(cards, runs, spec, examples, download, seed)
     found = predict_gains(runs, evidence, members, level=level, seed=seed, examples=max(examples, 1))
-    value = {**found.to_dict(), "population": population(runs)}
+    value = {**found.to_dict(), "population": options.population(runs)}
     results.deliver(value, lambda: _print(found, level), table=found.table)
 
 
 def _print(found: "Recommendation", level: float) -> None:
     rows = [
         {
-            "model": str(row["model"]),
+            "model": row["model"],
             "category": row["category"],
             "alone": row["accuracy"],
             "ratio": row["ratio"],
@@ -87,15 +75,10 @@ def _print(found: "Recommendation", level: float) -> None:
             f"{level:.0%} CI": interval((row["low"], row["high"]), None),
             "from": str(row["examples"] or "card"),
         }
-        for row in found.table.to_dict("records")
+        for row in records(found.table)
     ]
-    formats: dict[str, Format] = {
-        "alone": percent,
-        "gain": points,
-        f"{level:.0%} CI": str,
-        "from": str,
-        "ratio": _ratio,
-    }
+    formats: dict[str, Format] = {"alone": percent, "gain": points, f"{level:.0%} CI": str, "from": str}
+    formats["ratio"] = lambda ratio: MISSING if math.isnan(ratio) else f"{ratio:.2f}"
     print_table(rows, formats=formats)
     base = ", ".join(map(str, found.base))
     note(f"gain in points over the base: {base}, {percent(found.base_accuracy)} accuracy; ratio: disagreement / mean error")
@@ -104,10 +87,6 @@ def _print(found: "Recommendation", level: float) -> None:
     new = sorted(set(found.table["category"][found.table["new_category"]]))
     if new:
         note(f"no known model is of category {' or '.join(new)}: wider intervals")
-
-
-def _ratio(value: float) -> str:
-    return MISSING if math.isnan(value) else f"{value:.2f}"
 
 
 def _stored(spec: str | None) -> list[str]:

@@ -78,16 +78,22 @@ def accuracy(
     unlabelled: Annotated[str, spec_option("--unlabelled", "Dataset in question; labels that it has are not used.")],
     min_r2: Annotated[
         float, typer.Option("--min-r2", help="How well agreements must fit a line, else no estimate is given.")
-    ] = 0.98,
+    ] = 0.0,
+    max_half_width: Annotated[
+        float,
+        typer.Option(
+            "--max-half-width", help="Mean half-width of the confidence intervals above which no estimate is given."
+        ),
+    ] = 0.08,
     level: Level = 0.95,
     fresh: Fresh = False,
     model_files: ModelFiles,
     results: Results,
 ) -> None:
-    """Estimate accuracy on data without labels, from how often the models agree there.
+    """Estimate accuracy on data without labels, from how often the models agree there and how confident they are.
 
-    If the agreements of pairs on both datasets do not fit a line, no estimate is given. For comparison: average confidence,
-    and average thresholded confidence (ATC).
+    If the confidence intervals would be too wide, no estimate is given. For comparison: average confidence, and average
+    thresholded confidence (ATC).
 
     [dim]zoo accuracy 'resnet8-*' --labelled digits:test --unlabelled digits:test~noise3[/dim]
     """
@@ -96,7 +102,11 @@ def accuracy(
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
     estimate = accuracy_without_labels(
-        _run(names, unlabelled, fresh), _run(names, labelled, fresh), level=level, min_r2=min_r2
+        _run(names, unlabelled, fresh),
+        _run(names, labelled, fresh),
+        level=level,
+        min_r2=min_r2,
+        max_half_width=max_half_width,
     )
 
     def show() -> None:

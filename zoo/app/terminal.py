@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MISSING = "–"
 _GAP = 2  # spaces between the columns of a table
+_NUMBER_WIDTH = 6  # of a number with four significant digits
 _MIN_WRAPPED = 8  # a column whose texts are wrapped is not made narrower than this
 _MAX_PROSE_WIDTH = 100
 _NAME_COLUMNS = ("model", "first", "second", "base", "partner", "with", "highest with", "lowest with")
@@ -135,13 +136,13 @@ def cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else as_text(value)
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, digits: int = 1) -> str:
     """Return a fraction in percent.
 
     >>> percent(0.9123), percent(None)
     ('91.2%', '–')
     """
-    return MISSING if _is_missing(value) else f"{100 * value:.1f}%"  # type: ignore[operator]
+    return MISSING if _is_missing(value) else f"{100 * value:.{digits}f}%"  # type: ignore[operator]
 
 
 def points(value: float | None) -> str:
@@ -153,7 +154,7 @@ def points(value: float | None) -> str:
     return MISSING if _is_missing(value) else f"{100 * value:+.1f}"  # type: ignore[operator]
 
 
-def interval(ends: Sequence[float | None] | None, level: float | None = 0.95) -> str:
+def interval(ends: Sequence[float | None] | None, level: float | None = 0.95, digits: int = 1) -> str:
     """Return a confidence interval of a fraction, in percent or percentage points; without `level` its ends only.
 
     >>> interval((0.9, 0.922)), interval((0.014, 0.032), level=None)
@@ -161,7 +162,7 @@ def interval(ends: Sequence[float | None] | None, level: float | None = 0.95) ->
     """
     if ends is None or any(map(_is_missing, ends)):
         return MISSING
-    low, high = (f"{100 * float(end):.1f}" for end in ends if end is not None)
+    low, high = (f"{100 * float(end):.{digits}f}" for end in ends if end is not None)
     return f"{low} to {high}" if level is None else f"{level * 100:g}% CI {low} to {high}"
 
 
@@ -171,11 +172,9 @@ def estimate(value: float | None, ends: Sequence[float | None] | None, digits: i
     >>> estimate(0.912, (0.9, 0.922)), estimate(0.01234, (0.01, 0.015), digits=2)
     ('91.2% (90.0 to 92.2)', '1.23% (1.00 to 1.50)')
     """
-    if value is None or math.isnan(value):
-        return MISSING
-    text = f"{100 * value:.{digits}f}%"
-    limits = [f"{100 * end:.{digits}f}" for end in ends or () if end is not None and not math.isnan(end)]
-    return f"{text} ({limits[0]} to {limits[1]})" if len(limits) == 2 else text
+    limits = interval(ends, None, digits)
+    text = percent(value, digits)
+    return text if MISSING in (text, limits) else f"{text} ({limits})"
 
 
 def size(count: float) -> str:
@@ -198,6 +197,17 @@ def count(number: int, noun: str) -> str:
     ('1 model', '1,200 examples')
     """
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def matrix_fits(frame: "pd.DataFrame") -> bool:
+    """Return whether a matrix of numbers, with the names of its rows and columns, fits the terminal."""
+    rows, columns = ([len(as_text(name)) for name in axis] for axis in (frame.index, frame.columns))
+    return max(rows) + sum(max(length, _NUMBER_WIDTH) + _GAP for length in columns) <= width()
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a frame, by column."""
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def print_table(
@@ -229,8 +239,9 @@ def print_table(
     is_text = {key: not (key in formats or any(_is_number(row.get(key)) for row in records)) for key in keys}
     headers = {key: as_text(key) for key in keys}
     _remove_shared_ending(texts, headers)
-    gap = _GAP if not cut or _total(texts, headers) <= width() else 1
-    widths = _fit(texts, headers, [key for key in keys if is_text[key]], cut, gap)
+    natural = {key: max(map(len, [headers[key], *texts[key]])) for key in keys}
+    gap = _GAP if not cut or sum(natural.values()) + _GAP * (len(keys) - 1) <= width() else 1
+    widths = _fit(natural, headers, [key for key in keys if is_text[key]], cut, gap)
     if title is not None:
         print(fill(title) + "\n")
     for row in zip(*([headers[key], *texts[key]] for key in widths), strict=True):
@@ -247,12 +258,12 @@ def print_table(
 
 
 def _fit(
-    texts: dict[str, list[str]], headers: dict[str, str], text_columns: list[str], cut: Sequence[str], gap: int
+    natural: Mapping[str, int], headers: Mapping[str, str], text_columns: list[str], cut: Sequence[str], gap: int
 ) -> dict[str, int]:
     """Return the width of each column that is shown: text columns are narrowed, then the last columns are left out."""
-    keys = list(texts)
+    keys = list(natural)
     while True:
-        widths = {key: _natural_width(texts[key], headers[key]) for key in keys}
+        widths = {key: natural[key] for key in keys}
         excess = sum(widths.values()) + gap * (len(keys) - 1) - width()
         # Names, in the first column, are wrapped last.
         for group in [list(cut)] if cut else [[key for key in text_columns if key != keys[0]], keys[:1]]:
@@ -278,14 +289,6 @@ def _remove_shared_ending(texts: dict[str, list[str]], headers: dict[str, str]) 
     for key in named:
         texts[key] = [name.removesuffix(ending) for name in texts[key]]
     headers[named[0]] = f"{headers[named[0]]} ({ending})"
-
-
-def _natural_width(texts: Sequence[str], header: str) -> int:
-    return max(map(len, [header, *texts]))
-
-
-def _total(texts: Mapping[str, Sequence[str]], headers: Mapping[str, str]) -> int:
-    return sum(_natural_width(cells, headers[key]) for key, cells in texts.items()) + _GAP * (len(texts) - 1)
 
 
 def _wrap(text: str, room: int, cut: bool) -> list[str]:

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.options import TRAIN, Data, Json, Models, NewName, command, model_argument, spec_option
-from zoo.app.terminal import Format, note, percent, print_json, print_table, print_text
+from zoo.app.terminal import note, percent, print_json, print_table, print_text
 from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
     from zoo.training import Trained
+
+_TITLES = {
+    "test_accuracy": "test acc.", "test_nll": "test NLL", "train_accuracy": "train acc.",
+    "train_class_separation": "separation",
+}  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -170,11 +175,7 @@ def ship(
     if json:
         print_json(rows)
         return
-    titles = {"test_accuracy": "test acc.", "train_accuracy": "train acc.", "train_class_separation": "separation"}
-    print_table(
-        [{titles.get(key, key): value for key, value in row.items()} for row in rows],
-        formats={"test acc.": percent, "train acc.": percent},
-    )
+    _print_results(rows)
 
 
 def _local_models(models: list[str]) -> list[str]:
@@ -238,16 +239,12 @@ def _print(trained: "list[Trained]", json: bool) -> None:
     if json:
         print_json([{"name": m.name, "trained": m.fresh, "folder": m.folder, "results": m.results} for m in trained])
         return
-    columns = {
-        "test acc.": "test_accuracy",
-        "test NLL": "test_nll",
-        "train acc.": "train_accuracy",
-        "separation": "train_class_separation",
-    }
-    formats: dict[str, Format] = {"test acc.": percent, "train acc.": percent}
-    print_table(
-        ({"model": m.name} | {title: m.results.get(key) for title, key in columns.items()} for m in trained), formats=formats
-    )
+    _print_results([{"model": m.name} | {key: m.results.get(key) for key in _TITLES} for m in trained])
+
+
+def _print_results(rows: list[dict[str, Any]]) -> None:
+    named = [{_TITLES.get(key, key): value for key, value in row.items()} for row in rows]
+    print_table(named, formats={"test acc.": percent, "train acc.": percent})
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -28,10 +28,7 @@ def triage(
         typer.Option("--only", help="Only examples of this kind. Default: all, the likeliest wrong label first."),
     ] = None,
     first: Annotated[int, typer.Option("--first", "-n", min=1, help="How many examples to show.")] = 20,
-    sample: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Draw N random examples to check by hand."),
-    ] = None,
+    sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="Draw N random examples to check by hand.")] = None,
     checked: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A .csv of checked examples: columns id and correct (a class, or yes/no)."),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from diversity import Groups
     from zoo.calibration.conformal import SetReport
     from zoo.calibration.selective import RiskCoverage, Threshold
     from zoo.core.arrays import Array
@@ -55,8 +56,10 @@ def trust(
     min_accuracy: Annotated[float, typer.Option(help="Report the fraction of examples on which this is reached.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
     groups: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also by group of examples: .csv with the columns id and group."),
+        str | None,
+        typer.Option(
+            metavar="FILE|class", help="Also by group of examples: .csv with the columns id and group, or by class."
+        ),
     ] = None,
     ensemble: Ensemble = False,
     seed: Seed = 0,
@@ -74,37 +77,43 @@ def trust(
     [dim]zoo trust resnet7-softmax.cifar10 r7x2.cifar10 --ensemble[/dim]
 
     [dim]zoo trust 'resnet8-*' --data digits:test --coverage 0.9 -o trust.csv -o risk.svg[/dim]
+
+    [dim]zoo trust r7x2.cifar10 --groups class[/dim]
     """
     from zoo.calibration.calibrated_runs import refit_for_selection
+    from zoo.core.pages import kept_pages
     from zoo.core.splits import stratified_split
 
     results.check(TABLE, NUMBERS, *CHARTS)
-    group_of = None if groups is None else _read_groups(groups)
+    group_of = None if groups in (None, "class") else _read_groups(Path(str(groups)))
     calibrated = calibration.apply(inputs.runs(models))
     runs = calibrated.aligned()
     fitted = stratified_split(runs.labels, 0.5, seed, next(iter(runs.values())).ids)
     runs = refit_for_selection(runs, fitted, seed)  # no label that judges a threshold fits a temperature
-    found = [
-        _judge(name, probabilities, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
-        for name, probabilities in named_probabilities(runs, ensemble)
-    ]
+    with kept_pages():  # the arrays of one model after another have the same size
+        found = [
+            _judge(name, probabilities, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
+            for name, probabilities in named_probabilities(runs, ensemble)
+        ]
 
     grouped = None
-    if group_of is not None:
+    if groups is not None:
         import diversity
 
-        grouped = diversity.groups(runs, group_of, seed=seed)
+        first = next(iter(runs.values()))
+        by_class = dict(zip(first.ids, (first.classes[k] for k in runs.labels), strict=True))
+        grouped = diversity.groups(runs, group_of or by_class, seed=seed)
 
     def show() -> None:
         _print(found, coverage, min_accuracy, alpha)
         note(f"thresholds and sets: fitted on {fitted.sum():,} examples, judged on {(~fitted).sum():,} others")
         if grouped is not None:
-            _print_groups(grouped.frame)
+            _print_groups(grouped)
 
     settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha, "seed": seed}
     value = {
         "models": [one.to_dict() for one in found],
-        "groups": grouped and {"groups": grouped.frame, "models": grouped.models},
+        "groups": grouped and {"groups": grouped.frame, "models": grouped.models, "worst": grouped.worst},
         "settings": settings,
         "population": population(calibrated),
     }
@@ -195,8 +204,9 @@ def _judge(
     from zoo.calibration.selective import binomial_interval, certainty, choose_threshold, judge_threshold, risk_coverage
     from zoo.calibration.smooth import smooth_calibration_error
     from zoo.core import arrays
+    from zoo.core.prediction_sets import as_floats
 
-    p = arrays.to_numpy(arrays.probabilities(probabilities))
+    p = arrays.to_numpy(as_floats(probabilities))
     correct = p.argmax(1) == labels
     scores, confidence = certainty(p, score), p.max(1).clip(0, 1)
     curve = risk_coverage(scores, correct, RESAMPLES, seed)
@@ -274,17 +284,22 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
         print_table(rows, title=title, formats={key: str for key in rows[0] if key not in ("model", "sets")})
 
 
-def _print_groups(frame: "pd.DataFrame") -> None:
+def _print_groups(grouped: "Groups") -> None:
     titles = {
         "accuracy": "accuracy", "overconfidence": "overconfidence", "ensemble_accuracy": "ensemble accuracy",
+        "inconsistency": "inconsistency",
     }  # fmt: skip
+    shown = {name: title for name, title in titles.items() if grouped.frame[name].notna().any()}
+    if len(grouped.models["model"].unique()) == 1:  # the ensemble is the model
+        shown.pop("ensemble_accuracy", None)
     rows = [
         {"group": row["group"], "examples": row["examples"]}
-        | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in titles.items()}
-        for row in frame.to_dict("records")
+        | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in shown.items()}
+        for row in grouped.frame.to_dict("records")
     ]
     print()
-    print_table(rows, title="Groups of examples: mean over the models (95% CI)", formats=dict.fromkeys(titles.values(), str))
+    print_table(rows, title="Groups of examples: mean over the models (95% CI)", formats=dict.fromkeys(shown.values(), str))
+    note(f"lowest accuracy: {grouped.worst}")
 
 
 def _read_groups(path: Path) -> dict[str, str]:

@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 from zoo.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from zoo.cards.card import Card as Card
-    from zoo.cards.card import Training as Training
-    from zoo.cards.card import Transform as Transform
-    from zoo.cards.card import parse as parse
-    from zoo.cards.card import read as read
-    from zoo.cards.card import write as write
+    from zoo.cards.card import Card, Training, Transform, parse, read, write
 
 __all__ = ["Card", "Training", "Transform", "parse", "read", "write"]
 

@@ -200,6 +200,20 @@ class Card:
         row = next((row for row in rows if row.paper in _LIBRARIES), rows[0] if rows else None)
         return (None, None) if row is None else (row.accuracy, "library" if row.paper in _LIBRARIES else "paper")
 
+    def summary(self) -> dict[str, Any]:
+        """Return the facts that a notebook shows, by their titles; the accuracy is a fraction in a list of one."""
+        accuracy = None if self.accuracy is None else [self.accuracy / 100]
+        return {
+            "architecture": self.architecture, "trained on": self.dataset, "objective": self.objective,
+            "framework": self.framework, "label set": self.labels, "licence": self.license,
+            f"accuracy ({self.accuracy_by})": accuracy,
+        }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        from zoo.core import notebook
+
+        return f"<p>Card <b>{notebook.escaped(self.name)}</b></p>" + notebook.facts(self.summary())
+
     def expand(self) -> Iterator["Card"]:
         """Yield the card of each model: this card, or one card per member of its sweep."""
         if not self.sweep:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from zoo.cards import names
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 
 _WORDNET = {
     "imagenet-1k": "imagenet_synsets.txt",
@@ -68,8 +68,7 @@ def classes(name: str) -> tuple[str, ...]:
         return classes(original)[part]
     if label_set in _WORDNET:
         return tuple(_timm_file(_WORDNET[label_set]).split())
-    suggestions, hint = names.similar(label_set, known()), f"Known label sets: {', '.join(known())}"
-    raise UnknownName(kind="label set", name=label_set, suggestions=suggestions, hint=hint)
+    raise names.unknown("label set", label_set, known(), list_known=True)
 
 
 def whole(name: str) -> str:

@@ -6,13 +6,15 @@ card cannot have it. `NAME@epochN` names a snapshot: the model NAME after N epoc
 """
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from zoo.cards import recipe_names
 from zoo.core import settings
-from zoo.errors import InputError
+from zoo.errors import InputError, UnknownName
 
 MAX_BYTES = 120
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
@@ -37,6 +39,23 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     close = beginnings[:3] or difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
     ratios = [difflib.SequenceMatcher(None, candidate, name.lower()).ratio() for candidate in close]
     return [folded[candidate] for candidate, ratio in zip(close, ratios, strict=True) if ratio >= ratios[0] - 0.05]
+
+
+def unknown(kind: str, name: str, known: Iterable[str], list_known: bool = False, **fields: Any) -> UnknownName:
+    """Return the error about a name that does not exist, which suggests similar ones.
+
+    Args:
+        kind: what the name should name, such as "model".
+        name: the unknown name.
+        known: the names that exist.
+        list_known: whether the hint lists all of them.
+        fields: further fields of the error.
+    """
+    every = list(known)
+    if list_known:
+        listed = f"Known: {', '.join(every) or 'none'}"
+        fields["hint"] = f"{listed}. {fields['hint']}" if "hint" in fields else listed
+    return UnknownName(kind=kind, name=name, suggestions=similar(name, every), **fields)
 
 
 def check_safe(name: str, what: str = "name") -> str:
@@ -87,13 +106,18 @@ def parse_recipe(name: str) -> RecipeName | None:
     >>> str(parse_recipe("resnet50-cosine-s0.imagenet-1k"))
     'resnet50-cosine.in1k'
     """
-    objective = "|".join(re.escape(known) for known in sorted(recipe_names.known(), key=len, reverse=True))
-    form = rf"(.+?)-((?:{objective})(?:\+(?:{objective}))*)(?:-s(\d{{1,10}}))?(?:\.([a-z0-9-]+))?\Z"
-    match = re.match(form, name)
+    match = _recipe_form(tuple(recipe_names.known())).match(name)
     if match is None:
         return None
     architecture, objective, seed, dataset = match.groups()
     return RecipeName(architecture, objective, int(seed or 0), dataset and canonical_dataset(dataset))
+
+
+@functools.cache
+def _recipe_form(objectives: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the form of recipe names; a selection asks for it thousands of times."""
+    objective = "|".join(re.escape(known) for known in sorted(objectives, key=len, reverse=True))
+    return re.compile(rf"(.+?)-((?:{objective})(?:\+(?:{objective}))*)(?:-s(\d{{1,10}}))?(?:\.([a-z0-9-]+))?\Z")
 
 
 def full(name: str, default_dataset: str) -> str:

@@ -101,31 +101,17 @@ class Recipe:
         return self.learning_rate * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
 
 
-# Valid numbers: minimum, whether the minimum itself is valid, and maximum.
-_RANGES: dict[str, tuple[float, bool, float]] = {
-    "epochs": (1, True, math.inf),
-    "batch_size": (2, True, math.inf),  # batch normalisation needs two examples
-    "learning_rate": (0, False, math.inf),
-    "weight_decay": (0, True, math.inf),
-    "seed": (0, True, 2**32 - 1),
-    "steps": (0, True, math.inf),
-    "warmup_epochs": (0, True, math.inf),
-    "decay": (0, False, 1),
-    "momentum": (0, True, 1),
-    "ema": (0, True, 1),
-    "early_side": (0, True, math.inf),
-    "crop": (0, True, 1),
-    "shift": (0, True, math.inf),
-    "mixup": (0, True, math.inf),
-    "holdout": (0, True, math.inf),
-}
+# Numbers are finite and at least 0, except for these limits. Batch normalisation needs two examples.
+_MINIMUM = {"epochs": 1, "batch_size": 2}
+_MAXIMUM = {"seed": 2**32 - 1, "decay": 1, "momentum": 1, "ema": 1, "crop": 1}
+_ABOVE_ZERO = ("learning_rate", "decay")
 
 
 def _check(name: str, hint: Any, value: Any) -> None:
     if hint is bool or hint is Transform:
         valid, expected = isinstance(value, hint), "True or False" if hint is bool else "a Transform"
-    elif name in _RANGES:
-        low, inclusive, high = _RANGES[name]
+    elif hint in (int, float):
+        low, high, inclusive = _MINIMUM.get(name, 0), _MAXIMUM.get(name, math.inf), name not in _ABOVE_ZERO
         kinds = (int,) if hint is int else (int, float)
         valid = isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
         valid = valid and (inclusive or value > low) and math.isfinite(value)

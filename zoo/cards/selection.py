@@ -103,7 +103,8 @@ def _select_one(
     selector: str, every: Mapping[str, Card | None], what: str, unlisted: Callable[[str], bool] | None
 ) -> list[str]:
     if selector.startswith("@"):
-        return [name for member in read_set(selector[1:]) for name in _members(member, every)]
+        # Unknown models are skipped: a set may list more than is stored.
+        return [name for member in read_set(selector[1:]) for name in _matching(member, every)]
     if is_pattern(selector):
         found = [name for name in every if matches(name, selector)]
         if not found:
@@ -120,9 +121,13 @@ def _select_one(
     raise UnknownName(kind=what, name=selector, suggestions=suggest(selector, every))
 
 
-def _members(selector: str, every: Mapping[str, Card | None]) -> list[str]:
-    """Return the known models of one line of a set. Unknown ones are skipped: a set may list more than is stored."""
-    return [name for name in every if matches(name, selector)]
+def _matching(selector: str, every: Mapping[str, Card | None]) -> list[str]:
+    """Return the names that `matches` accepts. A name without wildcards stands for few, which are looked up."""
+    if is_pattern(selector):
+        return [name for name in every if matches(name, selector)]
+    parts = names.parse_recipe(selector)
+    meant = (selector, str(parts) if parts else selector, names.full(selector, names.default_dataset()))
+    return [name for name in dict.fromkeys(meant) if name in every]
 
 
 def suggest(name: str, known: Iterable[str]) -> list[str]:
@@ -155,7 +160,7 @@ def check_field(field: str, value: Any, known: Mapping[str, Card]) -> None:
         raise InputError(argument="accuracy", expected="in percent, such as 74 to 78", found=value)
     fields = FIELD_NAMES | {key for card in known.values() for key in card.hyperparameters}
     if field not in fields:
-        raise UnknownName(kind="field", name=field, suggestions=names.similar(field, fields))
+        raise names.unknown("field", field, fields)
 
 
 def read_set(name: str) -> list[str]:
@@ -164,9 +169,7 @@ def read_set(name: str) -> list[str]:
     paths = [folder / f"{name}{SET_SUFFIX}" for folder in (card_index.shipped_folder(), home.folder("sets"))]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        known = sorted(set_names())
-        suggestions, hint = names.similar(f"@{name}", known), f"Known sets: {', '.join(known) or 'none'}"
-        raise UnknownName(kind="set of models", name=f"@{name}", suggestions=suggestions, hint=hint)
+        raise names.unknown("set of models", f"@{name}", sorted(set_names()), list_known=True)
     entries = []
     for number, line in enumerate(files.read_text(path, _MAX_SET_BYTES).splitlines(), 1):
         entry = line.partition("#")[0].strip()

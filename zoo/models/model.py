@@ -3,24 +3,26 @@
 import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from zoo.cards import labels
 from zoo.cards.card import Card
-from zoo.cards.names import similar
+from zoo.cards.names import unknown
 from zoo.core.links import to_probabilities
 from zoo.core.pages import kept_pages
+from zoo.core.prediction_sets import SetRule, read_rule
 from zoo.core.types import Link
 from zoo.datasets import ResizeMode
 from zoo.datasets.images import Images, decoded
 from zoo.datasets.preprocessing import Preprocessing
 from zoo.datasets.user_transform import UserTransform
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 from zoo.models.sources.user_models import AnyTransform, OutputKind, adopt
 from zoo.networks.network import Network as Network
 from zoo.networks.network import state_hash as state_hash
@@ -99,12 +101,21 @@ class Model:
         >>> model.classify(torch.full((1, 3, 20, 20), 255, dtype=torch.uint8))
         [[('light', 1.0)]]
         """
-        card, network, prepared, names, digest = adopt(classifier, transform, classes, name, final_layer, kind, link)
-        return cls(card, network, prepared, names, digest)
+        return cls(*adopt(classifier, transform, classes, name, final_layer, kind, link))
 
     def __repr__(self) -> str:
         head = f"{len(self.classes)} classes" if self.classes else "no head"
-        return f"<Model {self.card.name}: {head}, {self.num_parameters / 1e6:.1f} M parameters, on {self.device}>"
+        sets = "" if self.sets is None else f", sets for {100 * (1 - self.sets.alpha):g}% coverage"
+        return f"<Model {self.card.name}: {head}{sets}, {self.num_parameters / 1e6:.1f} M parameters, on {self.device}>"
+
+    def _repr_html_(self) -> str:
+        from zoo.core import notebook
+
+        classes = f"{len(self.classes):,}" if self.classes else "no head"
+        size = getattr(self.transform, "size", None)
+        own = {"parameters": f"{self.num_parameters:,}", "classes": classes, "device": self.device}
+        own["input"] = " x ".join(map(str, size)) if size else None
+        return f"<p>Model <b>{notebook.escaped(self.name)}</b></p>" + notebook.facts(own | self.card.summary())
 
     @property
     def name(self) -> str:
@@ -127,6 +138,11 @@ class Model:
     def embeds(self) -> bool:
         """Whether the model has embeddings; a network that cannot be split into body and head has none."""
         return self.network.embeds
+
+    @cached_property
+    def sets(self) -> SetRule | None:
+        """How prediction sets are made, as the model's card says; None if it does not."""
+        return read_rule(self.card.details, self.name)
 
     @property
     def num_parameters(self) -> int:
@@ -180,7 +196,7 @@ class Model:
                 where=self.name,
                 hint="Use embed, or fit a head with zoo.heads.fit_linear",
             )
-        return self._map(images, batch_size, self._logits)["logits"]
+        return self._map(images, batch_size, lambda batch: {"logits": self.forward(batch)[1]})["logits"]
 
     def classify(self, images: Images, top: int = 1, batch_size: int = 64) -> list[list[tuple[str, float]]]:
         """Return the most probable classes of each image with their probabilities, the most probable class first.
@@ -201,11 +217,35 @@ class Model:
         """
         if top < 1:
             raise InputError(argument="top", expected="at least 1", found=top)
-        logits = self.predict(images, batch_size)
-        probabilities = torch.as_tensor(to_probabilities(logits, link=self.card.link, name=f"{self.name} logits"))
-        best = probabilities.topk(min(top, len(self.classes)), 1)
+        best = self._probabilities(images, batch_size).topk(min(top, len(self.classes)), 1)
         rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [[(labels.describe(self.classes[k]), p) for k, p in zip(*row, strict=True)] for row in rows]
+
+    def predict_sets(self, images: Images, sets: SetRule | None = None, seed: int = 0, batch_size: int = 64) -> np.ndarray:
+        """Return prediction sets [N, K] of images as booleans, in the order of `classes`.
+
+        A set holds the true class of a new image with probability 1 - alpha, if the image comes from where the calibration
+        examples came from. Ensembles and cascades that were saved with sets have them on their card.
+
+        Args:
+            images: one or many images.
+            sets: what `zoo.calibration.conformal.fit_conformal` returns for this model's probabilities; default: the card's.
+            seed: of the randomisation of APS and RAPS.
+            batch_size: images per forward pass.
+        """
+        rule = self.sets if sets is None else sets
+        if rule is None:
+            raise InputError(
+                "has no prediction sets",
+                where=self.name,
+                argument="sets",
+                hint="Save an ensemble with {sets}, or pass what fit_conformal returns",
+            )
+        return rule.predict_sets(self._probabilities(images, batch_size), seed)
+
+    def _probabilities(self, images: Images, batch_size: int) -> Tensor:
+        logits = self.predict(images, batch_size)
+        return torch.as_tensor(to_probabilities(logits, link=self.card.link, name=f"{self.name} logits"))
 
     def layers(self, images: Images, names: Sequence[str] | None = None, batch_size: int = 64) -> dict[str, Tensor]:
         """Return hidden layers of images by name, [N, ...] float32 on the CPU.
@@ -243,16 +283,14 @@ class Model:
                 hook.remove()
         return {name: outputs[name] for name in blocks}
 
-    def _logits(self, batch: Tensor) -> dict[str, Tensor]:
-        logits = self.forward(batch)[1]
-        return {} if logits is None else {"logits": logits}
-
     def _inputs(self, batch: Tensor) -> Tensor:
         if isinstance(self.transform, UserTransform):
             self.transform.check_size(batch.shape[1:])
         return self.transform.normalise(batch) if batch.dtype == torch.uint8 else batch
 
-    def _map(self, images: Images, batch_size: int, function: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, Tensor]:
+    def _map(
+        self, images: Images, batch_size: int, function: Callable[[Tensor], Mapping[str, Tensor | None]]
+    ) -> dict[str, Tensor]:
         """Apply a function to each batch of images and concatenate its results."""
         parts: dict[str, list[Tensor]] = {}
         with contextlib.ExitStack() as stack:
@@ -260,7 +298,8 @@ class Model:
                 if number == 1:  # only pays off from the second batch on
                     stack.enter_context(kept_pages())
                 for name, values in function(batch.to(self.device)).items():
-                    parts.setdefault(name, []).append(values.float().cpu())
+                    if values is not None:
+                        parts.setdefault(name, []).append(values.float().cpu())
         if not parts:
             raise InputError(where=self.name, argument="images", expected="at least one image", found=0)
         return {name: torch.cat(values) for name, values in parts.items()}
@@ -276,8 +315,7 @@ class Model:
         blocks = self.network.blocks
         for name in names or ():
             if name not in blocks:
-                hint = f"Layers: {', '.join(blocks)}"
-                raise UnknownName(where=self.name, kind="layer", name=name, suggestions=similar(name, blocks), hint=hint)
+                raise unknown("layer", name, blocks, list_known=True, where=self.name)
         return blocks if names is None else {name: blocks[name] for name in names}
 
 

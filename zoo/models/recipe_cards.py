@@ -10,7 +10,7 @@ import dataclasses
 
 from zoo.cards import card_index
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import RecipeName, label_set, similar
+from zoo.cards.names import RecipeName, label_set, unknown
 from zoo.cards.published import recipe as published_recipe
 from zoo.cards.recipe_names import DATASETS, FRAMEWORKS, OBJECTIVES, framework, small_family
 from zoo.cards.tuned import defaults
@@ -112,14 +112,8 @@ def check_dataset(dataset: str, name: str) -> None:
 
     trainable = [*DATASETS, *(known for known, about in KNOWN.items() if "train" in about.splits and known not in DATASETS)]
     if dataset not in trainable:
-        raise UnknownName(
-            where=f"model {name}",
-            kind="training dataset",
-            name=dataset,
-            suggestions=similar(dataset, trainable),
-            hint=f"Known: {', '.join(trainable)}. For your own images run "
-            "`zoo train ARCHITECTURE-OBJECTIVE --data SPEC --name NAME`",
-        )
+        hint = "For your own images run `zoo train ARCHITECTURE-OBJECTIVE --data SPEC --name NAME`"
+        raise unknown("training dataset", dataset, trainable, list_known=True, where=f"model {name}", hint=hint)
 
 
 def _same_architecture(architecture: str) -> Card | None:

@@ -12,19 +12,19 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from zoo.cards import card as cards
 from zoo.cards import card_index, names, sources
 from zoo.cards.card import Card
 from zoo.cards.card_index import shipped_folder as shipped_folder
-from zoo.cards.names import check_safe, check_user_name, default_dataset, similar
+from zoo.cards.names import check_safe, check_user_name, default_dataset
 from zoo.cards.selection import check_field, is_pattern, select, suggest
 from zoo.core import files, home
 from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import membership, recipe_cards, trained
 from zoo.models.sources import source as source_of
-from zoo.models.sources.base import Availability, least_available
+from zoo.models.sources.base import Availability
 from zoo.models.trained import head_file
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def available(entry: Card) -> Availability:
         found += [available(card(part)) for part in source.parts(entry)]
     except ZooError:  # a member is missing, or the model contains itself
         found.append("never published")
-    return least_available(found)
+    return max(found, key=get_args(Availability).index)
 
 
 def made_of(entry: Card) -> list[Card]:
@@ -337,10 +337,7 @@ def _library_card(name: str) -> Card:
     prefix, _, id = name.partition(":")
     source = sources.of_prefix(prefix)
     if source is None:
-        known = sources.prefixes()
-        raise UnknownName(
-            where=name, kind="library", name=prefix, suggestions=similar(prefix, known), hint=f"Known: {', '.join(known)}"
-        )
+        raise names.unknown("library", prefix, sources.prefixes(), list_known=True, where=name)
     if not id:
         raise InputError(argument="name", expected=f"{prefix}:MODEL", found=name)
     return source_of(source).describe(id, name)

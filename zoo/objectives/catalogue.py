@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from zoo.cards import recipe_names
-from zoo.cards.names import check_safe, similar
+from zoo.cards.names import check_safe, unknown
 from zoo.core.types import Link
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 from zoo.objectives import frameworks, losses
 from zoo.objectives.base import Objective
 
@@ -58,13 +58,7 @@ def get(name: str, **hyperparameters: float) -> Objective:
     owner = {field.name: kind for kind in kinds for field in dataclasses.fields(kind)}
     for key in hyperparameters:
         if key not in owner:
-            raise UnknownName(
-                where=f"objective {name}",
-                kind="hyper-parameter",
-                name=key,
-                suggestions=similar(key, owner),
-                hint=f"It has {', '.join(owner) or 'none'}",
-            )
+            raise unknown("hyper-parameter", key, owner, list_known=True, where=f"objective {name}")
     parts = [kind(**{key: value for key, value in hyperparameters.items() if owner[key] is kind}) for kind in kinds]
     return parts[0] if len(parts) == 1 else Combination(tuple(parts))
 
@@ -125,13 +119,8 @@ def register(name: str) -> Callable[[Kind], Kind]:
 def _kind(part: str, name: str) -> type[Objective]:
     known = _OBJECTIVES | (_FRAMEWORKS if part == name else {})
     if part not in known:
-        raise UnknownName(
-            where=None if part == name else f"objective {name}",
-            kind="objective",
-            name=part,
-            suggestions=similar(part, known),
-            hint=f"Known: {', '.join(known)}",
-        )
+        where = None if part == name else f"objective {name}"
+        raise unknown("objective", part, known, list_known=True, where=where)
     return known[part]
 
 

@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raised import fields
 
-from zoo.cards.names import RecipeName, bare, check_safe, check_user_name, dataset_name, full, parse_recipe, similar
+from zoo.cards.names import (
+    RecipeName,
+    bare,
+    check_safe,
+    check_user_name,
+    dataset_name,
+    full,
+    parse_recipe,
+    similar,
+    unknown,
+)
 from zoo.cards.recipe_names import OBJECTIVES, SMALL_ARCHITECTURES
 from zoo.errors import InputError
 
@@ -48,6 +58,13 @@ def test_a_safe_name_is_one_part_of_a_path(name: str) -> None:
 )
 def test_similar_names(name: str, suggestions: list[str]) -> None:
     assert similar(name, ["resnet50-cosine", "resnet20-cosine", "clip-vit-b32", "r7.cifar10"]) == suggestions
+
+
+def test_the_error_about_an_unknown_name_suggests_similar_ones_and_lists_all() -> None:
+    error = unknown("layer", "blok1", ["block1", "stem"], list_known=True, where="model", hint="Choose one")
+    assert fields(kind="layer", name="blok1", where="model", hint=["'block1'", "Known: block1, stem", "Choose one"])(error)
+    assert error.suggestions == ("block1",)
+    assert "stem" not in str(unknown("layer", "blok1", ["block1", "stem"]))
 
 
 @given(

@@ -4,10 +4,8 @@
 of another label set.
 """
 
-from zoo.models.heads.class_mapping import ClassMappingHead as ClassMappingHead
-from zoo.models.heads.class_mapping import map_classes as map_classes
-from zoo.models.heads.linear import fit_linear as fit_linear
-from zoo.models.heads.linear import save_linear as save_linear
-from zoo.models.heads.zero_shot import ZeroShotHead as ZeroShotHead
+from zoo.models.heads.class_mapping import ClassMappingHead, map_classes
+from zoo.models.heads.linear import fit_linear, save_linear
+from zoo.models.heads.zero_shot import ZeroShotHead
 
 __all__ = ["ClassMappingHead", "ZeroShotHead", "fit_linear", "map_classes", "save_linear"]

@@ -82,7 +82,8 @@ def assemble(
     if card.head == "none":
         network, classes = Network(network.body, None, network.blocks), ()
     elif card.head == "linear":
-        width = _width(network, request)
+        with torch.inference_mode():
+            width = network.eval().body(request.example()).shape[1]
         with request.initialising():
             head, digest = linear.stored(card, width, classes, request.pretrained)
     elif card.head == "zero-shot":
@@ -138,13 +139,6 @@ def fit(name: str, network: nn.Module, state: dict[str, torch.Tensor], where: st
     if problem:
         raise InputError(f"does not fit the network: {problem}", where=f"{name}: {where}")
     network.load_state_dict(state)
-
-
-def _width(network: Network, request: Request) -> int:
-    """Return the number of dimensions of the embeddings."""
-    network.eval()
-    with torch.inference_mode():
-        return int(network.body(request.example()).shape[1])
 
 
 def _join(weights_hash: str | None, head_hash: str | None) -> str | None:

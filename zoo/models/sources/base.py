@@ -6,7 +6,7 @@ the availability of all models is known quickly.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from zoo.cards.card import Card
 from zoo.errors import InputError, UnknownName
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from zoo.models.sources.assembly import Request
     from zoo.models.sources.hints import ModelHints
 
-Availability = Literal["shipped", "local", "to download", "to train", "never published"]
-_ORDER: tuple[Availability, ...] = get_args(Availability)
+Availability = Literal["shipped", "local", "to download", "to train", "never published"]  # the most available first
 
 
 class Source:
@@ -84,12 +83,3 @@ def existing_path(id: str, name: str) -> Path:
     if not id or "\0" in id or not path.exists():
         raise InputError("there is no such file or folder", where=name)
     return path
-
-
-def least_available(found: Sequence[Availability]) -> Availability:
-    """Return the availability of a model that consists of several parts: that of the least available one.
-
-    >>> least_available(["local", "to train", "shipped"])
-    'to train'
-    """
-    return max(found, key=_ORDER.index)

@@ -1,6 +1,7 @@
 """Ensembles: cards that list members with weights and temperatures.
 
-A card may also have a temperature of the whole ensemble (`details.temperature`) and, for a cascade, a stopping rule.
+A card may also have a temperature of the whole ensemble (`details.temperature`), the thresholds of its prediction sets
+(`details.sets`) and, for a cascade, a stopping rule.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zoo.cards.card import Card
 from zoo.core import typed
+from zoo.core.prediction_sets import read_rule
 from zoo.core.stop_rules import Stopping
 from zoo.errors import InputError
 from zoo.models.sources.base import Source
@@ -34,6 +36,7 @@ class Ensemble(Source):
         if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
             where, expected = f"{card.name}: field 'zoo.details.temperature'", "a finite number above 0"
             raise InputError(where=where, argument="temperature", expected=expected, found=temperature)
+        read_rule(card.details, card.name)  # raises an error for a damaged one
         stopping = _stopping(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
             raise InputError(

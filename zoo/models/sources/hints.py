@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from zoo.cards import labels
 from zoo.cards.card import Transform
-from zoo.cards.names import label_set, similar
-from zoo.errors import InputError, UnknownName
+from zoo.cards.names import label_set, unknown
+from zoo.errors import InputError
 
 _EXAMPLES = {
     "architecture": "resnet18", "classes": "classes.txt", "size": "224", "mean": "0.485,0.456,0.406",
@@ -41,8 +41,7 @@ class ModelHints:
         known = [one.name for one in fields(cls)]
         for key in hints:
             if key not in known:
-                hint = f"Known: {', '.join(known)}"
-                raise UnknownName(kind="model hint", name=key, suggestions=similar(key, known), hint=hint)
+                raise unknown("model hint", key, known, list_known=True)
         return cls(**hints)
 
     @property

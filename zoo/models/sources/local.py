@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card as cards
 from zoo.cards.card import Card, Training
-from zoo.cards.names import similar
+from zoo.cards.names import canonical_dataset, unknown
+from zoo.cards.published import recipe
 from zoo.cards.recipe_names import small_family
 from zoo.core import files
 from zoo.core.foreign_files import reading
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 from zoo.models import weights
 from zoo.models.sources import tags, timm, torchvision, transformers
 from zoo.models.sources.base import Source, existing_path
@@ -55,7 +56,10 @@ class Local(Source):
             )
         card = cards.parse(cards.read_text(card_file), str(card_file))
         card = dataclasses.replace(card, name=name, source="local", id=str(file.absolute()), path=card_file)
-        return card if card.transform else dataclasses.replace(card, transform=_usual_transform(card))
+        if card.transform:
+            return card
+        usual = recipe(card.architecture, card.objective, canonical_dataset(card.dataset))
+        return dataclasses.replace(card, transform=usual.transform)
 
     def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
         """Return the card of a bare state dictionary, whose architecture in timm or torchvision the user names."""
@@ -129,8 +133,7 @@ def _fitting_library(
     known = [library for library in _LIBRARIES if architecture in _LIBRARIES[library].architectures()]
     if not known:
         every = sorted({one for library in _LIBRARIES.values() for one in library.architectures()})
-        kind = "architecture of timm or torchvision"
-        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=similar(architecture, every))
+        raise unknown("architecture of timm or torchvision", architecture, every, where=name)
     state, problems = weights.read_tensors(file, name), []
     for library in known:
         network = _LIBRARIES[library].untrained(architecture, count, name)
@@ -151,14 +154,6 @@ def _note_assumed_size(name: str, architecture: str, size: tuple[int, ...]) -> N
         file=sys.stderr,
         flush=True,
     )
-
-
-def _usual_transform(card: Card) -> cards.Transform:
-    """Return the transform of the recipe for a card's architecture and data, for a card that has none."""
-    from zoo.cards.names import canonical_dataset
-    from zoo.cards.published import recipe
-
-    return recipe(card.architecture, card.objective, canonical_dataset(card.dataset)).transform
 
 
 def _weights_file(path: Path, name: str) -> Path:

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.cards.names import similar
+from zoo.cards.names import unknown
 from zoo.core import settings
-from zoo.errors import CorruptFile, InputError, UnknownName, ZooError
+from zoo.errors import CorruptFile, InputError, ZooError
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _AFTER_FINAL_LAYER = ("Softmax", "Sigmoid", "Identity", "Cast", "LogSoftmax")
@@ -154,8 +154,7 @@ def cut(model: Any, embedding: str, name: str) -> tuple[Any, Any]:
     onnx, _ = libraries(name)
     known = {one for node in model.graph.node for one in node.output}
     if embedding not in known:
-        kind = "tensor of the graph"
-        raise UnknownName(where=name, kind=kind, name=embedding, suggestions=similar(embedding, known))
+        raise unknown("tensor of the graph", embedding, known, where=name)
     inferred = onnx.shape_inference.infer_shapes(model)
     start, end = image_input(model, name)[0], model.graph.output[0].name
     try:

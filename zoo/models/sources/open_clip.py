@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import similar
+from zoo.cards.names import unknown
 from zoo.errors import InputError, UnknownName
 from zoo.models import hub, weights
 from zoo.models.sources import tags
@@ -129,17 +129,16 @@ def _names(id: str, name: str) -> tuple[str, str]:
 def _unknown_architecture(architecture: str, name: str) -> UnknownName:
     import open_clip
 
-    known = open_clip.list_models()
     kind = f"architecture of open_clip {open_clip.__version__}"
-    return UnknownName(where=name, kind=kind, name=architecture, suggestions=similar(architecture, known))
+    return unknown(kind, architecture, open_clip.list_models(), where=name)
 
 
 def _unknown_tag(architecture: str, tag: str, name: str) -> UnknownName:
     import open_clip
 
     known = open_clip.list_pretrained_tags_by_model(architecture)
-    kind, hint = f"weights of {architecture} in open_clip {open_clip.__version__}", f"Known: {', '.join(known) or 'none'}"
-    return UnknownName(where=name, kind=kind, name=tag, suggestions=similar(tag, known), hint=hint)
+    kind = f"weights of {architecture} in open_clip {open_clip.__version__}"
+    return unknown(kind, tag, known, list_known=True, where=name)
 
 
 def _activation_variant(architecture: str, tag: str) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from zoo.models.model import Model
     from zoo.models.sources.assembly import Request
-    from zoo.networks.network import Network
 
 _FILES = "models/*.pth"  # where a package keeps its weights if the card does not say
 _FINAL_LAYERS = {"mobilenet_v2": "classifier", "resnet50": "fc"}  # of torchvision's networks; replaced by the identity
@@ -40,30 +39,28 @@ class Packaged(Source):
         return "local" if self.files(card) else "to download"
 
     def load(self, request: "Request") -> "Model":
+        import timm as timm_library
+
         from zoo.models.sources import timm
         from zoo.models.sources.assembly import assemble, fit
+        from zoo.networks import blocks
+        from zoo.networks.network import Network
 
         card = request.card
         is_body = card.details.get("library", "timm") == "torchvision"
         path = _file(card) if request.pretrained else None
         with request.initialising():
-            model = _torchvision_body(card) if is_body else _timm_classifier(card)
+            model = _torchvision_body(card) if is_body else timm_library.create_model(card.architecture)
         digest = None
         if path is not None:
             digest = weights.verify(card, path)
             state = weights.read_tensors(path, card.name)
             fit(card.name, model, (body_state if is_body else rename)(state, model), str(path))
-        return assemble(request, _encoder(model) if is_body else timm.network(request, model), digest)
+        network = Network(model, None, blocks.find(model)) if is_body else timm.network(request, model)
+        return assemble(request, network, digest)
 
 
 SOURCE = Packaged()
-
-
-def _timm_classifier(card: Card) -> "nn.Module":
-    import timm
-
-    model: nn.Module = timm.create_model(card.architecture)
-    return model
 
 
 def _torchvision_body(card: Card) -> "nn.Module":
@@ -79,13 +76,6 @@ def _torchvision_body(card: Card) -> "nn.Module":
     model: nn.Module = torchvision.models.get_model(card.architecture, weights=None)
     setattr(model, _FINAL_LAYERS[card.architecture], nn.Identity())
     return model
-
-
-def _encoder(body: "nn.Module") -> "Network":
-    from zoo.networks import blocks
-    from zoo.networks.network import Network
-
-    return Network(body, None, blocks.find(body))
 
 
 def body_state(state: "dict[str, Tensor]", body: "nn.Module") -> "dict[str, Tensor]":

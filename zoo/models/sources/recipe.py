@@ -54,12 +54,10 @@ class Recipe(Source):
         size = card.input_size or (3, 224, 224)
         with request.initialising():
             network = build(card.architecture, len(classes), card.objective, card.hyperparameters, size)
-        if not request.pretrained:
-            return assemble(request, network, None, classes)
-        shipped = _shipped(card).exists()
-        path = _shipped(card) if shipped else trained.path(card.name)
-        state, digest = (_read_shipped if shipped else _read_trained)(card, path)
-        fit(card.name, network, state, str(path))
+        digest = None
+        if request.pretrained:
+            path, state, digest = _read(card)
+            fit(card.name, network, state, str(path))
         return assemble(request, network, digest, classes)
 
 
@@ -71,16 +69,15 @@ def _shipped(card: Card) -> Path:
     return card_index.shipped_folder() / f"{card.name}.safetensors"
 
 
-def _read_shipped(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
+def _read(card: Card) -> "tuple[Path, dict[str, Tensor], str]":
+    """Return the weights file, its state dictionary and its hash."""
     from zoo.core import state_dicts
 
-    digest = verify_shipped(card, path)
-    return state_dicts.read(path, card.name), digest
-
-
-def _read_trained(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
-    from zoo.core import state_dicts
-
+    path = _shipped(card)
+    if path.exists():
+        digest = verify_shipped(card, path)
+        return path, state_dicts.read(path, card.name), digest
+    path = trained.path(card.name)
     record, tensors, digest = trained.read(path)
     changed = typed.differences(typed.plain(record.card.training), typed.plain(card.training))
     if changed:
@@ -89,4 +86,4 @@ def _read_trained(card: Card, path: Path) -> "tuple[dict[str, Tensor], str]":
             where=f"{card.name}: {path}",
             hint="Train it again with `zoo train --restart`",
         )
-    return state_dicts.as_torch(tensors), digest
+    return path, state_dicts.as_torch(tensors), digest

@@ -54,7 +54,8 @@ def dataset(name: str) -> str:
     >>> dataset("vit_small_patch16_224.augreg_in21k_ft_in1k")
     'imagenet-21k'
     """
-    found = {match.start(): data for pattern, data in _DATASETS.items() if (match := _token(pattern).search(name))}
+    tokens = {re.compile(rf"(?<=[._])(?:{pattern})(?![a-z0-9])"): data for pattern, data in _DATASETS.items()}
+    found = {match.start(): data for token, data in tokens.items() if (match := token.search(name))}
     return found[min(found)] if found else "unknown"
 
 
@@ -71,10 +72,6 @@ def framework(name: str) -> Framework:
     if _CAPTIONED.match(data):
         return "contrastive"
     return "supervised" if data.startswith("imagenet") or data == "instagram-1b" else "unknown"
-
-
-def _token(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<=[._])(?:{pattern})(?![a-z0-9])")
 
 
 _FAMILY_WORD = re.compile(r"[a-z]+(?:\d[a-z]{2,})*(?:0?\d(?!\d))?")

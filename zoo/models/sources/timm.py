@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import similar
+from zoo.cards.names import similar, unknown
 from zoo.errors import InputError, MissingWeights, UnknownName
 from zoo.models import hub, weights
 from zoo.models.sources import tags
@@ -111,8 +111,7 @@ def _check_architecture(architecture: str, name: str) -> None:
     import timm
 
     if not timm.is_model(architecture):
-        kind, suggestions = f"architecture of timm {timm.__version__}", similar(architecture, timm.list_models())
-        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=suggestions)
+        raise unknown(f"architecture of timm {timm.__version__}", architecture, timm.list_models(), where=name)
 
 
 def _origin(config: Any) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from zoo.cards.card import Card, Reference, Training, Transform
-from zoo.cards.names import similar
-from zoo.errors import CorruptFile, InputError, UnknownName
+from zoo.cards.names import unknown
+from zoo.errors import CorruptFile, InputError
 from zoo.models import hub, weights
 from zoo.models.sources import tags
 from zoo.models.sources.base import Source
@@ -34,13 +34,8 @@ class Torchvision(Source):
         architecture, _, tag = id.partition(".")
         known = _known_weights(architecture, name)
         if tag and tag not in known.__members__:
-            raise UnknownName(
-                where=name,
-                kind=f"weights of {architecture} in torchvision {torchvision.__version__}",
-                name=tag,
-                suggestions=similar(tag, known.__members__),
-                hint=f"Known: {', '.join(known.__members__)}",
-            )
+            kind = f"weights of {architecture} in torchvision {torchvision.__version__}"
+            raise unknown(kind, tag, known.__members__, list_known=True, where=name)
         found = known[tag] if tag else known.DEFAULT
         licence = found.meta.get("license")
         figures = found.meta.get("_metrics", {}).get("ImageNet-1K", {})
@@ -82,18 +77,15 @@ class Torchvision(Source):
         card, classes = request.card, card_classes(request.card)
         with request.initialising():
             model = untrained(card.architecture, len(classes), card.name, card.transform)
-        if not request.pretrained:
-            return assemble(request, network(request, model), None, classes)
-        path = hub.url_file(card.name, _url(card))
-        digest = weights.verify(card, path)
-        announced = _HASH_IN_NAME.search(path.name)
-        if announced and not digest.startswith(announced[1]):
-            raise CorruptFile(
-                f"has the sha256 {digest}, but its name announces {announced[1]}...",
-                where=f"{card.name}: {path}",
-                hint="Delete the file to download it again",
-            )
-        fill(card.name, model, weights.read_tensors(path, card.name), str(path))
+        digest = None
+        if request.pretrained:
+            path = hub.url_file(card.name, _url(card))
+            digest = weights.verify(card, path)
+            announced = _HASH_IN_NAME.search(path.name)
+            if announced and not digest.startswith(announced[1]):
+                problem = f"has the sha256 {digest}, but its name announces {announced[1]}..."
+                raise CorruptFile(problem, where=f"{card.name}: {path}", hint="Delete the file to download it again")
+            fill(card.name, model, weights.read_tensors(path, card.name), str(path))
         return assemble(request, network(request, model), digest, classes)
 
 
@@ -161,8 +153,7 @@ def _known_weights(architecture: str, name: str) -> Any:
     import torchvision
 
     if architecture not in architectures():
-        kind, suggestions = f"classifier of torchvision {torchvision.__version__}", similar(architecture, architectures())
-        raise UnknownName(where=name, kind=kind, name=architecture, suggestions=suggestions)
+        raise unknown(f"classifier of torchvision {torchvision.__version__}", architecture, architectures(), where=name)
     return torchvision.models.get_model_weights(architecture)
 
 

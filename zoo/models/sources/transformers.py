@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.card import Card, Training, Transform
-from zoo.cards.names import similar
+from zoo.cards.names import unknown
 from zoo.core import files
-from zoo.errors import InputError, UnknownName
+from zoo.errors import InputError
 from zoo.models import hub, weights
 from zoo.models.sources.base import FromHub
 
@@ -157,9 +157,8 @@ def _class(card: Card) -> Any:
 
     kind = getattr(transformers, card.architecture, None)
     if kind is None or not hasattr(kind, "from_pretrained"):
-        suggestions = similar(card.architecture, dir(transformers))
         known_as = f"model of transformers {transformers.__version__}"
-        raise UnknownName(where=card.name, kind=known_as, name=card.architecture, suggestions=suggestions)
+        raise unknown(known_as, card.architecture, dir(transformers), where=card.name)
     return kind
 
 
