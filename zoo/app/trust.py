@@ -96,24 +96,29 @@ def trust(
             for name, probabilities in named_probabilities(runs, ensemble)
         ]
 
-    grouped = None
+    grouped = set_coverage = None
     if groups is not None:
         import diversity
 
         first = next(iter(runs.values()))
         by_class = dict(zip(first.ids, (first.classes[k] for k in runs.labels), strict=True))
-        grouped = diversity.groups(runs, group_of or by_class, seed=seed)
+        group_of = group_of or by_class
+        grouped = diversity.groups(runs, group_of, seed=seed)
+        single = [one for one in found if one.model != ENSEMBLE]
+        set_coverage = _coverage_by_group(single, [group_of[row_id] for row_id in first.ids[~fitted]], seed)
 
     def show() -> None:
         _print(found, coverage, min_accuracy, alpha)
         note(f"thresholds and sets: fitted on {fitted.sum():,} examples, judged on {(~fitted).sum():,} others")
-        if grouped is not None:
+        if grouped is not None and set_coverage is not None:
             _print_groups(grouped)
+            _print_set_coverage(set_coverage)
 
     settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha, "seed": seed}
     value = {
         "models": [one.to_dict() for one in found],
-        "groups": grouped and {"groups": grouped.frame, "models": grouped.models, "worst": grouped.worst},
+        "groups": grouped
+        and {"groups": grouped.frame, "models": grouped.models, "worst": grouped.worst, "set_coverage": set_coverage},
         "settings": settings,
         "population": population(calibrated),
     }
@@ -145,6 +150,7 @@ class _Trust:
     at_coverage: "Threshold"
     at_accuracy: "Threshold"
     sets: "dict[str, SetReport]"
+    covered: "dict[str, np.ndarray]"  # by method: whether the set of each judged example holds its label
 
     def measures(self) -> dict[str, tuple[float, tuple[float, float] | None]]:
         """Return every number with its confidence interval, if it has one."""
@@ -200,7 +206,7 @@ def _judge(
         alpha: of the conformal sets.
         seed: of resamples and randomised sets.
     """
-    from zoo.calibration.conformal import fit_conformal
+    from zoo.calibration.conformal import evaluate_sets, fit_conformal
     from zoo.calibration.selective import binomial_interval, certainty, choose_threshold, judge_threshold, risk_coverage
     from zoo.calibration.smooth import smooth_calibration_error
     from zoo.core import arrays
@@ -215,7 +221,13 @@ def _judge(
     def judged(**aim: float) -> "Threshold":
         return judge_threshold(choose_threshold(scores[fitted], correct[fitted], **aim), scores[~fitted], correct[~fitted])
 
-    predictors = {method: fit_conformal(p[fitted], labels[fitted], alpha, method, seed=seed) for method in METHODS}
+    sets: dict[str, SetReport] = {}
+    covered: dict[str, np.ndarray] = {}
+    for method in METHODS:
+        predictor = fit_conformal(p[fitted], labels[fitted], alpha, method, seed=seed)
+        members = predictor.predict_sets(p[~fitted], seed)
+        sets[method] = evaluate_sets(members, labels[~fitted], alpha, predictor.calibration_examples)
+        covered[method] = members[range(len(members)), labels[~fitted]]
     return _Trust(
         model=name,
         examples=len(p),
@@ -227,7 +239,8 @@ def _judge(
         curve=curve,
         at_coverage=judged(coverage=coverage),
         at_accuracy=judged(accuracy=min_accuracy),
-        sets={method: one.evaluate(p[~fitted], labels[~fitted], seed) for method, one in predictors.items()},
+        sets=sets,
+        covered=covered,
     )
 
 
@@ -300,6 +313,34 @@ def _print_groups(grouped: "Groups") -> None:
     print()
     print_table(rows, title="Groups of examples: mean over the models (95% CI)", formats=dict.fromkeys(shown.values(), str))
     note(f"lowest accuracy: {grouped.worst}")
+
+
+def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "pd.DataFrame":
+    """Return one row per group and method: the coverage of the sets, mean over the models, with its bootstrap interval."""
+    import numpy as np
+    import pandas as pd
+
+    from diversity.bootstrap import percentile_interval, resampled_means
+
+    rows = []
+    for group in sorted(set(group_of)):
+        inside = np.array([each == group for each in group_of])
+        columns = np.stack([np.mean([one.covered[method][inside] for one in found], axis=0) for method in METHODS], axis=1)
+        low, high = percentile_interval(resampled_means(columns, seed=seed))
+        for number, method in enumerate(METHODS):
+            coverage = columns[:, number].mean()
+            rows.append([group, len(columns), method, coverage, low[number], high[number]])
+    return pd.DataFrame(rows, columns=["group", "examples", "method", "coverage", "coverage_low", "coverage_high"])
+
+
+def _print_set_coverage(table: "pd.DataFrame") -> None:
+    rows: dict[str, dict[str, Any]] = {}
+    for row in table.to_dict("records"):
+        shown = estimate(row["coverage"], (row["coverage_low"], row["coverage_high"]))
+        rows.setdefault(row["group"], {"group": row["group"], "examples": row["examples"]})[row["method"].upper()] = shown
+    titles = {method.upper(): str for method in METHODS}
+    print()
+    print_table(list(rows.values()), title="Coverage of the sets by group: mean over the models (95% CI)", formats=titles)
 
 
 def _read_groups(path: Path) -> dict[str, str]:

@@ -88,6 +88,26 @@ class TestTrust:
         low, high = night["accuracy_low"], night["accuracy_high"]
         assert f"{100 * night['accuracy']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in cli(*words).out
 
+    def test_coverage_of_sets_by_group_is_that_of_sets_fitted_on_the_other_half(self, cli, outputs):
+        found = cli("trust", *NAMES, "--uncalibrated", "--groups", "class", "--alpha", 0.2, "--json").json["groups"][
+            "set_coverage"
+        ]
+        first, y = outputs[0], outputs[0].labels
+        fitted = stratified_split(y, 0.5, 0, first.ids)
+        for row in found:
+            inside = ~fitted & (np.array(first.classes)[y] == row["group"])
+            coverages = []
+            for one in outputs:
+                p = np.asarray(one.probabilities)
+                predictor = fit_conformal(p[fitted], y[fitted], 0.2, row["method"], seed=0)
+                sets = np.zeros_like(p, bool)
+                sets[~fitted] = predictor.predict_sets(p[~fitted], 0)
+                coverages.append(sets[inside, y[inside]].mean())
+            assert row["examples"] == inside.sum()
+            assert row["coverage"] == pytest.approx(np.mean(coverages))
+            assert row["coverage_low"] <= row["coverage"] <= row["coverage_high"]
+        assert {row["method"] for row in found} == {"lac", "aps", "raps"}
+
     def test_groups_by_class(self, cli, outputs):
         found = cli("trust", *NAMES, "--uncalibrated", "--groups", "class", "--json").json["groups"]
         names = [outputs[0].classes[k] for k in outputs[0].labels]
