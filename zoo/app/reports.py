@@ -133,7 +133,7 @@ def demo(
     chosen = _format(output)
     if images:
         if models:
-            raise InputError("shows images of the shipped study, which is written without models only", argument="images")
+            raise InputError("applies to the study page, which is written only if no models are named", argument="images")
         fetch_images()
     shipped = None if models else study()
     if shipped is not None:
