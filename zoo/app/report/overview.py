@@ -105,7 +105,7 @@ def _chart(rows: list[dict[str, Any]], unit: str | None) -> dict[str, Any]:
         },
         {
             "transform": [{"filter": is_ensemble}],
-            "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 160, "color": "#d55e00"},
+            "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 160, "color": "#808080"},
             "encoding": {"x": x, "y": y, "tooltip": tooltip},
         },
         *(
