@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from diversity._checks import whole_number
 from zoo.core import arrays
-from zoo.core.backend import backend, wide
+from zoo.core.backend import backend, to_accumulation_dtype
 from zoo.errors import InputError
 
 RESAMPLES = 1000
@@ -114,13 +114,13 @@ def resampled_means(columns: Any, resamples: int = RESAMPLES, seed: int = 0) -> 
     """
     rows = len(columns)
     rng = np.random.default_rng(seed)
-    columns = wide(columns)
+    columns = to_accumulation_dtype(columns)
     means = []
     for start in range(0, resamples, WEIGHT_BLOCK):
         block = min(WEIGHT_BLOCK, resamples - start)
         drawn = rng.integers(0, rows, (block, rows)) + rows * np.arange(block)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=block * rows).reshape(block, rows)
-        means.append(wide(arrays.like(weights, columns)) @ columns / rows)
+        means.append(to_accumulation_dtype(arrays.like(weights, columns)) @ columns / rows)
     return backend(columns).concatenate(means)
 
 

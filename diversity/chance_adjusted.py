@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from diversity.tables import ErrorTable, error_table, ratio
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import backend, pick, replaced, wide
+from zoo.core.backend import backend, pick, replaced, to_accumulation_dtype
 from zoo.errors import InputError
 
 CHUNK_VALUES = 2**23
@@ -94,7 +94,7 @@ def capa_matrix(probs: Sequence[ArrayLike | Array] | Array, labels: ArrayLike | 
 
 def misses(probs: Any, y: Any) -> tuple[Any, Any]:
     """Return c [N, K] and 1 - p of the label [N], in float64."""
-    p = wide(probs)
+    p = to_accumulation_dtype(probs)
     missed = 1 - pick(p, y)
     return replaced(p, y, missed), missed
 

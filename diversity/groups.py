@@ -24,7 +24,7 @@ from diversity.bootstrap import LEVEL, RESAMPLES, WEIGHT_BLOCK, check_level, per
 from diversity.intervals import wilson
 from zoo.calibration.metrics import BINS
 from zoo.core import arrays, checks
-from zoo.core.backend import backend, is_tensor, single_or_double, wide
+from zoo.core.backend import backend, is_tensor, single_or_double, to_accumulation_dtype
 from zoo.core.text import as_text
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -201,7 +201,7 @@ def _read(members: list[Outputs]) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
             top = arrays.to_numpy(backend(p).amax(p, 1))
             confidence[m, rows] = top
             bins[m, rows] = np.clip(np.ceil(top * BINS).astype(np.int64), 1, BINS) - 1
-            total = total + arrays.to_numpy(wide(p))
+            total = total + arrays.to_numpy(to_accumulation_dtype(p))
         if complete:
             ensemble[rows] = total.argmax(1)
     return predicted, confidence, bins, ensemble if complete else None

@@ -16,7 +16,7 @@ from diversity.intervals import interval
 from diversity.tables import ErrorTable, on_host
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import backend, cast, is_tensor, wide, zeros
+from zoo.core.backend import backend, cast, is_tensor, to_accumulation_dtype, zeros
 from zoo.core.text import check_unique
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -160,7 +160,7 @@ def _cells(p: Any, y: Any, missing: Any) -> Any:
     """
     models, examples = p.shape
     xp = backend(p)
-    both_right, same_wrong = (wide(zeros((models, models), p, "float32")) for _ in range(2))
+    both_right, same_wrong = (to_accumulation_dtype(zeros((models, models), p, "float32")) for _ in range(2))
     none_missing = not bool(missing.any())
     # Every prediction is read M times, so use the narrowest integers for all classes and one extra class per model.
     highest = max(int(p.max()), models)

@@ -19,7 +19,7 @@ from diversity.intervals import wilson
 from diversity.tables import ErrorTable
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import backend, cast, dtype_name, is_floating, single_or_double, sums_by, wide
+from zoo.core.backend import backend, cast, dtype_name, is_floating, single_or_double, sums_by, to_accumulation_dtype
 from zoo.core.statistics import holm
 from zoo.errors import InputError
 
@@ -50,7 +50,7 @@ def specialization_angle(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array)
 def angle(first: Any, second: Any) -> Any:
     """Return theta [N] from two confidences [N]. The arctangent is rounded from float64, so that it is exactly pi/4 at 1."""
     dtype = dtype_name(single_or_double(first))
-    return cast(backend(first).arctan2(wide(first), wide(second)), dtype) - LIMIT
+    return cast(backend(first).arctan2(to_accumulation_dtype(first), to_accumulation_dtype(second)), dtype) - LIMIT
 
 
 def outcome_of(correct_a: ArrayLike | Array, correct_b: ArrayLike | Array) -> Any:
@@ -153,7 +153,7 @@ def prevalence_band(
 def _edge(descending: Any, won: Any, level: float) -> float | None:
     if not len(descending):
         return None
-    gains = cast(wide(cast(won, "float32") - level).cumsum(0), "float32")  # equal up to rounding are equal
+    gains = cast(to_accumulation_dtype(cast(won, "float32") - level).cumsum(0), "float32")  # equal up to rounding are equal
     gains[:-1][descending[:-1] == descending[1:]] = -math.inf  # equal angles are on the same side of the edge
     best = int(gains.argmax())
     if not float(gains[best]) > 0:
@@ -212,7 +212,9 @@ def specialization_by_class(
     advantage = table.accuracy_first - table.accuracy_second
     columns: dict[str, Any] = {unit: np.array(names, object)[present], "count": table.examples.astype(int)}
     if theta is not None:
-        columns["theta"] = arrays.to_numpy(sums_by(wide(_angles(theta, outcome)), y, count))[present] / table.examples
+        columns["theta"] = (
+            arrays.to_numpy(sums_by(to_accumulation_dtype(_angles(theta, outcome)), y, count))[present] / table.examples
+        )
     for side in ("accuracy_first", "accuracy_second"):
         columns[side] = getattr(table, side)
         columns[f"{side}_low"], columns[f"{side}_high"] = wilson(columns[side], table.examples)

@@ -45,8 +45,8 @@ def curve(log: Log, quantity: str, splits: Sequence[str]) -> list[tuple[str, int
 def separation_over_training(models: str | Sequence[str] | Mapping[str, Log]) -> "pd.DataFrame":
     """Return the cosine class separation of the embeddings over training: columns `model`, `split`, `epoch`, `r2`.
 
-    The split `train` are the training images without augmentation, `test` the validation images. If a log has none of these,
-    `holdout` are the held-out training images. An error is raised if a log has no values of plain training images.
+    The split `train` stands for training images without augmentation, `test` for validation images, and `holdout`, if a log
+    has no validation images, for held-out training images. A log without values of plain training images raises an error.
 
     Args:
         models: names of locally trained models, whose logs are read; or logs by name, as `zoo.train` returns them.

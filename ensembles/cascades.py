@@ -281,11 +281,7 @@ class Cascade:
     def to_model(self, name: str, title: str = "", overwrite: bool = False, sets: EnsembleSets | None = None) -> Card:
         """Save the cascade as a model: `zoo.load(name)` evaluates a member only for the images that reach it.
 
-        Args:
-            name: of the model.
-            title: of its card.
-            overwrite: whether to replace an ensemble of that name.
-            sets: what `prediction_sets` returns, for `model.predict_sets(images)`.
+        Arguments as in `Path.to_model`.
         """
         members = [str(member) for member in self.members]
         details: dict[str, Any] = {

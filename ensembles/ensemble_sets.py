@@ -1,4 +1,4 @@
-"""Prediction sets of an ensemble: thresholds fitted on examples that neither chose its members nor fitted a temperature.
+"""Prediction sets of an ensemble, fitted on examples used neither to choose its members nor to fit a temperature.
 
 The selection split chooses the members and fits the temperatures. The test split is divided again: one part fits the
 thresholds, the rest evaluates the sets.
@@ -71,7 +71,7 @@ def fit_sets(
         )
     if test is None:
         raise InputError(
-            "prediction sets need examples that did not choose the ensemble, and there is no test split",
+            "prediction sets need examples that were not used to choose the ensemble, and there is no test split",
             argument="test_fraction",
             found=0,
         )
@@ -96,10 +96,10 @@ def _calibration_mask(
             error.argument = "calibration"
             raise
     ids = np.unique(np.asarray(calibration, str))
-    chose = np.intersect1d(ids, selection.ids)
-    if len(chose):
+    used = np.intersect1d(ids, selection.ids)
+    if len(used):
         raise InputError(
-            f"{len(chose)} examples chose the ensemble, first id {str(chose[0])!r}",
+            f"{len(used)} examples were used to choose the ensemble, first id {str(used[0])!r}",
             argument="calibration",
             expected="examples of the test split",
         )

@@ -262,8 +262,8 @@ class Path:
     ) -> EnsembleSets:
         """Return prediction sets of the best ensemble, at its own temperature, that hold the true class.
 
-        Thresholds are fitted on a part of the test split and evaluated on the rest. Examples that chose the ensemble fit no
-        threshold.
+        Thresholds are fitted on a part of the test split and evaluated on the rest. Examples used to choose the
+        ensemble fit no threshold.
 
         Args:
             alpha: accepted probability that a set misses the true class.

@@ -21,7 +21,7 @@ PLACES = ["HF_ENDPOINT", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_TOKEN", "HUGGI
 SETTINGS = [name for name in os.environ if name.startswith("ZOO_") and name != "ZOO_TEST_DATA"]
 for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES, *SETTINGS]:
     os.environ.pop(name, None)
-for name in ("HF_HOME", "TORCH_HOME", "ZOO_HOME"):  # nothing that this machine has stored is read, by fixtures neither
+for name in ("HF_HOME", "TORCH_HOME", "ZOO_HOME"):  # neither tests nor fixtures read what this machine has stored
     os.environ[name] = tempfile.mkdtemp(prefix="zoo-tests-")
     atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores

@@ -55,7 +55,10 @@ def run(
     device: Annotated[list[str] | None, typer.Option(help="cpu, cuda:0, ... Default: every accelerator.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode images. Default: as many as needed.")] = None,
     fold: Annotated[
-        bool, typer.Option("--fold", help="Fold batch normalisation into convolutions: faster, stored separately.")
+        bool,
+        typer.Option(
+            "--fold", help="Fold batch normalisation into convolutions: slightly faster; outputs are stored separately."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be computed and how long it would take, from a sample.")

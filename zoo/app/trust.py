@@ -225,9 +225,9 @@ def _judge(
     covered: dict[str, np.ndarray] = {}
     for method in METHODS:
         predictor = fit_conformal(p[fitted], labels[fitted], alpha, method, seed=seed)
-        members = predictor.predict_sets(p[~fitted], seed)
-        sets[method] = evaluate_sets(members, labels[~fitted], alpha, predictor.calibration_examples)
-        covered[method] = members[range(len(members)), labels[~fitted]]
+        predicted = predictor.predict_sets(p[~fitted], seed)
+        sets[method] = evaluate_sets(predicted, labels[~fitted], alpha, predictor.calibration_examples)
+        covered[method] = predicted[range(len(predicted)), labels[~fitted]]
     return _Trust(
         model=name,
         examples=len(p),
@@ -322,9 +322,9 @@ def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "
 
     from diversity.bootstrap import percentile_interval, resampled_means
 
-    rows = []
+    rows, groups = [], np.array(group_of)
     for group in sorted(set(group_of)):
-        inside = np.array([each == group for each in group_of])
+        inside = groups == group
         columns = np.stack([np.mean([one.covered[method][inside] for one in found], axis=0) for method in METHODS], axis=1)
         low, high = percentile_interval(resampled_means(columns, seed=seed))
         for number, method in enumerate(METHODS):

@@ -28,7 +28,18 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from zoo.core import arrays, checks
-from zoo.core.backend import backend, cast, dtype_name, is_tensor, log_sigmoid, pick, row_norms, sigmoid, wide, zeros
+from zoo.core.backend import (
+    backend,
+    cast,
+    dtype_name,
+    is_tensor,
+    log_sigmoid,
+    pick,
+    row_norms,
+    sigmoid,
+    to_accumulation_dtype,
+    zeros,
+)
 from zoo.core.columns import Column
 from zoo.core.types import Link
 from zoo.errors import InputError
@@ -161,7 +172,7 @@ class Likelihood:
         xp = backend(self.labels)
         sums: Any = 0.0
         for span, chunk in self._chunks():
-            z = wide(chunk)
+            z = to_accumulation_dtype(chunk)
             z = z - xp.amax(z, 1)[:, None] if self.link == "softmax" else z
             z = xp.clip(z, MASK, None) if self.masked else z
             group = max(1, CACHE_ELEMENTS // (len(z) * z.shape[1]))
@@ -203,7 +214,7 @@ class Likelihood:
     def _means(self, moments: Any, requests: list[tuple[float, bool]]) -> Any:
         """Return [1 + 4 points]: the highest logit, then the mean NLL, slope, curvature and Brier score of each point."""
         xp = backend(moments)
-        means = [wide(self.top.max().reshape(1))]
+        means = [to_accumulation_dtype(self.top.max().reshape(1))]
         for i, (s, _) in enumerate(requests):
             total, norm, first, second = moments[i]
             inverse = math.exp(s)
@@ -268,7 +279,7 @@ class Likelihood:
         for span, chunk in self.logits.chunks(max(1, elements // self.logits.shape[1])):
             z = arrays.like(checks.array(chunk, self.name), self.labels)
             if dtype_name(z) != "float64":
-                z = wide(z) if self.small else cast(z, "float32")
+                z = to_accumulation_dtype(z) if self.small else cast(z, "float32")
             yield span, z
 
     @np.errstate(all="ignore")

@@ -7,7 +7,7 @@ import numpy as np
 
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import backend, cast, pick, row_norms, single_or_double, sums_by, wide
+from zoo.core.backend import backend, cast, pick, row_norms, single_or_double, sums_by, to_accumulation_dtype
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def bin_counts(confidence: Any, correct: Any, bins: int = BINS, weights: Any = N
         raise InputError(argument="bins", expected="a whole number of at least 1", found=bins)
     xp = backend(confidence)
     index = xp.clip(cast(xp.ceil(confidence * bins), "int64"), 1, bins) - 1
-    values = xp.stack([wide(row) for row in (xp.ones_like(confidence), confidence, correct)])
+    values = xp.stack([to_accumulation_dtype(row) for row in (xp.ones_like(confidence), confidence, correct)])
     return sums_by(values if weights is None else values * weights, index, bins)
 
 

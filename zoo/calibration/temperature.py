@@ -24,7 +24,7 @@ from zoo.calibration.minimiser import (
 )
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import MAX_NUMPY, backend, cast, is_tensor, wide
+from zoo.core.backend import MAX_NUMPY, backend, cast, is_tensor, to_accumulation_dtype
 from zoo.core.columns import Column
 from zoo.core.links import distributed, log_sigmoid
 from zoo.core.threads import threads_for
@@ -256,7 +256,9 @@ class _Problem:
         if self.device is not None and (is_tensor(y) or not _is_cpu(self.device)):
             y = arrays.tensor(y, "labels").to(self.device)
         y = arrays.by_size(y, _elements(column))
-        weights = None if self.weights is None else wide(arrays.like(_weights(self.weights, len(column)), y))
+        weights = (
+            None if self.weights is None else to_accumulation_dtype(arrays.like(_weights(self.weights, len(column)), y))
+        )
         if is_tensor(y) and not _is_cpu(y.device) and not _on_accelerator(column):
             rows = [arrays.tensor(block, name) for block in column.blocks]
             if sum(block.nbytes for block in rows) <= MAX_RESIDENT_BYTES // self.models:

@@ -89,8 +89,8 @@ def accumulation_dtype(device: "torch.device") -> "torch.dtype":
 
 def total(values: Any, dim: int) -> Any:
     """Return the sum along `dim` in float64, or float32 on devices without float64."""
-    wide = accumulation_dtype(values.device) if is_tensor(values) else np.float64
-    return backend(values).sum(values, dim, dtype=wide)
+    dtype = accumulation_dtype(values.device) if is_tensor(values) else np.float64
+    return backend(values).sum(values, dim, dtype=dtype)
 
 
 def matrix(values: Any, name: str) -> "torch.Tensor":

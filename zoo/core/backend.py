@@ -54,7 +54,7 @@ def cast(x: Any, dtype: str) -> Any:
     return x.to(getattr(backend(x), dtype)) if is_tensor(x) else x.astype(dtype, copy=False)
 
 
-def wide(x: Any) -> Any:
+def to_accumulation_dtype(x: Any) -> Any:
     """Return `x` in float64, in which sums and counts are exact enough; in float32 on devices without float64."""
     return cast(x, "float32" if is_tensor(x) and x.device.type == "mps" else "float64")
 
@@ -123,7 +123,9 @@ def softmax(x: Any) -> Any:
     """
     if is_tensor(x):
         return backend(x).softmax(x, -1)
-    weights = wide(x - x.max(-1, keepdims=True))  # NumPy's exp of float32 is off by up to three units in the last place
+    weights = to_accumulation_dtype(
+        x - x.max(-1, keepdims=True)
+    )  # NumPy's exp of float32 is off by up to three units in the last place
     np.exp(weights, out=weights)
     weights /= weights.sum(-1, keepdims=True)
     return cast(weights, dtype_name(x))

@@ -52,18 +52,18 @@ class Score:
         from zoo.core import arrays
 
         values, y = arrays.to_numpy(p), arrays.to_numpy(labels)
-        own = values[np.arange(len(y)), y]
+        of_label = values[np.arange(len(y)), y]
         if self.method == "lac":
-            return 1 - own
-        above = values > own[:, None]
+            return 1 - of_label
+        above = values > of_label[:, None]
         before, rank = np.einsum("nk,nk->n", values, above), count_true(above) + 1
-        equal = values == own[:, None]
+        equal = values == of_label[:, None]
         for row in np.flatnonzero(count_true(equal) > 1):
             first = np.count_nonzero(equal[row, : y[row]])
-            before[row] += first * own[row]
+            before[row] += first * of_label[row]
             rank[row] += first
-        scores: np.ndarray = before + draws.astype(own.dtype) * own
-        return scores + own.dtype.type(self.penalty) * np.maximum(rank - self.free, 0).astype(own.dtype)
+        scores: np.ndarray = before + draws.astype(of_label.dtype) * of_label
+        return scores + of_label.dtype.type(self.penalty) * np.maximum(rank - self.free, 0).astype(of_label.dtype)
 
     def sets(self, p: "Tensor", threshold: float, draws: "np.ndarray") -> "np.ndarray":
         """Return the sets [N, K] for one threshold.

@@ -113,9 +113,9 @@ class Model:
 
         classes = f"{len(self.classes):,}" if self.classes else "no head"
         size = getattr(self.transform, "size", None)
-        own = {"parameters": f"{self.num_parameters:,}", "classes": classes, "device": self.device}
-        own["input"] = " x ".join(map(str, size)) if size else None
-        return f"<p>Model <b>{notebook.escaped(self.name)}</b></p>" + notebook.facts(own | self.card.summary())
+        facts = {"parameters": f"{self.num_parameters:,}", "classes": classes, "device": self.device}
+        facts["input"] = " x ".join(map(str, size)) if size else None
+        return f"<p>Model <b>{notebook.escaped(self.name)}</b></p>" + notebook.facts(facts | self.card.summary())
 
     @property
     def name(self) -> str:

@@ -57,7 +57,7 @@ def test_dtypes_have_one_name(dtype):
         assert backend.dtype_name(x) == dtype
         assert backend.is_floating(x) == dtype.startswith("float")
         assert backend.cast(x, dtype) is x or np.shares_memory(np.asarray(backend.cast(x, dtype)), np.asarray(x))
-        assert backend.dtype_name(backend.wide(x)) == "float64"
+        assert backend.dtype_name(backend.to_accumulation_dtype(x)) == "float64"
         assert backend.dtype_name(backend.single_or_double(x)) == ("float64" if dtype == "float64" else "float32")
         assert backend.dtype_name(backend.zeros((2,), x, "int32")) == "int32"
 

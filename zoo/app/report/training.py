@@ -51,7 +51,7 @@ def _rows(analysis: Analysis, name: str) -> list[dict[str, Any]]:
         return []
     try:
         log = read_log(name)
-    except ZooError:  # a damaged log, or a name that is no folder's
+    except ZooError:  # a damaged log, or a name that cannot be a folder
         return []
     return [
         {"model": name, "objective": card.objective, "examples": title, "epoch": entry["epoch"], "accuracy": entry[field]}
