@@ -44,7 +44,7 @@ def made(parts: RecipeName) -> Card:
     check_dataset(dataset, str(parts))
     check_architecture(parts.architecture, str(parts))
     recipe = published_recipe(parts.architecture, parts.objective, dataset)
-    settings = objective_settings(parts.objective, dataset) | recipe.settings
+    settings = objective_settings(parts.objective, dataset, parts.architecture) | recipe.settings
     return describe(parts, settings, recipe.transform)
 
 
@@ -81,9 +81,9 @@ def describe(parts: RecipeName, hyperparameters: dict[str, object], transform: T
     )
 
 
-def objective_settings(objective: str, dataset: str) -> dict[str, object]:
-    """Return an objective's hyper-parameters on a dataset: tuned ones, or the defaults of a registered objective."""
-    tuned: dict[str, float] = {**defaults(objective, dataset)}
+def objective_settings(objective: str, dataset: str, architecture: str) -> dict[str, object]:
+    """Return an objective's hyper-parameters: those tuned for the dataset, or the defaults of a registered objective."""
+    tuned = defaults(objective, dataset, architecture)
     if all(part in OBJECTIVES for part in objective.split("+")):
         return {**tuned}
     from zoo.objectives import get

@@ -94,7 +94,7 @@ def plan(
     if epochs is not None:
         changes["epochs"] = epochs
 
-    defaults: dict[str, Any] = recipe_cards.objective_settings(parts.objective, dataset)
+    defaults: dict[str, Any] = recipe_cards.objective_settings(parts.objective, dataset, parts.architecture)
     options = objectives.options(parts.objective)
     for key in changes:
         if key not in options and key not in setting_names():

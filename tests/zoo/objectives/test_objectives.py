@@ -366,6 +366,13 @@ def test_defaults_are_the_values_of_the_paper():
     assert objectives.defaults("logit-penalty", "cifar10")["beta"] == pytest.approx(0.00148, abs=1e-5)
 
 
+def test_short_recipes_have_hyperparameters_of_their_own():
+    paper, short = (objectives.defaults("logit-penalty", "cifar10", name) for name in ("all-cnn-c", "resnet7"))
+    assert paper == objectives.defaults("logit-penalty", "cifar10")
+    assert short == {"beta": 0.0045} == objectives.defaults("logit-penalty", "cifar10-half", "resnet7")
+    assert objectives.defaults("logit-penalty", "digits", "resnet7") == objectives.defaults("logit-penalty", "digits")
+
+
 def test_names_and_defaults_are_read_without_loading_torch():
     code = "import sys, zoo.cards.recipe_names, zoo.cards.tuned; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
