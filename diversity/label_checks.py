@@ -17,6 +17,7 @@ import numpy as np
 
 from diversity._checks import whole_number
 from diversity.bootstrap import LEVEL, check_level
+from zoo.cards.selection import suggest
 from zoo.core import arrays
 from zoo.core.backend import is_tensor
 from zoo.errors import InputError, UnknownName, ZooWarning
@@ -24,6 +25,7 @@ from zoo.errors import InputError, UnknownName, ZooWarning
 # Standard errors between the mean rank of the checked examples and that of all examples, above which they are no random
 # sample: one of 16,000 random samples exceeds it.
 MAX_RANK_DEVIATION = 4.0
+ANSWERS = {"yes": True, "true": True, "no": False, "false": False}  # whether a label is correct
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,9 @@ def read_checked(checked: Any, ids: Sequence[str], labels: np.ndarray, classes: 
     """Return whether the label is wrong for each checked example, by row.
 
     Args:
-        checked: [N] in the order of `ids`, or a mapping from ids. An entry is the correct class (its name or its number) or
-            a boolean: whether the label is correct. None, NaN, an empty text or -1 stand for a label that was not checked.
+        checked: [N] in the order of `ids`, or a mapping from ids. An entry is the correct class (its name or its number), or
+            a boolean, yes or no: whether the label is correct. None, NaN, an empty text or -1 stand for a label that was not
+            checked.
         ids: [N] the examples.
         labels: [N] the labels, as class numbers.
         classes: [K] class names.
@@ -138,9 +141,13 @@ def _is_wrong(value: Any, label: int, number_of: Mapping[str, int], row_id: str)
     if isinstance(value, (bool, np.bool_)):
         return not value
     if isinstance(value, str):
-        if value not in number_of:
-            raise UnknownName(kind="class", name=value, argument="checked", where=f"example {row_id!r}")
-        return number_of[value] != label
+        if value in number_of:  # a class may be called yes or no
+            return number_of[value] != label
+        if value.lower() in ANSWERS:
+            return not ANSWERS[value.lower()]
+        raise UnknownName(
+            kind="class", name=value, argument="checked", where=f"example {row_id!r}", suggestions=suggest(value, number_of)
+        )
     if isinstance(value, (int, float, np.number)) and 0 <= value < len(number_of) and value == int(value):
         return int(value) != label
     expected = f"a class name, a class number below {len(number_of)}, or a boolean"

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from diversity._checks import whole_number
-from diversity._pair_rows import probabilities
+from diversity._pair_rows import finite_probabilities
 from diversity.categories import CATEGORIES, category
 from diversity.label_checks import WrongLabels, count_wrong_labels, read_checked, warn_unless_random
 from diversity.label_noise import (
@@ -30,8 +28,9 @@ from diversity.label_noise import (
     fit_inverse_temperature,
     fit_label_noise,
 )
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import softmax
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -164,7 +163,7 @@ def triage(
         raise InputError(argument="runs", expected="outputs of at least two models", found=len(runs))
     members = list(runs.values())
     first = members[0]
-    y = arrays.to_numpy(arrays.labels(runs.labels if labels is None else labels, len(first.classes), len(first)))
+    y = arrays.to_numpy(checks.labels(runs.labels if labels is None else labels, len(first.classes), len(first)))
     if len(first.classes) < 2:
         raise InputError(where=first.name, expected="at least two classes", found=len(first.classes))
     _check_unseen(members)
@@ -175,7 +174,7 @@ def triage(
     probs, predicted = _read(judges, chosen)
     accuracy = (predicted == y[chosen]).mean(1)
     accurate = np.flatnonzero(accuracy >= accuracy.max() - MARGIN_BAND)
-    noise = fit_label_noise(arrays.to_numpy(_group_log_probs(probs, places)), y[chosen])
+    noise = fit_label_noise(_group_log_probs(probs, places), y[chosen])
     evidence = [
         _evidence(*_read(judges, rows), places, accurate, y[rows], noise)
         for rows in _chunks(len(y), len(members) * len(first.classes))
@@ -284,11 +283,11 @@ def _judge(outputs: Outputs, chosen: np.ndarray, y: np.ndarray) -> _Judge:
         return _Judge(outputs, votes=votes, accuracy=float((hits + 1) / (cast.sum() + 2)))
     if outputs.temperature is not None:
         return _Judge(outputs)
-    raw = arrays.to_numpy(_read([_Judge(outputs)], chosen)[0][0])
+    raw = _read([_Judge(outputs)], chosen)[0][0]
     return _Judge(outputs, fit_inverse_temperature(raw, y[chosen]))
 
 
-def _read(judges: list[_Judge], rows: Any) -> tuple[Tensor, np.ndarray]:
+def _read(judges: list[_Judge], rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities [M, n, K] and the predictions [M, n] of all models on some rows."""
     probs, predicted = [], []
     for judge in judges:
@@ -298,59 +297,59 @@ def _read(judges: list[_Judge], rows: Any) -> tuple[Tensor, np.ndarray]:
             p = _vote_probabilities(votes, len(outputs.classes), judge.accuracy)
         else:
             is_slice = isinstance(rows, slice)
-            p = probabilities(outputs, rows) if is_slice else arrays.tensor(outputs.probabilities_at(rows), outputs.name)
-            p = p.double().cpu()
-            p = p if power == 1 else torch.softmax(power * p.clamp(min=MIN_PROBABILITY).log(), 1)
-            votes = arrays.to_numpy(p.argmax(1))
+            read = finite_probabilities(outputs, rows) if is_slice else outputs.probabilities_at(rows)
+            p = arrays.to_numpy(read).astype(np.float64)
+            p = p if power == 1 else softmax(power * np.log(np.maximum(p, MIN_PROBABILITY)))
+            votes = p.argmax(1)
         probs.append(p)
         predicted.append(votes)
-    return torch.stack(probs), np.stack(predicted)
+    return np.stack(probs), np.stack(predicted)
 
 
-def _vote_probabilities(votes: np.ndarray, classes: int, accuracy: float) -> Tensor:
+def _vote_probabilities(votes: np.ndarray, classes: int, accuracy: float) -> np.ndarray:
     """Return probabilities [n, K]: the accuracy for the predicted class; uniform where there is no prediction."""
     p = np.full((len(votes), classes), (1 - accuracy) / (classes - 1))
     cast = votes != arrays.NO_PREDICTION
     p[np.flatnonzero(cast), votes[cast]] = accuracy
     p[~cast] = 1 / classes
-    return torch.from_numpy(p)
+    return p
 
 
-def _group_log_probs(probs: Tensor, places: list[list[int]]) -> Tensor:
+def _group_log_probs(probs: np.ndarray, places: list[list[int]]) -> np.ndarray:
     """Return the logarithms [G, n, K] of the groups' mean probabilities."""
-    return torch.stack([probs[place].mean(0) for place in places]).clamp(min=MIN_PROBABILITY).log()
+    return np.log(np.maximum(np.stack([probs[place].mean(0) for place in places]), MIN_PROBABILITY))
 
 
 def _evidence(
-    probs: Tensor, predicted: np.ndarray, places: list[list[int]], accurate: np.ndarray, y: np.ndarray, noise: LabelNoise
+    probs: np.ndarray, predicted: np.ndarray, places: list[list[int]], accurate: np.ndarray, y: np.ndarray, noise: LabelNoise
 ) -> dict[str, np.ndarray]:
     """Return the columns of the table for n examples, by name; `accurate` holds the models that the margin averages."""
-    from scipy.special import expit
+    from scipy.special import expit, xlogy
 
     log_probs = _group_log_probs(probs, places)
     classes = probs.shape[2]
     cast = predicted != arrays.NO_PREDICTION
     group_cast = np.stack([cast[place].any(0) for place in places])
-    by_group = np.where(group_cast, arrays.to_numpy(log_probs.argmax(2)), arrays.NO_PREDICTION)
-    odds, other = noise.odds(arrays.to_numpy(log_probs), y)
+    by_group = np.where(group_cast, log_probs.argmax(2), arrays.NO_PREDICTION)
+    odds, other = noise.odds(log_probs, y)
     votes = np.zeros((len(y), classes + 1))  # the last column counts groups without a prediction
     for group in by_group:
         votes[np.arange(len(y)), group] += 1
-    p = log_probs.exp()
+    p = np.exp(log_probs)
     entropy = -(p * log_probs).sum(2).mean(0)
     mixture = p.mean(0)
-    divergence = -torch.special.xlogy(mixture, mixture).sum(1) - entropy
+    divergence = -xlogy(mixture, mixture).sum(1) - entropy
     return {
         "other": other,
         "wrong": expit(odds),
         "log_odds": odds,
-        "margin": margins(arrays.to_numpy(probs[accurate].mean(0)), y),
+        "margin": margins(probs[accurate].mean(0), y),
         "against": ((predicted != y) & cast).sum(0) / np.maximum(cast.sum(0), 1),
         "for_suggested": (predicted == other).sum(0) / np.maximum(cast.sum(0), 1),
         "split": 1 - votes[:, :classes].max(1) / np.maximum(group_cast.sum(0), 1),
-        "ambiguity": arrays.to_numpy(divergence.clamp(min=0)) / np.log(max(2, min(len(places), classes))),
-        "unsure": arrays.to_numpy(entropy) / np.log(classes),
-        "confidence": arrays.to_numpy(p.amax(2).mean(0)),
+        "ambiguity": np.maximum(divergence, 0) / np.log(max(2, min(len(places), classes))),
+        "unsure": entropy / np.log(classes),
+        "confidence": p.max(2).mean(0),
         "groups_for": (by_group == other).mean(0),
     }
 

@@ -31,7 +31,7 @@ from greedy_disk import Memory, make_files, maxima, open_runs
 import diversity
 import ensembles
 import zoo
-from zoo.calibration.conformal import fit_conformal
+from zoo.calibration.conformal import fit_and_evaluate, fit_conformal
 from zoo.calibration.selective import certainty, risk_coverage
 from zoo.core import arrays
 from zoo.core.pages import kept_pages
@@ -58,14 +58,9 @@ def curves(runs: Runs) -> str:
 
 def sets(runs: Runs) -> str:
     fitted = stratified_split(runs.labels, 0.5)
-    fitted, judged = np.flatnonzero(fitted), np.flatnonzero(~fitted)
     found: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
     for outputs in runs.values():
-        p = arrays.to_numpy(as_floats(outputs.probabilities))
-        calibration, test = p[fitted], p[judged]
-        for method in METHODS:
-            rule = fit_conformal(calibration, runs.labels[fitted], ALPHA, method)
-            report = rule.evaluate(test, runs.labels[judged])
+        for method, report in fit_and_evaluate(outputs.probabilities, runs.labels, fitted, ALPHA).items():
             found[method].append((report.coverage, report.mean_size))
     means = {method: np.mean(values, 0) for method, values in found.items()}
     return ", ".join(f"{method} {coverage:.1%} of size {size:.1f}" for method, (coverage, size) in means.items())

@@ -65,6 +65,7 @@ def test_the_text_names_the_estimate_and_its_ends():
         {"a": "cat", "c": "dog"},
         {"a": 0, "c": 1.0},
         {"a": True, "c": False, "b": None, "d": ""},
+        {"a": "yes", "c": "No"},
         [0, -1, 1, -1],
         np.array([0.0, np.nan, 1.0, np.nan]),
         torch.tensor([0, -1, 1, -1]),
@@ -74,6 +75,12 @@ def test_the_text_names_the_estimate_and_its_ends():
 )
 def test_checked_labels_are_read_from_classes_and_booleans(checked):
     assert read_checked(checked, IDS, LABELS, CLASSES) == {0: False, 2: True}
+
+
+def test_a_class_may_be_called_yes_or_no():
+    assert read_checked({"a": "no", "b": "no", "c": "yes"}, IDS, np.array([0, 1, 0, 1]), ["yes", "no", "?"]) == {
+        0: True, 1: False, 2: False
+    }  # fmt: skip
 
 
 def test_invalid_arguments_are_named():

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.errors import InputError, ZooError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ADDRESSES = ("http:/", "https:/", "hf:/", "s3:/", "gs:/")  # one slash, because a Path joins two
 
@@ -15,6 +19,23 @@ def check_files(paths: Iterable[Path], argument: str) -> None:
             raise InputError("is an address; only files of this machine are read", where=path, argument=argument)
         if not path.exists():
             raise InputError("no such file or folder", where=path, argument=argument)
+
+
+def read_by_id(path: Path, argument: str) -> "pd.DataFrame":
+    """Return a .csv file of texts by example id, after checking that it has a column id and that no id occurs twice."""
+    import pandas as pd
+
+    check_files([path], argument)
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (ValueError, OSError) as error:  # ValueError: not UTF-8, or not a table
+        raise InputError(f"is not a .csv file that can be read ({error})", where=path, argument=argument) from error
+    if "id" not in table:
+        raise InputError(where=path, argument=argument, expected="a column id", found=", ".join(map(str, table)))
+    if table["id"].duplicated().any():
+        twice = table["id"][table["id"].duplicated()].iloc[0]
+        raise InputError(f"id {twice!r} occurs twice", where=path, argument=argument)
+    return table.set_index("id")
 
 
 def check_names(models: Iterable[str]) -> None:

@@ -150,7 +150,7 @@ def _is_shifted(outputs: "Outputs") -> bool:
     """Return whether logits have lost their level, which energy needs: bundles may store them minus their maximum."""
     from zoo.core import arrays
 
-    return outputs.kind == "logits" and not bool(arrays.to_numpy(arrays.tensor(outputs.logits, outputs.name)).max(1).any())
+    return outputs.kind == "logits" and not bool(arrays.to_numpy(outputs.logits).max(1).any())
 
 
 def _of_ensemble(runs: "Runs") -> "dict[str, np.ndarray]":
@@ -159,9 +159,9 @@ def _of_ensemble(runs: "Runs") -> "dict[str, np.ndarray]":
 
     runs = runs.aligned()
     mean = average(runs)
-    members = [outputs.probabilities for outputs in runs.values()]
+    members = (outputs.probabilities for outputs in runs.values())
     return {
         "confidence": certainty(mean, "confidence"),
         "entropy": certainty(mean, "entropy"),
-        "disagreement": certainty(mean, "disagreement", members),  # type: ignore[arg-type]  # any sequence
+        "disagreement": certainty(mean, "disagreement", members),
     }

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from zoo.app import options
+from zoo.app.checks import read_by_id
 from zoo.app.options import COMPARE, NUMBERS, TABLE, Inputs, OptionalModels, Results, command
 from zoo.app.terminal import note, percent, print_table
 from zoo.errors import InputError
@@ -50,6 +51,8 @@ def triage(
     from diversity import triage as triage_runs
 
     results.check(TABLE, NUMBERS)
+    if sample is not None and checked is not None:
+        raise InputError("draws examples that are still to be checked; pass either --sample or --checked", argument="sample")
     found = triage_runs(inputs.runs(models), checked=None if checked is None else _read_checked(checked))
     if sample is not None:
         drawn = found.sample(sample, seed).assign(correct="")
@@ -71,21 +74,11 @@ def triage(
 
 
 def _read_checked(path: Path) -> dict[str, object]:
-    """Return the right class of each example, or whether its label is right; examples without an entry are left out."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read as csv: {error}", where=str(path), argument="checked") from error
-    for column in ("id", "correct"):
-        if column not in frame:
-            raise InputError(where=str(path), argument="checked", expected=f"a column {column}", found=list(frame.columns))
-    answers = {"yes": True, "true": True, "no": False, "false": False}
-    return {
-        row_id: answers.get(text.strip().lower(), text.strip())
-        for row_id, text in zip(frame["id"], frame["correct"], strict=True)
-    }
+    """Return the entry of each example in the column correct; it is empty for an example that was not checked."""
+    table = read_by_id(path, "checked")
+    if "correct" not in table:
+        raise InputError(where=path, argument="checked", expected="a column correct", found=", ".join(map(str, table)))
+    return {str(row_id): text.strip() for row_id, text in table["correct"].items()}
 
 
 def _end(row_id: str) -> str:

@@ -1,13 +1,13 @@
 """`zoo trust`: how far the predictions of models can be trusted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo.app.checks import check_files
+from zoo.app.checks import read_by_id
 from zoo.app.options import (
     CHARTS,
     NUMBERS,
@@ -33,11 +33,15 @@ if TYPE_CHECKING:
     from zoo.calibration.conformal import SetReport
     from zoo.calibration.selective import RiskCoverage, Threshold
     from zoo.core.arrays import Array
+    from zoo.core.prediction_sets import Method
     from zoo.outputs.outputs import Runs
 
+Certainty = Literal["confidence", "margin", "entropy", "disagreement"]
+
 ENSEMBLE = "(ensemble)"  # its name in the tables
-METHODS: tuple[Literal["lac", "aps", "raps"], ...] = ("lac", "aps", "raps")
+METHODS: "tuple[Method, ...]" = ("lac", "aps", "raps")
 RESAMPLES = 200
+MAX_GROUPS = 20  # a column with more different numbers is divided into quarters
 
 
 def register(app: typer.Typer) -> None:
@@ -49,8 +53,11 @@ def trust(
     *,
     models: OptionalModels = None,
     score: Annotated[
-        Literal["confidence", "margin", "entropy"],
-        typer.Option(help="Certainty: largest probability, its lead over the second, or minus the entropy."),
+        Certainty,
+        typer.Option(
+            help="Certainty: largest probability, its lead over the second, minus the entropy, or for --ensemble minus the "
+            "disagreement of its members."
+        ),
     ] = "confidence",
     coverage: Annotated[float, typer.Option(help="Report the accuracy on this fraction of the examples.")] = 0.8,
     min_accuracy: Annotated[float, typer.Option(help="Report the fraction of examples on which this is reached.")] = 0.95,
@@ -58,7 +65,8 @@ def trust(
     groups: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE|class", help="Also by group of examples: .csv with the columns id and group, or by class."
+            metavar="class|FILE[:COLUMN]",
+            help="Also by group of examples: by class, or by a column of a .csv file that has a column id.",
         ),
     ] = None,
     ensemble: Ensemble = False,
@@ -79,21 +87,25 @@ def trust(
     [dim]zoo trust 'resnet8-*' --data digits:test --coverage 0.9 -o trust.csv -o risk.svg[/dim]
 
     [dim]zoo trust r7x2.cifar10 --groups class[/dim]
+
+    [dim]zoo trust 'resnet8-*' --data digits:test --groups photos.csv:camera[/dim]
     """
     from zoo.calibration.calibrated_runs import refit_for_selection
     from zoo.core.pages import kept_pages
     from zoo.core.splits import stratified_split
 
     results.check(TABLE, NUMBERS, *CHARTS)
-    group_of = None if groups in (None, "class") else _read_groups(Path(str(groups)))
+    if score == "disagreement" and not ensemble:
+        raise InputError("disagreement is that of an ensemble's members", argument="score", hint="Add --ensemble")
+    group_of = None if groups in (None, "class") else _read_groups(str(groups))
     calibrated = calibration.apply(inputs.runs(models))
     runs = calibrated.aligned()
     fitted = stratified_split(runs.labels, 0.5, seed, next(iter(runs.values())).ids)
     runs = refit_for_selection(runs, fitted, seed)  # no label that judges a threshold fits a temperature
     with kept_pages():  # the arrays of one model after another have the same size
         found = [
-            _judge(name, probabilities, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
-            for name, probabilities in named_probabilities(runs, ensemble)
+            _judge(name, probabilities, members, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
+            for name, probabilities, members in named_probabilities(runs, ensemble)
         ]
 
     grouped = set_coverage = None
@@ -110,6 +122,8 @@ def trust(
     def show() -> None:
         _print(found, coverage, min_accuracy, alpha)
         note(f"thresholds and sets: fitted on {fitted.sum():,} examples, judged on {(~fitted).sum():,} others")
+        if score == "disagreement":
+            note(f"{ENSEMBLE} abstains where its members disagree, a single model where its confidence is low")
         if grouped is not None and set_coverage is not None:
             _print_groups(grouped)
             _print_set_coverage(set_coverage)
@@ -125,14 +139,14 @@ def trust(
     results.deliver(value, show, table=_long_table(found), chart=lambda: _risk_chart(found))
 
 
-def named_probabilities(runs: "Runs", ensemble: bool) -> "Iterator[tuple[str, Array]]":
-    """Yield the probabilities [N, K] of each model, and of the ensemble with equal weights if asked for."""
+def named_probabilities(runs: "Runs", ensemble: bool) -> "Iterator[tuple[str, Array, Iterable[Array]]]":
+    """Yield name, probabilities [N, K] and those of the members: of each model, and of the ensemble with equal weights."""
     for name, outputs in runs.items():
-        yield name, outputs.probabilities
+        yield name, outputs.probabilities, ()
     if ensemble:
         from ensembles import average
 
-        yield ENSEMBLE, average(runs)
+        yield ENSEMBLE, average(runs), (outputs.probabilities for outputs in runs.values())
 
 
 @dataclass(frozen=True)
@@ -149,8 +163,7 @@ class _Trust:
     curve: "RiskCoverage"
     at_coverage: "Threshold"
     at_accuracy: "Threshold"
-    sets: "dict[str, SetReport]"
-    covered: "dict[str, np.ndarray]"  # by method: whether the set of each judged example holds its label
+    sets: "dict[Method, SetReport]"
 
     def measures(self) -> dict[str, tuple[float, tuple[float, float] | None]]:
         """Return every number with its confidence interval, if it has one."""
@@ -185,9 +198,10 @@ class _Trust:
 def _judge(
     name: str,
     probabilities: "Array",
+    members: "Iterable[Array]",
     labels: "np.ndarray",
     fitted: "np.ndarray",
-    score: Literal["confidence", "margin", "entropy"],
+    score: Certainty,
     coverage: float,
     min_accuracy: float,
     alpha: float,
@@ -198,15 +212,16 @@ def _judge(
     Args:
         name: of the model.
         probabilities: [N, K].
+        members: [N, K] probabilities of each member of an ensemble; none of a single model.
         labels: [N].
         fitted: [N] mask of the examples that thresholds and sets are fitted on.
-        score: how certainty is measured.
+        score: how certainty is measured; `disagreement` is confidence for a single model.
         coverage: at which the accuracy is reported.
         min_accuracy: at which the coverage is reported.
         alpha: of the conformal sets.
         seed: of resamples and randomised sets.
     """
-    from zoo.calibration.conformal import evaluate_sets, fit_conformal
+    from zoo.calibration.conformal import fit_and_evaluate
     from zoo.calibration.selective import binomial_interval, certainty, choose_threshold, judge_threshold, risk_coverage
     from zoo.calibration.smooth import smooth_calibration_error
     from zoo.core import arrays
@@ -214,20 +229,14 @@ def _judge(
 
     p = arrays.to_numpy(as_floats(probabilities))
     correct = p.argmax(1) == labels
-    scores, confidence = certainty(p, score), p.max(1).clip(0, 1)
+    alone = score == "disagreement" and name != ENSEMBLE
+    scores, confidence = certainty(p, "confidence" if alone else score, members), p.max(1).clip(0, 1)
     curve = risk_coverage(scores, correct, RESAMPLES, seed)
     error, error_interval = smooth_calibration_error(confidence, correct, RESAMPLES, seed)
 
     def judged(**aim: float) -> "Threshold":
         return judge_threshold(choose_threshold(scores[fitted], correct[fitted], **aim), scores[~fitted], correct[~fitted])
 
-    sets: dict[str, SetReport] = {}
-    covered: dict[str, np.ndarray] = {}
-    for method in METHODS:
-        predictor = fit_conformal(p[fitted], labels[fitted], alpha, method, seed=seed)
-        predicted = predictor.predict_sets(p[~fitted], seed)
-        sets[method] = evaluate_sets(predicted, labels[~fitted], alpha, predictor.calibration_examples)
-        covered[method] = predicted[range(len(predicted)), labels[~fitted]]
     return _Trust(
         model=name,
         examples=len(p),
@@ -239,8 +248,7 @@ def _judge(
         curve=curve,
         at_coverage=judged(coverage=coverage),
         at_accuracy=judged(accuracy=min_accuracy),
-        sets=sets,
-        covered=covered,
+        sets=fit_and_evaluate(p, labels, fitted, alpha, seed),
     )
 
 
@@ -298,20 +306,21 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
 
 
 def _print_groups(grouped: "Groups") -> None:
-    titles = {
-        "accuracy": "accuracy", "overconfidence": "overconfidence", "ensemble_accuracy": "ensemble accuracy",
-        "inconsistency": "inconsistency",
-    }  # fmt: skip
-    shown = {name: title for name, title in titles.items() if grouped.frame[name].notna().any()}
-    if len(grouped.models["model"].unique()) == 1:  # the ensemble is the model
-        shown.pop("ensemble_accuracy", None)
-    rows = [
-        {"group": row["group"], "examples": row["examples"]}
-        | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in shown.items()}
-        for row in grouped.frame.to_dict("records")
+    tables = [
+        {"accuracy": "accuracy", "overconfidence": "overconfidence"},
+        {"inconsistency": "inconsistency", "ensemble_accuracy": "ensemble accuracy", "gain_over_mean": "ensemble gain"},
     ]
-    print()
-    print_table(rows, title="Groups of examples: mean over the models (95% CI)", formats=dict.fromkeys(shown.values(), str))
+    alone = len(grouped.models["model"].unique()) == 1  # the ensemble is the model
+    for titles, what in zip(tables[: 1 if alone else 2], ("mean over the models", "the models together"), strict=False):
+        shown = {name: title for name, title in titles.items() if grouped.frame[name].notna().any()}
+        rows = [
+            {"group": row["group"]}
+            | ({"examples": row["examples"]} if titles is tables[0] else {})
+            | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in shown.items()}
+            for row in grouped.frame.to_dict("records")
+        ]
+        print()
+        print_table(rows, title=f"Groups of examples: {what} (95% CI)", formats=dict.fromkeys(shown.values(), str))
     note(f"lowest accuracy: {grouped.worst}")
 
 
@@ -325,7 +334,9 @@ def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "
     rows, groups = [], np.array(group_of)
     for group in sorted(set(group_of)):
         inside = groups == group
-        columns = np.stack([np.mean([one.covered[method][inside] for one in found], axis=0) for method in METHODS], axis=1)
+        columns = np.stack(
+            [np.mean([one.sets[method].covered[inside] for one in found], axis=0) for method in METHODS], axis=1
+        )
         low, high = percentile_interval(resampled_means(columns, seed=seed))
         for number, method in enumerate(METHODS):
             coverage = columns[:, number].mean()
@@ -337,28 +348,36 @@ def _print_set_coverage(table: "pd.DataFrame") -> None:
     rows: dict[str, dict[str, Any]] = {}
     for row in table.to_dict("records"):
         shown = estimate(row["coverage"], (row["coverage_low"], row["coverage_high"]))
-        rows.setdefault(row["group"], {"group": row["group"], "examples": row["examples"]})[row["method"].upper()] = shown
+        rows.setdefault(row["group"], {"group": row["group"]})[row["method"].upper()] = shown
     titles = {method.upper(): str for method in METHODS}
     print()
     print_table(list(rows.values()), title="Coverage of the sets by group: mean over the models (95% CI)", formats=titles)
 
 
-def _read_groups(path: Path) -> dict[str, str]:
-    """Return the group of each example id in a .csv file."""
+def _read_groups(text: str) -> dict[str, str]:
+    """Return the group of each example id in FILE or FILE:COLUMN.
+
+    Without a column it is `group`, or the only one beside `id`. A column of many different numbers, such as how difficult
+    people find an example, is divided into quarters of about equal size.
+    """
     import pandas as pd
 
-    check_files([path], "groups")
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, OSError) as error:  # ValueError: not UTF-8, or not a table
-        raise InputError("is not a .csv file that can be read", where=path, argument="groups") from error
-    if not {"id", "group"} <= set(table):
+    file, _, column = ("", "", "") if Path(text).exists() else text.rpartition(":")
+    path = Path(file or text)
+    table = read_by_id(path, "groups")
+    column = column or ("group" if "group" in table or len(table.columns) != 1 else str(table.columns[0]))
+    if column not in table:
         raise InputError(
-            where=path, argument="groups", expected="the columns id and group", found=", ".join(map(str, table))
-        )
-    if table["id"].duplicated().any():
-        raise InputError(f"id {table['id'][table['id'].duplicated()].iloc[0]!r} occurs twice", where=path, argument="groups")
-    return dict(zip(table["id"], table["group"], strict=True))
+            where=path, argument="groups", expected=f"a column {column}", found=", ".join(["id", *map(str, table)]),
+            hint=f"Name a column: {path.name}:COLUMN",
+        )  # fmt: skip
+    values = table[column]
+    numbers = pd.to_numeric(values, errors="coerce")
+    if numbers.notna().all() and numbers.nunique() > MAX_GROUPS:
+        quarters = pd.qcut(numbers, 4, labels=False, duplicates="drop")
+        ends = numbers.groupby(quarters).agg(["min", "max"]).itertuples()
+        values = quarters.map({quarter: f"{quarter + 1}: {low:.4g} to {high:.4g}" for quarter, low, high in ends})
+    return {str(row_id): str(value) for row_id, value in values.items()}
 
 
 def _long_table(found: list[_Trust]) -> "pd.DataFrame":

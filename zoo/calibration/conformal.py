@@ -15,14 +15,25 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.prediction_sets import Conditioning, Method, Score, SetRule, count_true, parts
+from zoo.core.prediction_sets import (
+    Conditioning,
+    LabelPlaces,
+    Method,
+    Score,
+    SetRule,
+    count_true,
+    label_places,
+    parts,
+    set_sizes,
+)
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+SCORES = (Score("lac"), Score("aps"), Score("raps", penalty=0.01, free=1))
 MIN_PER_CLUSTER = 20  # calibration examples of a class that is clustered on its own quantiles; rarer classes share one
 
 
@@ -31,7 +42,7 @@ class ConformalPredictor(SetRule):
 
     def evaluate(self, probabilities: Array, labels: Array, seed: int = 0) -> "SetReport":
         """Return coverage and size of the sets on labelled examples that were not used for calibration."""
-        y = arrays.to_numpy(arrays.labels(labels, self.classes))
+        y = arrays.to_numpy(checks.labels(labels, self.classes))
         return evaluate_sets(self.predict_sets(probabilities, seed), y, self.alpha, self.calibration_examples)
 
 
@@ -68,29 +79,82 @@ def fit_conformal(
     >>> round(float(sets[np.arange(1000), y[1000:]].mean()), 1)
     0.8
     """
-    if not 0 < alpha < 1:
-        raise InputError(argument="alpha", expected="between 0 and 1", found=alpha)
     if method not in get_args(Method):
         raise InputError(argument="method", expected=" or ".join(get_args(Method)), found=method)
     if conditioning not in get_args(Conditioning):
         raise InputError(argument="conditioning", expected=" or ".join(get_args(Conditioning)), found=conditioning)
-    p = arrays.matrix(probabilities, "probabilities")
-    y = arrays.labels(labels, p.shape[1], len(p)).to(p.device)
+    shape = checks.matrix(probabilities, "probabilities").shape
+    y = arrays.to_numpy(checks.labels(labels, shape[1], shape[0]))
     score = Score(method, penalty, free) if method == "raps" else Score(method)
-    randomised = randomised and method != "lac"
-    draws = np.random.default_rng(arrays.seed(seed)).random(len(p)) if randomised else np.ones(len(p))
-    own = np.concatenate([score.of_labels(part, y[rows], draws[rows]) for rows, part in parts(p)])
-    classes = arrays.to_numpy(y)
-    groups = _groups(own, classes, p.shape[1], conditioning, alpha, seed)
-    by_group = {group: quantile(own[groups[classes] == group], alpha) for group in np.unique(groups)}
+    places = _places(probabilities, y, np.arange(len(y)))
+    return _fit(score, places, y, shape[1], alpha, conditioning, randomised and method != "lac", seed)
+
+
+def fit_and_evaluate(
+    probabilities: Array, labels: Array, fitted: np.ndarray, alpha: float = 0.1, seed: int = 0
+) -> "dict[Method, SetReport]":
+    """Fit the sets of all `SCORES` on some examples and evaluate them on the others, in one pass over the data.
+
+    The results are those of `fit_conformal` and `evaluate` for each score, which would sort every example again.
+
+    Args:
+        probabilities: [N, K].
+        labels: [N].
+        fitted: [N] mask of the calibration examples.
+        alpha: accepted probability that a set misses the true class.
+        seed: of the randomisation.
+    """
+    shape = checks.matrix(probabilities, "probabilities").shape
+    y = arrays.to_numpy(checks.labels(labels, shape[1], shape[0]))
+    calibration, judged = np.flatnonzero(fitted), np.flatnonzero(~fitted)
+    places = _places(probabilities, y[calibration], calibration)
+    rules = [
+        _fit(score, places, y[calibration], shape[1], alpha, "marginal", score.method != "lac", seed) for score in SCORES
+    ]
+    sizes, rank = np.empty((len(rules), len(judged)), np.int64), np.empty(len(judged), np.int64)
+    draws = np.random.default_rng(arrays.seed(seed)).random(len(judged))
+    limits = [(rule.score, float(rule.limits[0])) for rule in rules]
+    for rows, p in parts(probabilities, judged):
+        rank[rows] = label_places(p, y[judged[rows]]).rank
+        sizes[:, rows] = set_sizes(np.sort(p, 1), limits, draws[rows])
+    covered = rank <= sizes  # a set holds the first classes by probability
+    return {
+        rule.method: _report(size, inside, y[judged], alpha, len(calibration))
+        for rule, size, inside in zip(rules, sizes, covered, strict=True)
+    }
+
+
+def _places(probabilities: Array, labels: np.ndarray, rows: np.ndarray) -> LabelPlaces:
+    """Return the places of labels [n] in rows [n] of probabilities [N, K]."""
+    found = [label_places(p, labels[span]) for span, p in parts(probabilities, rows)]
+    return LabelPlaces(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _fit(
+    score: Score,
+    places: LabelPlaces,
+    labels: np.ndarray,
+    classes: int,
+    alpha: float,
+    conditioning: Conditioning,
+    randomised: bool,
+    seed: int,
+) -> ConformalPredictor:
+    """Return the predictor of labels [n] at places [n] of the calibration examples."""
+    if not 0 < alpha < 1:
+        raise InputError(argument="alpha", expected="between 0 and 1", found=alpha)
+    rng = np.random.default_rng(arrays.seed(seed))
+    own = score.of_labels(places, rng.random(len(labels)) if randomised else np.ones(len(labels)))
+    groups = _groups(own, labels, classes, conditioning, alpha, seed)
+    by_group = {group: quantile(own[groups[labels] == group], alpha) for group in np.unique(groups)}
     thresholds = [by_group[group] for group in (groups if conditioning != "marginal" else groups[:1])]
     return ConformalPredictor(
-        method=method,
+        method=score.method,
         alpha=alpha,
         thresholds=[None if math.isinf(one) else one for one in thresholds],
-        classes=p.shape[1],
+        classes=classes,
         conditioning=conditioning,
-        calibration_examples=len(p),
+        calibration_examples=len(labels),
         randomised=randomised,
         penalty=score.penalty,
         free=score.free,
@@ -107,7 +171,7 @@ def quantile(scores: np.ndarray, alpha: float) -> float:
     return float(np.partition(scores, rank - 1)[rank - 1]) if rank <= len(scores) else math.inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SetReport:
     """How often prediction sets hold the true class, and how large they are."""
 
@@ -118,6 +182,7 @@ class SetReport:
     by_size: "pd.DataFrame"  # size, examples, coverage
     worst_class: tuple[int, float]  # class with the lowest coverage, and that coverage
     examples: int
+    covered: np.ndarray  # [N] whether the set of each example holds its label
 
     @property
     def size_stratified_coverage(self) -> float:
@@ -128,10 +193,16 @@ class SetReport:
 
 def evaluate_sets(sets: np.ndarray, labels: np.ndarray, alpha: float, calibration_examples: int) -> SetReport:
     """Return coverage and sizes of prediction sets [N, K] against labels [N]."""
+    covered = sets[np.arange(len(labels)), labels]
+    return _report(count_true(np.ascontiguousarray(sets)), covered, labels, alpha, calibration_examples)
+
+
+def _report(
+    sizes: np.ndarray, covered: np.ndarray, labels: np.ndarray, alpha: float, calibration_examples: int
+) -> SetReport:
+    """Return the report on sets of sizes [N] that cover the labels [N] or not [N]."""
     import pandas as pd
 
-    covered = sets[np.arange(len(labels)), labels]
-    sizes = count_true(np.ascontiguousarray(sets))
     frame = pd.DataFrame({"size": _size_bins(sizes), "covered": covered})
     by_size = frame.groupby("size", sort=True)["covered"].agg(examples="size", coverage="mean").reset_index()
     hits, counts = np.bincount(labels, covered), np.bincount(labels)
@@ -145,6 +216,7 @@ def evaluate_sets(sets: np.ndarray, labels: np.ndarray, alpha: float, calibratio
         by_size=by_size,
         worst_class=(worst, float(per_class[worst])),
         examples=len(labels),
+        covered=covered,
     )
 
 
@@ -155,13 +227,17 @@ def coverage_interval(calibration: int, test: int, alpha: float, level: float = 
     >>> [round(end, 3) for end in coverage_interval(1000, 1000, 0.1)]
     [0.873, 0.925]
     """
-    from scipy.stats import betabinom
+    from scipy.special import betaln
 
     rank = math.ceil((calibration + 1) * (1 - alpha) - 1e-9)
     if rank > calibration:
         return 1.0, 1.0
     tail = (1 - level) / 2
-    low, high = betabinom.ppf([tail, 1 - tail], test, rank, calibration + 1 - rank)
+    # n choose k has the logarithm -log(n + 1) - betaln(k + 1, n - k + 1).
+    covered, misses = np.arange(test + 1), test - np.arange(test + 1)
+    log_pmf = betaln(covered + rank, misses + calibration + 1 - rank) - betaln(covered + 1, misses + 1)
+    log_pmf -= np.log(test + 1) + betaln(rank, calibration + 1 - rank)
+    low, high = np.searchsorted(np.exp(log_pmf).cumsum(), [tail, 1 - tail])
     return float(low) / test, float(high) / test
 
 

@@ -5,15 +5,16 @@ answers, risk the fraction of errors among these. Examples with equal scores are
 expectation over that order, so they do not depend on the order of the rows.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from zoo.core import arrays
+from zoo.calibration.metrics import MIN_PROBABILITY
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
+from zoo.core.backend import backend, replaced
 from zoo.core.prediction_sets import as_floats
 from zoo.errors import InputError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Score = Literal["confidence", "margin", "entropy", "disagreement"]
 
 
-def certainty(probabilities: Array, score: Score = "confidence", members: Array | None = None) -> np.ndarray:
+def certainty(probabilities: Array, score: Score = "confidence", members: Iterable[Array] | Array = ()) -> np.ndarray:
     """Return how certain a model is of each example [N]; larger is more certain.
 
     Args:
@@ -31,28 +32,30 @@ def certainty(probabilities: Array, score: Score = "confidence", members: Array 
         score: `confidence`, the largest probability; `margin`, the largest less the second largest; `entropy`, minus the
             entropy; `disagreement`, minus the mutual information between the prediction and the member of an ensemble:
             minus (entropy of the mean - mean entropy of the members).
-        members: [M, N, K] probabilities of an ensemble's members, for `disagreement`.
+        members: [N, K] probabilities of each of an ensemble's members, for `disagreement`.
     """
     if score not in get_args(Score):
         raise InputError(argument="score", expected=" or ".join(get_args(Score)), found=score)
     p = as_floats(probabilities)
+    xp = backend(p)
     if score == "confidence":
-        return arrays.to_numpy(p.amax(1))
+        return arrays.to_numpy(xp.amax(p, 1))
     if score == "margin":
-        if p.shape[1] == 1:
-            return arrays.to_numpy(p[:, 0])
-        first, second = p.topk(2, dim=1).values.unbind(1)
-        return arrays.to_numpy(first - second)
+        first = xp.amax(p, 1)
+        others = replaced(p, p.argmax(1), xp.zeros_like(first))
+        return arrays.to_numpy(first - xp.amax(others, 1))
     if score == "entropy":
         return arrays.to_numpy(-_entropy(p))
-    if members is None:
+    each = [_entropy(as_floats(arrays.like(member, p))) for member in members]
+    if not each:
         raise InputError("disagreement needs the probabilities of an ensemble's members", argument="members")
-    each = [_entropy(arrays.probabilities(member).to(p)) for member in members]
-    return arrays.to_numpy(torch.stack(each).mean(0) - _entropy(p))
+    return arrays.to_numpy(sum(each) / len(each) - _entropy(p))
 
 
-def _entropy(p: Tensor) -> Tensor:
-    return torch.special.entr(p).sum(1)
+def _entropy(p: Any) -> Any:
+    """Return the entropy [N] of each row; a probability of 0 adds nothing."""
+    xp = backend(p)
+    return -(p * xp.log(xp.clip(p, MIN_PROBABILITY, None))).sum(1)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def risk_coverage(scores: Array, correct: Array, resamples: int = 200, seed: int
     expected = np.append(0, wrong[:-1])[run] + slope[run] * position
     risk = expected / accepted
     areas = _areas(expected / len(score), risk, errors.mean())
-    intervals = _intervals(errors[order], run, resamples, seed)
+    intervals = _intervals(errors, order, run, resamples, seed)
     return RiskCoverage(accepted / len(score), risk, *areas, float(1 - errors.mean()), intervals)
 
 
@@ -134,8 +137,14 @@ def oracle_aurc(error: float, examples: int) -> float:
     return float(np.sum(np.arange(1, wrong + 1) / accepted) / examples)
 
 
-def _intervals(errors: np.ndarray, run: np.ndarray, resamples: int, seed: int) -> dict[str, tuple[float, float]]:
-    """Percentile intervals of the areas over resampled examples; the order of scores stays, counts change."""
+def _intervals(
+    errors: np.ndarray, order: np.ndarray, run: np.ndarray, resamples: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Return percentile intervals of the areas over resampled examples.
+
+    Examples are drawn in the order of the rows, so that two examples that change places among the scores, because of
+    another processor's rounding, change the draws of no other example.
+    """
     if not resamples:
         return {}
     rng = np.random.default_rng(arrays.seed(seed))
@@ -145,7 +154,7 @@ def _intervals(errors: np.ndarray, run: np.ndarray, resamples: int, seed: int) -
     draws = []
     for _ in range(resamples):
         picked = np.bincount(rng.integers(0, examples, examples), minlength=examples)  # how often each example is drawn
-        counts, wrong = picked, picked * errors
+        counts, wrong = picked[order], (picked * errors)[order]
         if not distinct:
             counts, wrong = np.add.reduceat(counts, starts), np.add.reduceat(wrong, starts)
         # The mean over a run of equal scores, at its middle: of accepted examples, and of the errors expected among them.
@@ -216,19 +225,19 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> tuple
     >>> [round(end, 4) for end in binomial_interval(8, 10)]
     [0.4439, 0.9748]
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # the quantile of a beta distribution
 
     if trials == 0:
         return 0.0, 1.0
     tail = (1 - level) / 2
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes else 0.0
-    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
+    high = float(betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
     return low, high
 
 
 def as_booleans(values: Any) -> np.ndarray:
     """Return a boolean array [N], or raise an error for anything else."""
-    found = arrays.to_numpy(arrays.tensor(values, "correct"))
+    found = arrays.to_numpy(checks.array(values, "correct"))
     if found.ndim != 1 or found.dtype != bool:
         raise InputError(argument="correct", expected="booleans of shape [N]", found=f"{found.dtype} {list(found.shape)}")
     return found
@@ -236,7 +245,7 @@ def as_booleans(values: Any) -> np.ndarray:
 
 def _checked(scores: Array, correct: Array) -> tuple[np.ndarray, np.ndarray]:
     right = as_booleans(correct)
-    score = arrays.to_numpy(arrays.tensor(scores, "scores")).astype(np.float64)
+    score = arrays.to_numpy(checks.array(scores, "scores")).astype(np.float64)
     if score.shape != right.shape or not len(score):
         raise InputError(argument="scores", expected=f"of shape [{len(right)}], one per example", found=list(score.shape))
     if not np.isfinite(score).all():

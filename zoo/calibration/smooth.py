@@ -8,7 +8,7 @@ equals s.
 import numpy as np
 
 from zoo.calibration.selective import as_booleans
-from zoo.core import arrays
+from zoo.core import arrays, checks
 from zoo.core.arrays import Array
 from zoo.errors import InputError
 
@@ -37,7 +37,7 @@ def smooth_calibration_error(
     True
     """
     right = as_booleans(correct)
-    c = arrays.to_numpy(arrays.tensor(confidence, "confidence")).astype(np.float64)
+    c = arrays.to_numpy(checks.array(confidence, "confidence")).astype(np.float64)
     if c.shape != right.shape or not len(c):
         raise InputError(argument="confidence", expected=f"of shape [{len(right)}]", found=list(c.shape))
     if not ((c >= 0) & (c <= 1)).all():

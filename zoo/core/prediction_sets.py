@@ -9,23 +9,42 @@ add up what stands before a class: with u a random number of the example,
     sum of p before the class + u p + penalty max(0, rank - free).
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from zoo.core import typed
+import numpy as np
+
+from zoo.core import arrays, checks, typed
+from zoo.core.arrays import Array
+from zoo.core.backend import is_tensor, single_or_double
 from zoo.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from zoo.core.arrays import Array
 
 Method = Literal["lac", "aps", "raps"]
 Conditioning = Literal["marginal", "class", "cluster"]
-_CHUNK = 2**20  # numbers whose scores are computed at once
+_PART = 2**19  # numbers that are scored at once: they fit the processor's cache
 _FIRST = 64  # classes that are scored first: few sets are larger
+
+
+class LabelPlaces(NamedTuple):
+    """Where the label of each example is in the order of its classes."""
+
+    probability: np.ndarray  # [N]
+    before: np.ndarray  # [N] sum of the probabilities that are before it
+    rank: np.ndarray  # [N] 1 for the first class
+
+
+def label_places(p: np.ndarray, labels: np.ndarray) -> LabelPlaces:
+    """Return the places of labels [N] among probabilities [N, K], without sorting these."""
+    own = p[np.arange(len(p)), labels]
+    above = p > own[:, None]
+    before, rank = np.einsum("nk,nk->n", p, above), count_true(above) + 1
+    tied = np.flatnonzero(count_true(p == own[:, None]) > 1)
+    first = count_true((p[tied] == own[tied, None]) & (np.arange(p.shape[1]) < labels[tied, None]))
+    before[tied] += first.astype(p.dtype) * own[tied]
+    rank[tied] += first
+    return LabelPlaces(own, before, rank)
 
 
 @dataclass(frozen=True)
@@ -36,78 +55,66 @@ class Score:
     penalty: float = 0.0  # RAPS: added for each class beyond `free`
     free: int = 0
 
-    def of_classes(self, p: "Tensor", draws: "np.ndarray") -> "Tensor":
+    def of_classes(self, p: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """Return the score [N, K] of every class, given probabilities [N, K] and u [N]."""
-        import torch
-
         if self.method == "lac":
             return 1 - p
-        order = p.argsort(dim=1, descending=True, stable=True)
-        return torch.empty_like(p).scatter_(1, order, self._of_ranks(p.gather(1, order), draws))
+        order = np.argsort(-p, 1, kind="stable")
+        ranked, scores = np.take_along_axis(p, order, 1), np.empty_like(p)
+        np.put_along_axis(scores, order, self.at(ranked, *_before(ranked), draws[:, None]), 1)
+        return scores
 
-    def of_labels(self, p: "Tensor", labels: "Tensor", draws: "np.ndarray") -> "np.ndarray":
-        """Return the score [N] of one class per example without sorting the others."""
-        import numpy as np
+    def of_labels(self, places: LabelPlaces, draws: np.ndarray) -> np.ndarray:
+        """Return the scores [N] of labels."""
+        return self.at(places.probability, places.before, places.rank, draws)
 
-        from zoo.core import arrays
-
-        values, y = arrays.to_numpy(p), arrays.to_numpy(labels)
-        of_label = values[np.arange(len(y)), y]
-        if self.method == "lac":
-            return 1 - of_label
-        above = values > of_label[:, None]
-        before, rank = np.einsum("nk,nk->n", values, above), count_true(above) + 1
-        equal = values == of_label[:, None]
-        for row in np.flatnonzero(count_true(equal) > 1):
-            first = np.count_nonzero(equal[row, : y[row]])
-            before[row] += first * of_label[row]
-            rank[row] += first
-        scores: np.ndarray = before + draws.astype(of_label.dtype) * of_label
-        return scores + of_label.dtype.type(self.penalty) * np.maximum(rank - self.free, 0).astype(of_label.dtype)
-
-    def sets(self, p: "Tensor", threshold: float, draws: "np.ndarray") -> "np.ndarray":
-        """Return the sets [N, K] for one threshold.
-
-        A set is then the first classes by probability. Sorting probabilities alone, by NumPy, is several times as fast as
-        sorting the classes by them.
-        """
-        import numpy as np
-
-        from zoo.core import arrays
-
-        if self.method == "lac" or p.device.type != "cpu":
-            return arrays.to_numpy(self.of_classes(p, draws)) <= threshold
-        values = arrays.to_numpy(p)
-        ascending = np.sort(values, 1)
-        size = self._sizes(ascending[:, -_FIRST:], threshold, draws)
-        longer = np.flatnonzero(size == _FIRST)
-        size[longer] = self._sizes(ascending[longer], threshold, draws[longer])
+    def sets(self, p: np.ndarray, threshold: float, draws: np.ndarray) -> np.ndarray:
+        """Return the sets [N, K] for one threshold: sorting probabilities is faster than sorting classes by them."""
+        ascending = np.sort(p, 1)
+        size = set_sizes(ascending, [(self, threshold)], draws)[0]
         least = ascending[np.arange(len(size)), -np.maximum(size, 1)]
-        sets: np.ndarray = values >= np.where(size > 0, least, np.inf)[:, None]
+        sets: np.ndarray = p >= np.where(size > 0, least, np.inf)[:, None]
         tied = np.flatnonzero(count_true(sets) > size)
         if len(tied):
-            sets[tied] = arrays.to_numpy(self.of_classes(p[tied], draws[tied])) <= threshold
+            sets[tied] = self.of_classes(p[tied], draws[tied]) <= threshold
         return sets
 
-    def _sizes(self, ascending: "np.ndarray", threshold: float, draws: "np.ndarray") -> "np.ndarray":
-        """Return how many of the most probable classes are in each set, given sorted probabilities [N, k]."""
-        import torch
-
-        from zoo.core import arrays
-
-        scores = self._of_ranks(torch.from_numpy(ascending[:, ::-1].copy()), draws)
-        return count_true(arrays.to_numpy(scores) <= threshold)
-
-    def _of_ranks(self, ranked: "Tensor", draws: "np.ndarray") -> "Tensor":
-        """Return the scores [N, K] of classes in descending order of their probabilities."""
-        import torch
-
-        u = torch.as_tensor(draws, dtype=ranked.dtype, device=ranked.device)[:, None]
-        scores = ranked.cumsum(1) - ranked + u * ranked
+    def at(self, p: np.ndarray, before: np.ndarray, rank: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Return the scores of classes from their probabilities, the sums of those before them, and their ranks."""
+        if self.method == "lac":
+            return 1 - p
+        scores: np.ndarray = before + draws.astype(p.dtype) * p
         if self.penalty:
-            rank = torch.arange(1, ranked.shape[1] + 1, device=ranked.device, dtype=ranked.dtype)
-            scores = scores + self.penalty * (rank - self.free).clamp(min=0)
+            scores += p.dtype.type(self.penalty) * np.maximum(rank - self.free, 0).astype(p.dtype)
         return scores
+
+
+def set_sizes(ascending: np.ndarray, scores: Sequence[tuple[Score, float]], draws: np.ndarray) -> np.ndarray:
+    """Return the sizes [S, N] of the sets of S scores with their thresholds.
+
+    A set holds the first classes by probability, because no class has a lower score than one before it.
+
+    Args:
+        ascending: [N, K] the probabilities of each row in ascending order.
+        scores: each with its threshold.
+        draws: [N] u.
+    """
+
+    def count(ascending: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        ranked = ascending[:, ::-1]
+        before, rank = _before(ranked)
+        return np.stack([count_true(one.at(ranked, before, rank, draws[:, None]) <= limit) for one, limit in scores])
+
+    sizes = count(ascending[:, -_FIRST:], draws)
+    longer = np.flatnonzero((sizes == _FIRST).any(0))
+    sizes[:, longer] = count(ascending[longer], draws[longer])
+    return sizes
+
+
+def _before(ranked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums [N, K] of what is before each class, and the ranks [K], of classes in descending order."""
+    sums = ranked.cumsum(1, dtype=np.float64).astype(ranked.dtype)
+    return sums - ranked, np.arange(1, ranked.shape[1] + 1)
 
 
 @dataclass(frozen=True)
@@ -136,29 +143,30 @@ class SetRule:
     def score(self) -> Score:
         return Score(self.method, self.penalty, self.free)
 
-    def predict_sets(self, probabilities: "Array", seed: int = 0) -> "np.ndarray":
+    @property
+    def limits(self) -> np.ndarray:
+        """The thresholds, infinite where every set holds the class."""
+        return np.array([np.inf if one is None else one for one in self.thresholds])
+
+    def predict_sets(self, probabilities: Array, seed: int = 0) -> np.ndarray:
         """Return the prediction sets as a boolean array [N, K].
 
         Args:
             probabilities: [N, K].
             seed: of the randomisation of APS and RAPS, which makes coverage exact rather than conservative.
         """
-        import numpy as np
-
-        from zoo.core import arrays
-
-        shape = arrays.matrix(probabilities, "probabilities").shape
+        shape = checks.matrix(probabilities, "probabilities").shape
         if shape[1] != self.classes:
             raise InputError(argument="probabilities", expected=f"{self.classes} columns", found=shape[1])
-        thresholds = np.array([np.inf if one is None else one for one in self.thresholds])
+        limits = self.limits
         rng = np.random.default_rng(arrays.seed(seed))
         sets = np.empty(tuple(shape), bool)
         for rows, p in parts(probabilities):
             draws = rng.random(len(p)) if self.randomised else np.ones(len(p))
-            if len(thresholds) == 1:
-                sets[rows] = self.score.sets(p, float(thresholds[0]), draws)
+            if len(limits) == 1:
+                sets[rows] = self.score.sets(p, float(limits[0]), draws)
             else:
-                sets[rows] = arrays.to_numpy(self.score.of_classes(p, draws)) <= thresholds
+                sets[rows] = self.score.of_classes(p, draws) <= limits
         return sets
 
     def __str__(self) -> str:
@@ -173,52 +181,42 @@ def read_rule(details: Mapping[str, Any], where: str) -> SetRule | None:
     return None if found is None else typed.build(SetRule, found, where, "zoo.details.sets")
 
 
-def parts(probabilities: "Array") -> "Iterator[tuple[slice, Tensor]]":
-    """Yield probabilities [N, K] a part of the rows at a time, as tensors of float32 or float64, after checking them."""
-    from zoo.core import arrays
+def parts(probabilities: Array, rows: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield probabilities a part at a time, in float32 or float64, after checking them.
 
-    p = arrays.matrix(probabilities, "probabilities")
-    step = max(1, _CHUNK // max(1, p.shape[1]))
-    for start in range(0, len(p), step):
-        rows = slice(start, start + step)
-        part = _as_floats(p[rows])
-        if not _are_distributions(part):
-            arrays.probabilities(p)  # says which row is wrong
-        yield rows, part
-
-
-def as_floats(probabilities: "Array") -> "Tensor":
-    """Return probabilities [N, K] as a tensor of float32 or float64, after checking them.
-
-    They are converted first, because sums of float16 take several times as long.
+    Args:
+        probabilities: [N, K].
+        rows: [n] the rows to read, in their order; default: all. A yielded slice is one of these n rows.
     """
-    from zoo.core import arrays
-
-    p = _as_floats(arrays.matrix(probabilities, "probabilities"))
-    return p if _are_distributions(p) else arrays.probabilities(p)
-
-
-def _as_floats(p: "Tensor") -> "Tensor":
-    import torch
-
-    return p.float() if p.dtype in (torch.float16, torch.bfloat16) else p
+    p = _matrix(probabilities)
+    step = max(1, _PART // p.shape[1])
+    for start in range(0, len(p) if rows is None else len(rows), step):
+        span = slice(start, start + step)
+        part = arrays.to_numpy(single_or_double(p[span if rows is None else rows[span]]))
+        if not _are_distributions(part):
+            checks.probabilities(p)  # says which row is wrong
+        yield span, part
 
 
-def _are_distributions(p: "Tensor") -> bool:
-    """Return whether all is well, by two fast passes on the CPU; False elsewhere, where it is not known."""
-    import numpy as np
-
-    from zoo.core import arrays
-
-    if p.device.type != "cpu" or not p.is_floating_point() or not p.numel():
-        return False
-    values = p.numpy()
-    sums = values @ np.ones(p.shape[1], values.dtype)
-    return bool(values.min() >= 0 and (np.abs(sums - 1) <= arrays.SUM_TOLERANCE).all())
+def as_floats(probabilities: Array) -> Any:
+    """Return probabilities [N, K] in float32 or float64, after checking them."""
+    p = single_or_double(_matrix(probabilities))
+    on_cpu = not is_tensor(p) or p.device.type == "cpu"
+    return p if on_cpu and _are_distributions(arrays.to_numpy(p)) else checks.probabilities(p)
 
 
-def count_true(values: "np.ndarray") -> "np.ndarray":
+def _matrix(probabilities: Array) -> Any:
+    """Return a matrix, as a tensor if it is large: torch converts float16 many times as fast as NumPy."""
+    p = checks.matrix(probabilities, "probabilities")
+    return arrays.by_size(p, math.prod(p.shape))
+
+
+def _are_distributions(p: np.ndarray) -> bool:
+    """Return whether no probability is negative and every row sums to one, by two fast passes."""
+    sums = p @ np.ones(p.shape[1], p.dtype)
+    return bool(p.min() >= 0 and (np.abs(sums - 1) <= arrays.SUM_TOLERANCE).all())
+
+
+def count_true(values: np.ndarray) -> np.ndarray:
     """Return how many values of each row [N, K] are true, several times as fast as NumPy counts booleans."""
-    import numpy as np
-
     return values.view(np.uint8).sum(1, dtype=np.uint32).astype(np.int64)

@@ -59,6 +59,8 @@ def home(tmp_path_factory):
         ("pairs one two three --data made", TABLE),
         ("pairs one two three --data made --significance", TABLE),
         ("calibrate one two --data made", TABLE),
+        ("trust one two --data made --groups class", TABLE),
+        ("triage one two three --data made", TABLE),
     ],
 )
 def test_no_heavy_import(command, allowed, home, tmp_path):

@@ -42,8 +42,21 @@ def test_a_checked_sample_gives_the_number_of_wrong_labels(cli, runs, tmp_path, 
     assert (found["checked"], found["wrong"], tuple(found["interval"])) == (39, 3, count.interval)
     assert f"{count.interval[1]:,}" in cli("triage", "mine-*", "--checked", file).err
     assert cli("triage", "mine-*", "--json").json["wrong_labels"] is None
-    (tmp_path / "bad.csv").write_text("id,answer\n1,yes\n")
-    with pytest.raises(InputError, check=fields(argument="checked", expected="correct")):
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id,answer\n1,yes\n", {"expected": "correct", "found": "answer"}),
+        ("correct\nyes\n", {"expected": "a column id"}),
+        ("id,correct\n1,yes\n1,no\n", {"problem": "'1' occurs twice"}),
+        ("id,correct\nnobody,yes\n", {"problem": "'nobody'"}),
+        ("id,correct\n", {"expected": "at least one"}),
+    ],
+)
+def test_files_of_checked_labels_that_cannot_be_used(runs, invoke, tmp_path, text, expected):
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(InputError, check=fields(argument="checked", **expected)):
         invoke("triage", "mine-*", "--checked", tmp_path / "bad.csv")
 
 
@@ -51,3 +64,5 @@ def test_mistakes(cli, runs, tmp_path, invoke):
     assert "--first" in cli("triage", "mine-*", "-n", "0", code=2).err
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
         invoke("triage", "mine-*", "-o", tmp_path / "t.txt")
+    with pytest.raises(InputError, check=fields(argument="sample")):
+        invoke("triage", "mine-*", "--sample", "4", "--checked", tmp_path / "t.csv")

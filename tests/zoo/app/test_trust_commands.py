@@ -117,14 +117,54 @@ class TestTrust:
         assert found["worst"] == expected.worst
         assert f"lowest accuracy: {expected.worst}" in cli("trust", *NAMES, "--groups", "class").remarks
 
+    def test_groups_by_any_column(self, cli, outputs, tmp_path):
+        rng, ids = np.random.default_rng(0), outputs[0].ids.tolist()
+        table = pd.DataFrame({"id": ids, "camera": rng.choice(["a", "b"], 400), "difficulty": rng.random(400).round(6)})
+        table.to_csv(tmp_path / "photos.csv", index=False)
+        table[["id", "camera"]].to_csv(tmp_path / "cameras.csv", index=False)
+
+        def groups(text):
+            found = cli("trust", *NAMES, "--uncalibrated", "--groups", text, "--json").json["groups"]["groups"]
+            return {row["group"]: (row["examples"], row["accuracy"]) for row in found}
+
+        expected = diversity.groups(Runs(outputs), table["camera"]).frame
+        cameras = dict(zip(expected["group"], zip(expected["examples"], expected["accuracy"], strict=True), strict=True))
+        assert groups(f"{tmp_path / 'photos.csv'}:camera") == groups(tmp_path / "cameras.csv") == cameras
+        quarters = groups(f"{tmp_path / 'photos.csv'}:difficulty")
+        assert [name[:2] for name in quarters] == ["1:", "2:", "3:", "4:"]
+        easy = (table["difficulty"].rank(method="first") <= 100).to_numpy()
+        accuracy = np.mean([one.correct[easy].mean() for one in outputs])
+        assert next(iter(quarters.values())) == (100, pytest.approx(accuracy))
+
     @pytest.mark.parametrize(
-        ("text", "expected"),
-        [("id,condition\na,b\n", {"found": "id, condition"}), ("id,group\na,b\na,c\n", {"problem": "'a'"}), ("", {})],
+        ("text", "column", "expected"),
+        [
+            ("id,condition,camera\na,b,c\n", "", {"found": "id, condition, camera"}),
+            ("id,condition\na,b\n", ":camera", {"expected": "a column camera", "found": "id, condition"}),
+            ("id,group\na,b\na,c\n", "", {"problem": "'a'"}),
+            ("name,group\na,b\n", "", {"expected": "a column id"}),
+            ("id,group\na,b\n", "", {"problem": "no group"}),
+            ("", "", {}),
+        ],
     )
-    def test_files_of_groups_that_cannot_be_read(self, outputs, invoke, tmp_path, text, expected):
+    def test_files_of_groups_that_cannot_be_read(self, outputs, invoke, tmp_path, text, column, expected):
         (tmp_path / "groups.csv").write_text(text)
-        with pytest.raises(InputError, check=fields(argument="groups", where="groups.csv", **expected)):
-            invoke("trust", *NAMES, "--groups", tmp_path / "groups.csv")
+        where = {} if expected.get("problem") == "no group" else {"where": "groups.csv"}
+        with pytest.raises(InputError, check=fields(argument="groups", **where, **expected)):
+            invoke("trust", *NAMES, "--groups", f"{tmp_path / 'groups.csv'}{column}")
+
+    def test_disagreement_is_that_of_the_ensembles_members(self, cli, outputs, invoke):
+        words = ("trust", *NAMES, "--uncalibrated", "--score", "disagreement")
+        found = {one["model"]: one["aurc"]["value"] for one in cli(*words, "--ensemble", "--json").json["models"]}
+        runs = Runs(outputs)
+        p = {name: runs[name].probabilities for name in NAMES}
+        mean = ensembles.average(runs)
+        of_ensemble = certainty(mean, "disagreement", p.values()), mean.argmax(1) == runs.labels
+        of_model = certainty(p["mine-a"]), outputs[0].correct
+        assert found["(ensemble)"] == pytest.approx(risk_coverage(*of_ensemble, resamples=0).aurc)
+        assert found["mine-a"] == pytest.approx(risk_coverage(*of_model, resamples=0).aurc)
+        with pytest.raises(InputError, check=fields(argument="score")):
+            invoke(*words)
 
     def test_thresholds_are_judged_on_other_examples(self, cli, store_outputs):
         """Of a model that guesses, a threshold for 60% accuracy does not keep its promise on examples it has not seen."""

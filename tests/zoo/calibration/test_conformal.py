@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from raised import fields
+from scipy.stats import betabinom
 
-from zoo.calibration.conformal import coverage_interval, evaluate_sets, fit_conformal, quantile
-from zoo.core.prediction_sets import Score
+from zoo.calibration.conformal import coverage_interval, evaluate_sets, fit_and_evaluate, fit_conformal, quantile
+from zoo.core.prediction_sets import Score, label_places
 from zoo.errors import InputError
 
 
@@ -61,13 +62,40 @@ def test_scores_of_labels_and_sets_are_those_of_sorted_classes(score, examples, 
             else:
                 expected[row, k] = total + u[row] * p[row, k] + score.penalty * max(0, rank - score.free)
             total += p[row, k]
-    tensor = torch.from_numpy(p)
-    np.testing.assert_allclose(score.of_classes(tensor, u), expected, rtol=1e-5)
-    np.testing.assert_allclose(
-        score.of_labels(tensor, torch.from_numpy(labels), u), expected[np.arange(examples), labels], rtol=1e-5
-    )
+    of_labels = score.of_labels(label_places(p, labels), u)
+    np.testing.assert_allclose(score.of_classes(p, u), expected, rtol=1e-5)
+    np.testing.assert_allclose(of_labels, expected[np.arange(examples), labels], rtol=1e-5)
     threshold = float(np.quantile(expected, rng.random())) + 1e-3
-    assert (score.sets(tensor, threshold, u) == (expected <= threshold)).all()
+    assert (score.sets(p, threshold, u) == (expected <= threshold)).all()
+
+
+@pytest.mark.parametrize("classes", [2, 6, 300])  # 300: sets of more classes than are sorted first
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_one_pass_for_all_scores_gives_the_results_of_one_score_after_another(classes, dtype):
+    rng = np.random.default_rng(classes)
+    p = rng.dirichlet(np.ones(classes), 3000)
+    y = np.array([rng.choice(classes, p=row) for row in p])
+    p, fitted = p.astype(dtype), rng.random(3000) < 0.4
+    found = fit_and_evaluate(p, y, fitted, 0.2, seed=3)
+    assert list(found) == ["lac", "aps", "raps"]
+    for method, report in found.items():
+        predictor = fit_conformal(p[fitted], y[fitted], 0.2, method, seed=3)
+        sets = predictor.predict_sets(torch.from_numpy(p[~fitted]), 3)  # torch has float16, NumPy converts it slowly
+        expected = predictor.evaluate(p[~fitted], y[~fitted], 3)
+        np.testing.assert_array_equal(report.covered, sets[np.arange(len(sets)), y[~fitted]])
+        assert report.mean_size == sets.sum(1).mean()
+        assert report.by_size.equals(expected.by_size)
+        assert report.expected == expected.expected
+        assert report.worst_class == expected.worst_class
+
+
+@pytest.mark.parametrize("damage", [lambda p: -p, lambda p: 2 * p, lambda p: p * np.nan])
+def test_a_row_that_is_no_distribution_is_named(damage):
+    p, y = data(400)
+    p[333] = damage(p[333])
+    for act in (lambda: fit_conformal(p, y), lambda: fit_and_evaluate(p, y, np.arange(400) < 200)):
+        with pytest.raises(InputError, match="row 333", check=fields(argument="probabilities")):
+            act()
 
 
 @pytest.mark.parametrize("method", ["lac", "aps", "raps"])
@@ -160,3 +188,14 @@ def test_size_stratified_coverage_is_the_lowest_over_sizes():
     assert report.size_stratified_coverage == pytest.approx(
         min(covered[sizes == size].mean() for size in range(5)), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize(("calibration", "test"), [(1, 1), (9, 4), (100, 30), (2500, 2500), (25_000, 40_000)])
+def test_the_interval_of_the_coverage_is_scipys(calibration, test, alpha):
+    rank = int(np.ceil((calibration + 1) * (1 - alpha) - 1e-9))
+    if rank > calibration:
+        assert coverage_interval(calibration, test, alpha) == (1, 1)
+    else:
+        expected = betabinom.ppf([0.025, 0.975], test, rank, calibration + 1 - rank) / test
+        assert coverage_interval(calibration, test, alpha) == pytest.approx(tuple(expected), abs=1e-12)
