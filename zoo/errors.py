@@ -49,15 +49,23 @@ class ZooError(Exception):
         self.found = found
         self.hint = hint
         self.options: Mapping[str, str] = {}  # how the command line calls each argument
+        self.in_contents = False  # whether the argument is part of the file at `where`, not an option
         super().__init__(problem)
 
-    def inside(self, where: object) -> Self:
-        """Return this error with an outer place in front of its own: a file in front of a row."""
+    def inside(self, where: object, contents: bool = False) -> Self:
+        """Return this error with an outer place in front of its own: a file in front of a row.
+
+        Args:
+            where: the outer place.
+            contents: whether the argument at fault is in the file, so that it is not shown as an option.
+        """
         self.where = str(where) if self.where is None else f"{where}: {self.where}"
+        self.in_contents |= contents
         return self
 
     def __str__(self) -> str:
-        argument = self.argument and self.options.get(self.argument, self.argument)
+        options = {} if self.in_contents else self.options
+        argument = self.argument and options.get(self.argument, self.argument)
         parts = [self.where, argument if self.problem else None, self._statement(argument)]
         message = ": ".join(part for part in parts if part)
         if not self.hint:

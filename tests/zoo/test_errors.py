@@ -42,6 +42,12 @@ def test_a_hint_names_arguments_as_the_caller_does(hint: str, python: str, comma
     assert str(error) == f"too few examples. {command_line}"
 
 
+def test_an_argument_in_a_file_is_not_shown_as_an_option() -> None:
+    error = InputError(argument="labels", expected="whole numbers", hint="Or pass {labels}").inside("a.npz", contents=True)
+    error.options = {"labels": "--labels"}
+    assert str(error) == "a.npz: labels must be whole numbers. Or pass --labels"
+
+
 def test_an_unknown_name_suggests_similar_ones() -> None:
     error = UnknownName(kind="model", name="resnet50-cosin", suggestions=["resnet50-cosine"])
     assert str(error) == "unknown model 'resnet50-cosin'. Did you mean 'resnet50-cosine'?"

@@ -58,6 +58,16 @@ def import_(
         str | None,
         typer.Option(metavar="REGEX", help="The group in parentheses is the part of an id that identifies the example."),
     ] = None,
+    positive_class: Annotated[
+        str | None,
+        typer.Option("--positive-class", metavar="CLASS", help="The class that one probability per example refers to."),
+    ] = None,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Drop rows that lack a label, a prediction, an id or a number.")
+    ] = False,
+    drop_unknown: Annotated[
+        bool, typer.Option("--drop-unknown", help="Drop rows whose prediction is none of the classes, or of the labels.")
+    ] = False,
     meta: Annotated[Path | None, typer.Option(help="Table about the models: model, family, params, ...")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace outputs stored under the same name.")] = False,
     json: options.Json = False,
@@ -93,6 +103,9 @@ def import_(
         ids=ids,
         columns=dict(pairs) or None,
         id_pattern=id_pattern,
+        positive_class=positive_class,
+        drop_missing=drop_missing,
+        drop_unknown=drop_unknown,
         meta=meta,
     )
     is_new = data is not None and is_user_dataset(data) and not user_datasets.exists(data)

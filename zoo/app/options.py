@@ -297,17 +297,12 @@ def read_outputs(
     """
     from zoo.outputs.bundle import is_bundle
     from zoo.outputs.importing.importer import import_outputs
-    from zoo.outputs.outputs import Runs
 
-    folders = [path for path in map(Path.expanduser, paths) if path.is_dir()]
-    files = [path for path in map(Path.expanduser, paths) if not path.is_dir()]
-    sources: list[Any] = [[one for one in sorted(folder.iterdir()) if is_bundle(one)] or folder for folder in folders]
-    sources += [files] if files else []
-    found = [outputs for source in sources for outputs in import_outputs(source, name, kind, data=data, **options).values()]
-    if name is not None and len(found) > 1:
-        problem = f"is one name for {len(found)} models"
-        raise InputError(problem, argument="name", hint="Leave it out: each model has its own")
-    return Runs(found)
+    files: list[Path] = []
+    for path in map(Path.expanduser, paths):
+        bundles = [one for one in sorted(path.iterdir()) if is_bundle(one)] if path.is_dir() else []
+        files += bundles or [path]
+    return import_outputs(files, name, kind, data=data, **options)
 
 
 @dataclass(frozen=True, kw_only=True)

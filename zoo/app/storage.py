@@ -62,8 +62,8 @@ def _print(found: "list[Kept]", json: bool, state: str) -> None:
         print_json(found)
         return
     if found:
-        columns = ["model", "dataset", "kind", "examples", "size", "when"]
-        print_table([vars(one) | {"size": size(one.bytes)} for one in found], columns)
+        columns = ["model", "dataset", "kind", "examples", "size", "date"]
+        print_table([vars(one) | {"size": size(one.bytes), "date": one.when.partition(" ")[0]} for one in found], columns)
     note(f"{len(found)} {state}, {size(sum(one.bytes for one in found))}")
 
 

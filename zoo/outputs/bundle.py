@@ -47,6 +47,7 @@ MAX_CHANGE = 1e-3  # of a probability, and of an embedding relative to its value
 _ABSOLUTE = 1e-6  # change of an embedding that does not matter, relative to the largest of its column
 _DTYPES = ("<f2", "<f4", "<f8")
 _ROWS = 8192  # compared at a time
+_MAX_SHOWN = 60  # characters of a name in an error
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def read(path: str | Path) -> Runs:
         ids = _ids(tensors)
     except (InputError, CorruptFile) as error:
         if not str(error).startswith(str(path)):
-            error.inside(path)
+            error.inside(path, contents=True)
         raise
     found: dict[str, Outputs] = {}
     errors = []
@@ -194,7 +195,7 @@ def read(path: str | Path) -> Runs:
                 raise InputError("has the name of another model", where=outputs.name)
             found[outputs.name] = dataclasses.replace(outputs, details=outputs.details | {"bundle": str(path)})
         except (InputError, CorruptFile) as error:
-            errors.append(error.inside(path))
+            errors.append(error.inside(path, contents=True))
     if not found:
         raise errors[0] if errors else InputError("holds no models", where=path)
     for problem in errors:
@@ -238,9 +239,12 @@ def _ids(tensors: dict[str, np.ndarray]) -> np.ndarray:
 
 def _outputs(entry: Any, number: int, note: _Note, ids: np.ndarray, tensors: dict[str, np.ndarray]) -> Outputs:
     name = entry.get("name") if isinstance(entry, dict) else None
-    where = name if isinstance(name, str) else f"model {number}"
+    where = text.as_text(name)[:_MAX_SHOWN] if isinstance(name, str) and name else f"model {number}"
     about: _Model = _build(_Model, entry, where)
     check_name(about.name, where)
+    dataset = about.dataset or note.dataset or None
+    if dataset is not None and not text.is_one_line(dataset):
+        raise InputError(where=where, argument="dataset", expected="text without control characters", found=dataset)
     values = f"{about.kind}/{about.name}"
     if values not in tensors:
         raise CorruptFile(f"has no tensor {values!r}", where=where)
@@ -268,7 +272,7 @@ def _outputs(entry: Any, number: int, note: _Note, ids: np.ndarray, tensors: dic
         link=about.link,
         temperature=about.temperature,
         card=card,
-        dataset=about.dataset or note.dataset,
+        dataset=dataset,
     )
     return dataclasses.replace(outputs, details=about.details)
 

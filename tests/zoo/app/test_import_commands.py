@@ -56,6 +56,40 @@ def test_logits_labels_and_classes_in_several_files(cli, tmp_path):
     cli(*words, "--replace")
 
 
+def test_rows_are_dropped_and_the_positive_class_is_named(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("id,label,pred\nu,cat,cat\nv,dog,\nw,dog,na\nx,dog,dog\n")
+    assert "--drop-missing" in cli("import", tmp_path / "a.csv", code=2).err
+    printed = cli("import", tmp_path / "a.csv", "--drop-missing", "--drop-unknown", "--data", "d", "--json")
+    assert (printed.json[0]["examples"], printed.json[0]["classes"], printed.json[0]["accuracy"]) == (2, 2, 1)
+    assert "1 of 4 rows" in printed.remarks
+    assert "1 of 3 predictions" in printed.remarks
+    assert "'na' in row 2" in printed.remarks  # of the file
+    (tmp_path / "b.csv").write_text("id,label,prob\nu,ill,0.1\nv,well,0.8\n")
+    assert cli("import", tmp_path / "b.csv", "--data", "e", "--json").json[0]["accuracy"] == 1
+    words = ("import", tmp_path / "b.csv", "--data", "f", "--positive-class", "ill", "--json")
+    assert cli(*words).json[0]["accuracy"] == 0
+
+
+def test_errors_in_files_name_no_option(cli, tmp_path):
+    np.savez(tmp_path / "a.npz", logits=np.eye(3), labels=[0, 1, 7])
+    message = cli("import", tmp_path / "a.npz", code=2).err
+    assert "labels: entry 2 is 7" in message
+    assert "--labels" not in message
+    (tmp_path / "labels.txt").write_text("0\n1\n7\n")
+    np.savez(tmp_path / "a.npz", logits=np.eye(3))
+    assert "labels" in cli("import", tmp_path / "a.npz", "--labels", tmp_path / "labels.txt", code=2).err
+
+
+def test_ids_of_another_import_are_an_error_that_says_how_to_go_on(cli, tmp_path):
+    """As after an import without the columns of ids."""
+    (tmp_path / "a.csv").write_text("Datei,label,pred\nu,cat,cat\nv,dog,cat\n")
+    cli("import", tmp_path / "a.csv", "--data", "d")
+    words = ("import", tmp_path / "a.csv", "--data", "d", "--column", "ids=Datei", "--replace")
+    assert "zoo rm --data d" in cli(*words, code=2).err
+    cli("rm", "--data", "d", "--yes")
+    cli(*words)
+
+
 class TestBundles:
     @pytest.fixture
     def bundles(self, cli, store_outputs, tmp_path):
@@ -83,7 +117,7 @@ class TestBundles:
         for argument, value in (("data", "other-set"), ("kind", "predictions"), ("link", "sigmoid")):
             with pytest.raises(InputError, check=fields(argument=argument, found=value, where="one.safetensors")):
                 invoke("import", bundles / "one.safetensors", f"--{argument}", value)
-        with pytest.raises(InputError, check=fields(argument="name", problem="2 models")):
+        with pytest.raises(InputError, check=fields(argument="name", problem="several models")):
             invoke("import", bundles / "two.safetensors", "--name", "mine")
         (bundles / "ids.txt").write_text("1\n2\n")
         with pytest.raises(InputError, check=fields(argument="ids")):

@@ -221,6 +221,10 @@ class TestBinaryClassifiers:
         np.savez(tmp_path / "b.npz", probabilities=BINARY, labels=Y)
         with pytest.raises(InputError, check=fields(where="b.npz", problem="3 classes", hint="{classes}")):
             zoo.import_outputs(tmp_path / "b.npz")
+        np.savez(tmp_path / "c.npz", predictions=[0.2, 0.9], labels=[0, 1])
+        with pytest.raises(InputError, check=fields(where="c.npz", problem="from 0 to 1", hint="{kind=probabilities}")):
+            zoo.import_outputs(tmp_path / "c.npz")
+        assert zoo.import_outputs(tmp_path / "c.npz", kind="probabilities")["c"].accuracy == 1
 
 
 class TestFormats:
@@ -260,6 +264,39 @@ class TestFormats:
         table = pd.DataFrame({"id": IDS, "label": NAMES[Y]}).join(pd.DataFrame(P, columns=NAMES))
         table.to_csv(tmp_path / "a.csv", index=False)
         check(zoo.import_outputs(tmp_path / "a.csv")["a"])
+
+    @pytest.mark.parametrize("kind", ["probabilities", "predictions"])
+    @pytest.mark.parametrize("prefix", ["pred_", "y_pred_"])
+    def test_two_blocks_of_columns(self, tmp_path, kind, prefix):
+        """One-hot labels beside probabilities, or beside one-hot predictions."""
+        values = P if kind == "probabilities" else np.eye(K, dtype=int)[P.argmax(1)]
+        table = pd.DataFrame({"id": IDS, **{f"true_{name}": (k == Y).astype(int) for k, name in enumerate(NAMES)}})
+        table = table.join(pd.DataFrame(values, columns=[f"{prefix}{name}" for name in NAMES]))
+        table.to_csv(tmp_path / "a.csv", index=False)
+        outputs = zoo.import_outputs(tmp_path / "a.csv")["a"]
+        check(outputs, kind)
+        assert outputs.classes == tuple(NAMES)
+
+    def test_one_column_that_begins_like_predictions_is_none(self):
+        table = frame().drop(columns=[f"prob_{name}" for name in NAMES]).assign(pred=NAMES[P.argmax(1)], pred_seconds=0.5)
+        with pytest.warns(ZooWarning, match="left out: 'pred_seconds'"):
+            check(zoo.import_outputs(table, name="a")["a"], "predictions")
+
+    @pytest.mark.parametrize("prefix", ["prob_", "logit_", "pred_", ""])
+    @pytest.mark.parametrize("text", [False, True], ids=["numbers", "names"])
+    def test_numbered_columns_in_any_order(self, prefix, text):
+        """Sorted as texts, column 10 comes before column 2; a label of 2 still means class 2."""
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 12, 200)
+        z = rng.normal(size=(200, 12)) + 2 * np.eye(12)[y]
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        columns = {f"{prefix}{k}": (z if prefix == "logit_" else p)[:, k] for k in range(12)}
+        table = pd.DataFrame({"id": range(200), "label": y.astype(str) if text else y} | dict(sorted(columns.items())))
+        outputs = zoo.import_outputs(table, name="a")["a"]
+        assert outputs.accuracy == accuracy_score(y, z.argmax(1))
+        assert outputs.classes == tuple(str(k) for k in range(12))
+        named = zoo.import_outputs(table, name="a", classes=[f"class {k}" for k in range(12)])["a"] if not text else outputs
+        assert named.accuracy == outputs.accuracy
 
     def test_a_block_of_logits_beside_a_block_of_probabilities(self, tmp_path):
         table = frame(**{f"logit_{name}": Z[:, k] for k, name in enumerate(NAMES)})
@@ -365,6 +402,10 @@ class TestDroppedRows:
         kept = [row for row in range(N) if row not in (3, 5)]
         assert outputs.ids.tolist() == [IDS[row] for row in kept]
         assert outputs.predictions.tolist() == P.argmax(1)[kept].tolist()
+        with pytest.warns(ZooWarning, match="2 of 40 predictions of a .* dropped"):  # the classes are those of the labels
+            outputs = zoo.import_outputs(table, name="a", drop_unknown=True)["a"]
+        assert (outputs.classes, outputs.ids.tolist()) == (tuple(NAMES), [IDS[row] for row in kept])
+        assert zoo.import_outputs(table, name="a")["a"].classes == (*NAMES[:2], "no idea", "owl")
 
 
 class TestAccuracyBelowChance:

@@ -242,6 +242,7 @@ def _ids(change):
     return forged
 
 
+FIT = {"temperature": 2.0, "split": "v", "rows": 3}
 DEEP = json.loads("[" * 400 + "]" * 400)
 # What is wrong with one model: it is skipped, and the others are read.
 OF_ONE_MODEL = {
@@ -282,6 +283,12 @@ OF_ONE_MODEL = {
     "fits that are a list": (0, _set_entry(0, fits=[1])),
     "a fit without a temperature": (0, _set_entry(0, fits={"mine:val": {"rows": 3}})),
     "a fit with a temperature of 0": (0, _set_entry(0, fits={"mine:val": {"temperature": 0.0}})),
+    "a fit of unknown rows": (0, _set_entry(0, fits={"v": FIT | {"rows": "many"}})),
+    "a fit of a negative number of rows": (0, _set_entry(0, fits={"v": FIT | {"rows": -3}})),
+    "a fit without a split": (0, _set_entry(0, calibration={"temperature": 2.0}, temperature=2.0)),
+    "a fit on a split that is a mapping": (0, _set_entry(0, calibration=FIT | {"split": {}}, temperature=2.0)),
+    "a fit in an unknown space": (0, _set_entry(0, fits={"v": FIT | {"temperature_space": "x"}})),
+    "a dataset with a line break": (0, _set_entry(0, dataset="mine\nyours")),
     "calibration that is a list": (0, _set_entry(0, calibration=[])),
     "calibration without a temperature": (0, _set_entry(0, calibration={"split": "x"})),
     "undecodable that is a text": (0, _set_entry(0, undecodable="all")),
@@ -320,6 +327,7 @@ OF_THE_FILE = {
     "a schema that is a text": _set_note(schema="2"),
     "a schema of the future": _set_note(schema=99),
     "another form": _set_note(form="weights"),
+    "a dataset with a terminal escape": _set_note(dataset="\x1b[31m"),
 }
 
 
@@ -345,6 +353,22 @@ class TestForgeries:
         assert "all.safetensors" in str(raised.value)
         assert "\n" not in str(raised.value)
         assert not (zoo_home / "outputs").exists()
+
+    def test_messages_are_about_the_file_and_short(self, path: Path) -> None:
+        """An argument is not shown as an option of the command line, and a long name is cut."""
+        whole = path.read_bytes()
+        forge(path, _set_entry(0, name="x\n" * 3000))
+        with pytest.warns(ZooWarning) as warned:
+            bundle.read(path)
+        message = str(warned[0].message)
+        assert len(message) < 500
+        assert "\n" not in message
+        path.write_bytes(whole)
+        forge(path, _set_tensor("labels", lambda y: y - 7))
+        with pytest.raises(InputError, check=fields(where=["all.safetensors", "a"], argument="labels")) as raised:
+            bundle.read(path)
+        raised.value.options = {"labels": "--labels"}
+        assert "--labels" not in str(raised.value)
 
     def test_one_changed_byte_is_noticed_anywhere(self, path: Path) -> None:
         whole = path.read_bytes()
@@ -447,10 +471,11 @@ class TestSources:
         np.savez(tmp_path / "net.npz", logits=runs["a"].logits, labels=runs["a"].labels)
         assert import_outputs(folder).names == ["a"]
         assert import_outputs([folder / "one.safetensors", tmp_path / "two.safetensors"]).names == ["a", "b"]
-        with pytest.warns(ZooWarning, match="are missing"):  # of the rows of the other models, whose ids differ
-            assert import_outputs([tmp_path / "net.npz", folder, tmp_path / "two.safetensors"]).names == ["net", "a", "b"]
-        with pytest.raises(InputError, match="duplicate"):
-            import_outputs([folder, folder / "one.safetensors"])
+        assert import_outputs([tmp_path / "net.npz", folder, tmp_path / "two.safetensors"]).names == ["net", "a", "b"]
+        (folder / "copy.safetensors").write_bytes((folder / "one.safetensors").read_bytes())
+        both = fields(where=["copy.safetensors", "one.safetensors"], problem="'a'", hint="{name=NAME}")
+        with pytest.raises(InputError, check=both):
+            import_outputs(folder)
 
     def test_a_symbolic_link_is_followed(self, path: Path, tmp_path: Path) -> None:
         """Installers and the cache of Hugging Face link files."""

@@ -19,12 +19,9 @@ _SPELLINGS = {
 }
 _MEANING = {spelling: meaning for meaning, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 MEANINGS = tuple(_SPELLINGS)
-_ONE_COLUMN_PER_CLASS = ("logits", "probabilities", "embeddings", "labels")
-# `predictions` is here so that y_pred_cat is not read as the label column of a class pred_cat. `class` is not: columns
-# class_0, class_1, ... may hold anything.
-_PREFIXES = sorted(
-    (s for kind in (*_ONE_COLUMN_PER_CLASS, "predictions") for s in _SPELLINGS[kind].split() if s != "class"), key=len
-)
+_ONE_COLUMN_PER_CLASS = ("logits", "probabilities", "embeddings", "labels", "predictions")
+# `class` is not among them: columns class_0, class_1, ... may hold anything.
+_PREFIXES = sorted((s for kind in _ONE_COLUMN_PER_CLASS for s in _SPELLINGS[kind].split() if s != "class"), key=len)
 _CLASS_COLUMN = re.compile(rf"(?P<kind>{'|'.join(reversed(_PREFIXES))})(?:[._:/ -]+|(?=\d))(?P<name>.+)", re.IGNORECASE)
 _OF_MODEL = re.compile(r"(?P<model>.+)[/.:](?P<what>[^/.:]+)\Z")
 
@@ -50,8 +47,7 @@ def class_column(name: str) -> tuple[str, str] | None:
     (('probabilities', '0'), ('logits', 'cat'), ('labels', 'dog'), None)
     """
     match = _CLASS_COLUMN.match(name)
-    kind = None if match is None else _MEANING[match["kind"].lower()]
-    return (kind, match["name"]) if match is not None and kind in _ONE_COLUMN_PER_CLASS else None
+    return None if match is None else (_MEANING[match["kind"].lower()], match["name"])
 
 
 def of_model(name: str) -> tuple[str, str] | None:

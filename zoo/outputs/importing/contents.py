@@ -188,7 +188,7 @@ def _check_missing(table: "pd.DataFrame", columns: Mapping[str, str], reading: R
             raise InputError(
                 f"row {int(missing.argmax())} has no {column} ({int(missing.sum())} of {len(table)} rows)",
                 where=reading.where,
-                hint=f"Fill in its {meaning}, or drop such rows with {{drop_missing=True}}",
+                hint=f"Fill in its {meaning}, or drop such rows on import with {{drop_missing=True}}",
             )
 
 
@@ -205,7 +205,7 @@ def _roles(table: "pd.DataFrame", reading: Reading) -> tuple[dict[str, str], dic
             loose.append(column)
         elif meaning is not None:
             candidates.setdefault(meaning, []).append(column)
-        elif per_class is not None:
+        elif per_class is not None and per_class[0] != "predictions":  # `pred_time` may hold anything
             wide.setdefault(per_class[0], {})[per_class[1]] = column
         else:
             loose.append(column)
@@ -217,7 +217,7 @@ def _roles(table: "pd.DataFrame", reading: Reading) -> tuple[dict[str, str], dic
     one_hot = wide.get("labels")
     if one_hot is not None and ("labels" in single or not _is_one_hot(table[list(one_hot.values())].to_numpy())):
         loose += wide.pop("labels").values()
-    return single, wide, loose
+    return single, {kind: _in_order(by_class) for kind, by_class in wide.items()}, loose
 
 
 def _assign_loose(
@@ -237,10 +237,15 @@ def _assign_loose(
                 where=reading.where,
                 hint="Name the column that holds them with {columns=predictions=NAME}",
             )
-        kind = reading.kind or ("probabilities" if _sums_to_one(table[numeric].to_numpy()) else None)
+        predicted = _predicted_by_class(numeric)
+        by_class = predicted or _by_class(numeric)
+        values = table[list(by_class.values())].to_numpy()
+        kind = reading.kind or ("probabilities" if _sums_to_one(values) else None)
+        if kind is None and predicted and _is_one_hot(values):
+            kind = "predictions"
         if not numeric or kind is None:
             raise reading.undeclared(loose, "column")
-        wide[kind] = _by_class(numeric)
+        wide[kind] = by_class
     elif "labels" not in {*single, *wide}:
         one_hot = next((set(wide[kind]) for kind in ("probabilities", "logits") if kind in wide), set())
         if one_hot and one_hot <= set(numeric) and _is_one_hot(table[sorted(one_hot)].to_numpy()):
@@ -297,13 +302,26 @@ def _is_one_hot(values: np.ndarray) -> bool:
     return bool(((values == 0) | (values == 1)).all() and (values.sum(1) == 1).all())
 
 
+def _predicted_by_class(columns: list[str]) -> dict[str, str]:
+    """Return {class: column} of columns such as `pred_cat` and `pred_dog`; none if there is only one."""
+    named = {column: column_names.class_column(column) for column in columns}
+    found = {name[1]: column for column, name in named.items() if name is not None and name[0] == "predictions"}
+    return _in_order(found) if len(found) > 1 else {}
+
+
+def _in_order(by_class: dict[str, str]) -> dict[str, str]:
+    """Return {class: column} in the order of the numbers if the classes are 0, 1, ...: labels may be class indices."""
+    numbers = [str(k) for k in range(len(by_class))]
+    return {name: by_class[name] for name in numbers} if by_class.keys() == set(numbers) else by_class
+
+
 def _by_class(columns: list[str]) -> dict[str, str]:
     """Return {class: column}: the class is the name of the column, or its number if they are called `p0`, `p1`, ..."""
     matches = [re.fullmatch(r"(.*?)(\d+)", column) for column in columns]
     if len({match and match[1] for match in matches}) == 1 and matches[0] is not None:
-        by_number = {int(match[2]): column for match, column in zip(matches, columns, strict=True) if match}
-        if sorted(by_number) == list(range(len(columns))):
-            return {str(k): by_number[k] for k in sorted(by_number)}
+        by_number = {str(int(match[2])): column for match, column in zip(matches, columns, strict=True) if match}
+        if by_number.keys() == {str(k) for k in range(len(columns))}:
+            return _in_order(by_number)
     return dict(zip(columns, columns, strict=True))
 
 
@@ -320,7 +338,11 @@ def _of_rows(
         parts["positive_class"] = positive_class(parts["predictions"], parts["probabilities"])
     for kind, by_class in wide.items():
         values = table[list(by_class.values())].to_numpy()
-        if kind == "labels":
+        if kind in ("labels", "predictions"):  # one-hot
+            names = list(by_class)
+            numbered = names == [str(k) for k in range(len(names))]
+            parts[kind] = values.argmax(1) if numbered else np.array(names)[values.argmax(1)]
+            parts.setdefault("classes", names)
             continue
         if values.dtype.kind not in "biuf":
             bad = next(column for column in by_class.values() if table[column].dtype.kind not in "biuf")
@@ -330,11 +352,6 @@ def _of_rows(
             (parts["positive_class"],) = by_class
         elif kind != "embeddings":
             parts["classes"] = list(by_class)
-    if "labels" in wide:
-        names = list(wide["labels"])
-        classes = np.array(names)[table[list(wide["labels"].values())].to_numpy().argmax(1)]
-        parts["labels"] = classes.astype(np.int64) if sorted(names) == sorted(map(str, range(len(names)))) else classes
-        parts.setdefault("classes", sorted(names, key=int) if parts["labels"].dtype.kind == "i" else names)
     return parts
 
 

@@ -100,7 +100,11 @@ def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
     if not known.all() and (outputs.labels is None or not known.any()):
         unknown = str(outputs.ids[int((~known).argmax())])
         raise InputError(
-            f"id {unknown!r} is not in {dataset.spec}, whose ids are like {dataset.ids[0]!r}", where=outputs.name
+            f"id {unknown!r} is not in {dataset.spec}, whose ids are like {dataset.ids[0]!r}",
+            where=outputs.name,
+            hint=f"`zoo rm --data {dataset.spec}` removes that dataset, which is known by its outputs alone"
+            if datasets.is_user_dataset(dataset.spec)
+            else None,
         )
     _warn_of_rows(outputs.name, len(dataset) - int(known.sum()), int((~known).sum()), dataset.spec)
     if dataset.labels is None or outputs.targets is not None or outputs.label_classes is not None:
@@ -133,9 +137,11 @@ def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
 
 def warn_of_missing_rows(made: Sequence[Outputs]) -> None:
     """Warn of each model that lacks examples which other imported models have."""
-    every = set().union(*(outputs.ids.tolist() for outputs in made)) if len(made) > 1 else set()
+    every: dict[str | None, set[str]] = {}  # ids by dataset
+    for outputs in made if len(made) > 1 else ():
+        every.setdefault(outputs.dataset, set()).update(outputs.ids.tolist())
     for outputs in made if every else ():
-        _warn_of_rows(outputs.name, len(every) - len(outputs), 0, "the examples of all models")
+        _warn_of_rows(outputs.name, len(every[outputs.dataset]) - len(outputs), 0, "the examples of all models")
 
 
 def warn_of_missing_labels(made: Sequence[Outputs], known: Known) -> None:
@@ -154,5 +160,7 @@ def _warn_of_rows(name: str, missing: int, extra: int, of: str) -> None:
     problems = [f"{missing} rows of {of} are missing"] * bool(missing) + [f"{extra} rows are not in {of}"] * bool(extra)
     if problems:
         warnings.warn(
-            f"{name}: {' and '.join(problems)}; only models with the same rows can be compared", ZooWarning, stacklevel=4
+            f"{name}: {' and '.join(problems)}; to compare it, keep the rows that all models have (--common, Runs.common())",
+            ZooWarning,
+            stacklevel=4,
         )

@@ -79,7 +79,8 @@ def import_outputs(
         positive_class: the class that the probabilities [N] or [N, 1] of a binary classifier refer to; default: the class in
             the column's name, else the second class.
         drop_missing: whether to drop rows that lack a label, a prediction, an id or a number. The number of rows is shown.
-        drop_unknown: whether to drop rows whose prediction is none of the classes, instead of counting them as wrong.
+        drop_unknown: whether to drop rows whose prediction is none of the classes, instead of counting them as wrong. If no
+            classes are listed, they are those of the labels.
         id_pattern: regular expression that matches every id; its first group is what identifies the example. `.*_(.+)` reads
             `0002_subject7_dog1.png` as `dog1.png`.
 
@@ -97,7 +98,7 @@ def import_outputs(
     entries = _read(source, name, known, options)
     members = [entry for entry in entries if isinstance(entry, _Member)]
     complete = known is not None and known.dataset is not None and bool(known.classes)
-    union = None if complete else _classes_that_occur(members)
+    union = None if complete else _classes_that_occur(members, drop_unknown)
     made = [_outputs(entry, known, union, options) if isinstance(entry, _Member) else entry for entry in entries]
     if known is None or known.dataset is None:
         dataset_check.warn_of_missing_rows(made)
@@ -128,7 +129,8 @@ class _Options:
 
 def _read(source: Any, name: str | None, known: "Known | None", options: _Options) -> "list[_Member | Outputs]":
     """Return what was read of each model, in the order of the sources; a bundle has complete outputs."""
-    entries: list[_Member | Outputs] = []
+    entries: dict[str, _Member | Outputs] = {}
+    places: dict[str, str] = {}  # where each model was found
     left_out: dict[str, list[str]] = {}
     for found in inputs.read_sources(source):
         if isinstance(found.contents, Runs):
@@ -140,14 +142,17 @@ def _read(source: Any, name: str | None, known: "Known | None", options: _Option
             read = _members(found, name, options, left_out)
         for entry in read:
             check_name(entry.name, found.where)
-            entries.append(entry)
-    if name is not None and len(entries) > 1:
-        problem = f"is one name for {len(entries)} models"
-        raise InputError(problem, argument="name", found=name, hint="Leave it out: each model has its own")
+            if name is not None and entries:
+                raise InputError("is one name for several models", argument="name", found=name, hint="Leave it out")
+            if entry.name in entries:
+                both = " and ".join(dict.fromkeys([places[entry.name], found.where]))
+                hint = "Import the files one by one, with {name=NAME}"
+                raise InputError(f"more than one model is called {entry.name!r}", where=both, hint=hint)
+            entries[entry.name], places[entry.name] = entry, found.where
     for problem, places in left_out.items():
         where = places[0] if len(places) == 1 else f"{len(places)} files, first {places[0]}"
         warnings.warn(f"{where}: {problem}", ZooWarning, stacklevel=4)
-    return entries
+    return list(entries.values())
 
 
 def _members(
@@ -248,6 +253,11 @@ class _Member:
         has_columns = self.kind in ("logits", "probabilities") and not self.is_binary
         return int(np.shape(self.parts[self.kind])[1]) if has_columns else None
 
+    def row(self, mask: np.ndarray) -> int:
+        """Return the row of the file that is the first in a mask over the rows that were not dropped."""
+        first = int(mask.argmax())
+        return first if self.rows is None else int(self.rows[first])
+
     def positions(self, what: str, classes: Sequence[str]) -> np.ndarray:
         """Return labels or predictions as indices into `classes`; -1 for other classes."""
         values = _names_or_numbers(self.parts[what], f"{self.where}: {what}")
@@ -277,6 +287,14 @@ def _member(name: str, where: str, parts: Parts, options: _Options) -> _Member:
         raise InputError(where=where, argument=member.kind, expected="of shape [N, K]", found=list(shape))
     if options.drop_missing:
         member = _without_missing(member, in_table)
+    values = np.asarray(member.parts[member.kind]) if member.kind == "predictions" else None
+    if values is not None and values.dtype.kind == "f" and ((values >= 0) & (values <= 1)).all():
+        raise InputError(
+            "the predictions are numbers from 0 to 1",
+            where=where,
+            expected="class indices or names",
+            hint="If they are probabilities of the positive class, pass {kind=probabilities}",
+        )
     if member.is_binary and "labels" in member.parts:
         labels = _binary_labels(member.parts["labels"], f"{where}: labels")
         return dataclasses.replace(member, parts=member.parts | {"labels": labels})
@@ -341,17 +359,21 @@ def _names_or_numbers(values: Any, where: str) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _classes_that_occur(members: Sequence[_Member]) -> list[str] | None:
-    """Return all classes that occur as labels or predictions of models without class names and without columns to count."""
+def _classes_that_occur(members: Sequence[_Member], only_labels: bool) -> list[str] | None:
+    """Return all classes that occur as labels or predictions of models without class names and without columns to count.
+
+    With `only_labels`, predictions do not count if there are labels.
+    """
     from zoo.datasets.folder import class_order
 
     names: set[str] = set()
     highest = -1
     where = ""
+    only_labels = only_labels and any("labels" in member.parts for member in members)
     for member in members:
         if member.classes is not None or member.width is not None:
             continue
-        for what in ("labels", "predictions"):
+        for what in ("labels",) if only_labels else ("labels", "predictions"):
             if what in member.parts and (what != "predictions" or member.kind == what):
                 values = _names_or_numbers(member.parts[what], f"{member.where}: {what}")
                 where = where or f"{member.where}: {what}"
@@ -412,18 +434,17 @@ def _outputs(member: _Member, known: "Known | None", union: list[str] | None, op
                 outputs = dataset_check.with_ids(outputs, known.dataset, member.rows, member.dropped)
             outputs = dataset_check.complete(outputs, known.dataset)
     except InputError as error:
-        error.inside(where)
+        error.inside(where, contents=error.argument not in options.shared)
         raise
     if outside is None:
         _check_predictions(member, outputs)
         return outputs
     if not outside.any():
         return outputs
-    row = int(outside.argmax())
     warnings.warn(
         f"{where}: {int(outside.sum())} of {len(outside)} predictions of {member.name} are none of the "
         f"{len(classes or [])} classes and {'are dropped' if options.drop_unknown else 'count as wrong'}, e.g. "
-        f"{np.asarray(parts['predictions']).tolist()[row]!r} in row {row}",
+        f"{np.asarray(parts['predictions']).tolist()[outside.argmax()]!r} in row {member.row(outside)}",
         ZooWarning,
         stacklevel=3,
     )
@@ -454,8 +475,8 @@ def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | 
         )
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
-        row = int(outside.argmax())
-        raise InputError(f"row {row} is {p[row]:g}", where=member.where, argument="probabilities", expected="from 0 to 1")
+        problem = f"row {member.row(outside)} is {p[outside.argmax()]:g}"
+        raise InputError(problem, where=member.where, argument="probabilities", expected="from 0 to 1")
     position = _class_index(positive_class, classes)
     if positive_class is not None and position is None:
         raise UnknownName(
@@ -468,8 +489,8 @@ def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | 
         position = 1
         if member.classes is None and not of_dataset and not _are_numbers(classes):
             warnings.warn(
-                f"{member.where}: read as the probability of {classes[1]!r}, the second class; positive_class="
-                f"{classes[0]!r} reads it the other way round",
+                f"{member.where}: read as the probability of {classes[1]!r}, the second class; import it with "
+                f"positive_class={classes[0]!r} (--positive-class) if it is that of {classes[0]!r}",
                 ZooWarning,
                 stacklevel=4,
             )
@@ -500,8 +521,8 @@ def _labels(member: _Member, classes: Sequence[str] | None) -> np.ndarray | None
         )
     found = member.positions("labels", classes)
     if (found < 0).any():
-        row = int((found < 0).argmax())
-        raise InputError(f"row {row} is {str(values[row])!r}", where=where, expected=f"one of the {len(classes)} classes")
+        problem = f"row {member.row(found < 0)} is {str(values[(found < 0).argmax()])!r}"
+        raise InputError(problem, where=where, expected=f"one of the {len(classes)} classes")
     return found
 
 
@@ -512,7 +533,7 @@ def _check_predictions(member: _Member, outputs: Outputs) -> None:
         if differ.any():
             warnings.warn(
                 f"{member.where}: the predictions of {member.name} differ from the highest {member.kind} in "
-                f"{int(differ.sum())} of {len(differ)} rows, first row {int(differ.argmax())}; the {member.kind} are used",
+                f"{int(differ.sum())} of {len(differ)} rows, first row {member.row(differ)}; the {member.kind} are used",
                 ZooWarning,
                 stacklevel=4,
             )

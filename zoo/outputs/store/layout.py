@@ -104,7 +104,7 @@ class Identity:
 def check_name(name: str, where: str | None = None) -> None:
     """Raise an error if outputs cannot be stored under a name."""
     text.check_storable([name], where or "name")
-    if not name or len(name.encode()) > 300 or any(ord(c) < 32 for c in name):
+    if not name or len(name.encode()) > 300 or not text.is_one_line(name):
         expected = "1 to 300 bytes long, without control characters"
         raise InputError(where=where, argument="name", expected=expected, found=name[:60])
 

@@ -5,18 +5,21 @@ import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from zoo.cards.card import Card
 from zoo.core import files
 from zoo.core.columns import Column
+from zoo.core.types import TemperatureSpace
 from zoo.errors import CorruptFile, InputError, ZooError, ZooWarning
 from zoo.outputs.outputs import Outputs
 from zoo.outputs.store import layout, shards
 from zoo.outputs.store.layout import CALIBRATION, MANIFEST, SCHEMA, Identity
 from zoo.outputs.store.shards import Shard
+
+_SPACES = get_args(TemperatureSpace)
 
 
 @dataclass(frozen=True)
@@ -144,11 +147,19 @@ def check_fits(fits: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(fits, dict):
         raise InputError("field 'fits' is not a mapping")
     for split, record in fits.items():
-        temperature = record.get("temperature") if isinstance(record, dict) else None
-        if not isinstance(temperature, float) or not 0 < temperature < math.inf:
-            raise InputError(f"field 'temperature' of {split!r} is {temperature!r}", expected="a finite number above 0")
+        if not isinstance(record, dict):
+            raise InputError(where=repr(split), expected="a mapping", found=record)
         if "reading" in record:  # the field's name before 0.2
             record["temperature_space"] = record.pop("reading")
+        temperature, rows = record.get("temperature"), record.get("rows", 0)
+        for name, valid, expected in (
+            ("temperature", isinstance(temperature, float) and 0 < temperature < math.inf, "a finite number above 0"),
+            ("split", isinstance(record.get("split"), str), "text"),
+            ("rows", type(rows) is int and rows >= 0, "a whole number"),
+            ("temperature_space", record.get("temperature_space", "logits") in _SPACES, f"one of {', '.join(_SPACES)}"),
+        ):
+            if not valid:
+                raise InputError(f"field {name!r} of {split!r} is {record.get(name)!r}", expected=expected)
     return fits
 
 
