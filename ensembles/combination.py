@@ -9,7 +9,7 @@ import torch
 
 from ensembles.inputs import EnsembleInput, Kind, Members, Name, read_members
 from ensembles.scores import top_class
-from zoo.core import arrays
+from zoo.core import arrays, limits
 from zoo.core.arrays import Array
 from zoo.errors import InputError
 
@@ -132,6 +132,7 @@ def _majority(members: Members, weights: Sequence[float], num_classes: int | Non
         ]
     )
     classes = num_classes or max(1, int(votes.max()) + 1)
+    limits.check_classes(classes - 1, "predictions")
     votes = torch.where(votes < 0, classes, votes)  # an additional class, which is not counted
     weight = torch.tensor(weights, dtype=arrays.accumulation_dtype(votes.device)).to(votes.device)
     winners = []

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from probes._rows import Values
-from zoo.core import arrays
+from zoo.core import arrays, limits
 from zoo.core.arrays import Array
 from zoo.errors import InputError, ZooWarning
 
@@ -50,6 +50,7 @@ def tally(predictions: Values, labels: Values, weights: Values | None = None, nu
     y = arrays.labels(labels)
     if not len(y):
         raise InputError(argument="labels", expected="at least one label", found=0)
+    limits.check_classes(int(y.max()), "labels")
     hits = arrays.predictions(predictions, len(y)).to(y.device) == y
     each = torch.ones_like(y, dtype=torch.float64) if weights is None else arrays.tensor(weights, "weights").to(y.device)
     if each.shape != y.shape:

@@ -171,6 +171,11 @@ class TestVote:
         assert_array_equal(ensembles.vote(preds), expected)
         assert_array_equal(ensembles.vote(preds, num_classes=9), expected)
 
+    @pytest.mark.parametrize("options", [{}, {"num_classes": 2**41}])
+    def test_a_class_beyond_reason_is_an_error(self, options):
+        with pytest.raises(InputError, check=fields(where="predictions", problem="classes", hint="ZOO_MAX_CLASSES")):
+            ensembles.vote([[0, 2**40], [0, 1]], **options)
+
     def test_weights_that_round_differently_still_tie(self):
         # 0.1 + 0.2 is not 0.3 in binary; the lower class wins all the same.
         assert ensembles.vote([[1], [1], [0]], weights=[0.1, 0.2, 0.3]).tolist() == [0]

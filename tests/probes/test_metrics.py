@@ -38,6 +38,7 @@ def test_tallies_of_parts_add_up() -> None:
         (([], np.array([], int)), {"argument": "labels", "found": 0}),
         (([0, 1], [0]), {"argument": "predictions"}),
         (([0], [0], [1.0, 2.0]), {"argument": "weights", "found": [2]}),
+        (([0], [2**40]), {"where": "labels", "problem": str(2**40)}),
     ],
 )
 def test_bad_predictions_are_named(arguments: tuple, error: dict) -> None:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
 from zoo.core import arrays, backend, checks
 from zoo.core.arrays import Array
 from zoo.core.backend import single_or_double
@@ -54,14 +56,21 @@ def _exponents(logits: Any, temperature: float, link: Link) -> Any:
     """Return the values whose softmax is the probabilities."""
     check_temperature(temperature)
     z = single_or_double(logits)
-    if link == "softmax":
-        # The row's maximum is subtracted first, so that a large logit over a small temperature cannot overflow.
-        exponents = z - backend.backend(z).amax(z, -1)[..., None]
-        exponents /= temperature
-        return exponents
-    if link == "sigmoid":
-        # softmax(log s) = s / sum(s): the ratios are exact even if all sigmoids underflow.
-        return backend.log_sigmoid(z / temperature)
+    xp = backend.backend(z)
+    limits = xp.finfo(z.dtype)
+    temperature = min(max(temperature, float(limits.tiny)), float(limits.max))  # as a number of this dtype
+    with np.errstate(over="ignore"):  # a difference that overflows is minus infinity: the probability is 0
+        if link == "softmax":
+            # The row's maximum is subtracted first, so that a large logit over a small temperature cannot overflow.
+            exponents = z - xp.amax(z, -1)[..., None]
+            exponents /= temperature
+            return exponents
+        if link == "sigmoid":
+            # softmax(log s) = s / sum(s): the ratios are exact even if all sigmoids underflow. With z' = min(z, 0),
+            # log s(z/T) = z'/T - log(1 + exp(-|z|/T)), from which the constant max(z')/T is subtracted, as above.
+            low = z.clip(max=0)
+            low = (low - xp.amax(low, -1)[..., None]) / temperature
+            return low - xp.log1p(xp.exp(-abs(z) / temperature))
     raise InputError(argument="link", expected="softmax or sigmoid", found=link)
 
 

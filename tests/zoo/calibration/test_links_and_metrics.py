@@ -120,6 +120,21 @@ def test_extreme_and_masked_logits(link):
     assert p.isfinite().all()
 
 
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("temperature", [1e-308, 1e-30, 1.0, 1e30, 1e308])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30, 3e38])
+def test_extreme_scales_and_temperatures_give_probabilities(link, temperature, scale):
+    z = np.array([[1.0, -1.0, 0.5], [-0.5, -1.0, -np.inf], [0.0, 0.0, 0.0]])
+    for dtype in (np.float32, np.float64):
+        for logits in ((z * scale).astype(dtype), torch.from_numpy((z * scale).astype(dtype))):
+            p = np.asarray(to_probabilities(logits, temperature, link))
+            assert np.isfinite(p).all()
+            assert p.sum(1) == pytest.approx(1)
+            assert (p[:, 0] >= p[:, 1]).all()
+            assert p[1, 2] == 0
+            assert p[2] == pytest.approx(1 / 3)
+
+
 @pytest.mark.parametrize("temperature", [0, -1.0, math.nan, math.inf, "1", None])
 def test_temperature_must_be_positive(temperature):
     with pytest.raises(InputError, check=fields(argument="temperature")):
