@@ -80,8 +80,21 @@ def wilson(fraction: Any, count: Any, level: float = LEVEL) -> tuple[np.ndarray,
 
 
 def resampled(table: ErrorTable, resamples: int = RESAMPLES, seed: int = 0) -> EnsembleTable:
-    """Return bootstrap resamples of one pair's table, along a new first axis. The ensemble is resampled with its members."""
-    return _from_counts(resample(_counts(table), resamples, seed))
+    """Return bootstrap resamples of one pair's table, along a new first axis. The ensemble is resampled with its members.
+
+    Those of (b, a) are those of (a, b) with the models exchanged.
+    """
+    counts = _counts(table)
+    cells = np.arange(len(counts))
+    exchanged = counts[_exchanged(cells)]
+    if tuple(exchanged) < tuple(counts):
+        cells, counts = _exchanged(cells), exchanged
+    return _from_counts(resample(counts, resamples, seed)[:, cells])
+
+
+def _exchanged(cells: np.ndarray) -> np.ndarray:
+    """Return the five or ten cells with those of the first model alone and of the second model alone exchanged."""
+    return cells.reshape(-1, 5)[:, [0, 2, 1, 3, 4]].reshape(-1)
 
 
 def _bootstrap_interval(table: ErrorTable, measure: str, resamples: int, level: float, seed: int) -> np.ndarray:
