@@ -50,15 +50,24 @@ def as_torch(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def unwrap(value: Any, where: str) -> dict[str, Tensor]:
-    """Return the state dictionary inside a checkpoint, without the key prefix that data parallelism adds."""
-    for key in _WRAPPERS:
-        if isinstance(value, dict) and isinstance(value.get(key), dict):
-            value = value[key]
-            break
-    if not isinstance(value, dict) or not value or not all(isinstance(item, Tensor) for item in value.values()):
-        raise InputError(where=where, expected="a state dictionary of tensors", found=type(value).__name__)
+    """Return the state dictionary inside a checkpoint, without the key prefix that data parallelism adds.
+
+    If none of the usual keys is there, it is the only entry that holds tensors by name (`net`, `model_state_dict`, ...).
+    """
+    inner = {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
+    usual = [key for key in _WRAPPERS if key in inner]
+    others = [key for key, item in inner.items() if _is_state_dict(item)]
+    if usual or len(others) == 1:
+        value = inner[(usual or others)[0]]
+    if not _is_state_dict(value):
+        held = ", ".join(map(str, list(value)[:8])) if isinstance(value, dict) and value else type(value).__name__
+        raise InputError(f"holds {held}", where=where, expected="a state dictionary of tensors")
     # torch's AveragedModel adds the counter `n_averaged`.
     return {str(key).removeprefix("module."): item for key, item in value.items() if key != "n_averaged"}
+
+
+def _is_state_dict(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(isinstance(item, Tensor) for item in value.values())
 
 
 def without_prefix(state: dict[str, Tensor], keys: Collection[str]) -> dict[str, Tensor]:

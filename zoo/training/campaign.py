@@ -66,6 +66,8 @@ class _Item:
     def __post_init__(self) -> None:
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             raise InputError(where=".seeds", expected=f"from 1 to {MAX_SEEDS}", found=self.seeds)
+        if self.save_as is not None and (self.seeds or 1) > 1:
+            raise InputError(f"is one name for {self.seeds} seeds", where=".as", hint="Name each seed in an item of its own")
         for key, value in self.set.items():
             if key in NOT_SETTINGS:
                 raise UnknownName(kind="setting", name=key, where=".set")
@@ -84,10 +86,12 @@ def read(path: Path) -> list[Entry]:
     for number, item in enumerate(items):
         try:
             for entry in _entries(item, plan_file.data):
-                if entry.name in entries:
-                    raise InputError(f"a model named {entry.name} is already planned")
-                entries[entry.name] = entry
+                if (other := entries.get(entry.name.lower())) is not None:
+                    hint = None if item.save_as is None else "Name every model of the plan differently in the field `as`"
+                    raise InputError(f"a model named {other.name} is already planned", hint=hint)
+                entries[entry.name.lower()] = entry  # folders may not distinguish case
         except ZooError as error:
+            error.options = {"save_as": "as"}
             raise error.inside(f"{path}: models[{number}]")  # noqa: B904  # the same error
     return list(entries.values())
 

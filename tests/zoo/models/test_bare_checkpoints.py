@@ -107,6 +107,28 @@ def test_checkpoints_of_lightning(folder: Path) -> None:
     assert torch.allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("key", ["net", "model_state_dict", "weights", "params"])
+def test_checkpoints_of_other_scripts(folder: Path, key: str) -> None:
+    """The weights are the only entry that holds tensors by name."""
+    network = timm.create_model("test_resnet", num_classes=3)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    network(torch.zeros(2, 3, 64, 64)).sum().backward()
+    optimizer.step()
+    parallel = torch.nn.DataParallel(network)
+    saved = {key: parallel.state_dict(), "acc": 95.2, "epoch": 199, "optimizer": optimizer.state_dict()}
+    torch.save(saved, "ckpt.pth")
+    zoo.register("file:ckpt.pth", key, architecture="test_resnet", classes=["cat", "dog", "horse"])
+    found, expected = outputs(network, key)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_a_checkpoint_without_weights_is_an_error_that_lists_its_keys(folder: Path) -> None:
+    for saved in ({"epoch": 3, "loss": 0.5}, {"generator": {"w": torch.ones(1)}, "discriminator": {"w": torch.ones(1)}}):
+        torch.save(saved, "ckpt.pth")
+        with pytest.raises(InputError, check=fields(where="ckpt.pth", problem=[*saved])):
+            zoo.register("file:ckpt.pth", "mine", architecture="test_resnet", classes=["cat", "dog", "horse"])
+
+
 @pytest.mark.parametrize("prefix", ["", "model.", "module.", "_orig_mod.", "model.module.", "net.backbone."])
 def test_prefixes_of_keys_are_removed(folder: Path, prefix: str) -> None:
     network = timm.create_model("test_resnet", num_classes=3)

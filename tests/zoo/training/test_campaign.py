@@ -70,7 +70,11 @@ def test_models_are_in_the_order_of_the_file(tmp_path: Path, zoo_home: Path) -> 
         ("models: [{name: resnet8-softmax, save_as: a}]", {"where": "models[0].save_as", "problem": "unknown"}),
         ("models: [{name: resnet8-softmax, as: a, save_as: b}]", {"where": "models[0].save_as", "problem": "unknown"}),
         ("models: [resnet8-softmax, resnet8-softmax.digits]", {"where": "models[1]", "problem": "resnet8-softmax.digits"}),
-        ("models: [{name: resnet8-softmax, seeds: 2, as: a}]", {"where": "models[0]"}),
+        ("models: [{name: resnet8-softmax, seeds: 2, as: a}]", {"where": "models[0].as", "problem": "2 seeds"}),
+        (
+            "models: [{name: resnet8-softmax, set: {epochs: 1}, as: a}, {name: resnet8-softmax, set: {epochs: 2}, as: A}]",
+            {"where": "models[1]", "problem": "named a", "hint": "`as`"},
+        ),
         ("models: [resnet8-sofmax]", {"where": "models[0]", "suggestions": ("resnet8-softmax",)}),
         ("models: [{name: resnet8-softmax, data: 'nowhere:'}]", {"where": "models[0]"}),
         ("models: [", {"problem": "not valid YAML"}),
@@ -89,6 +93,14 @@ def test_an_invalid_plan_is_refused_before_anything_is_trained(
     with pytest.raises(InputError, check=fields(**expected)) as raised:
         campaign.read(path)
     assert str(path) in str(raised.value)
+
+
+def test_fields_of_a_plan_are_not_shown_as_options(tmp_path: Path, zoo_home: Path) -> None:
+    for field, name in (("set: {epochs: -3}", "epochs"), ("as: ../x", "as")):
+        path = written(tmp_path, f"data: digits\nmodels: [{{name: resnet8-softmax, {field}}}]")
+        printed = command("train", "--plan", str(path), "--status")
+        assert f"{name} must be" in str(printed.exception)
+        assert "--" not in str(printed.exception)
 
 
 @pytest.mark.parametrize("seeds", ["0", "-1", "1001", "1000000000", "1" + 50 * "0", "two", "1.5", "true", "[1]"])
