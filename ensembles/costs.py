@@ -93,6 +93,13 @@ def _measured(library: ModelLibrary, model: int, cost: str) -> float:
         return float(imported)
     from zoo.models import registry
 
+    if not registry.is_name(name):
+        raise InputError(
+            f"its {cost} are unknown, since only its outputs were imported",
+            where=name,
+            argument="cost",
+            hint=f"Import them with a table that has a column {cost}: `zoo import --meta TABLE`",
+        )
     return _MEASURES[cost](registry.load(name, pretrained=False))
 
 

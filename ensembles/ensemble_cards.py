@@ -82,9 +82,7 @@ def _check_name(name: str, cards: Mapping[str, Card], overwrite: bool) -> None:
 def _loadable_card(outputs: Outputs, name: str) -> Card:
     """Return a member's card, or raise an error if the member is no model that can be loaded."""
     where = f"{name}: member {outputs.name}"
-    if outputs.card is None:
-        raise InputError("has no card, so the ensemble could not be loaded", where=where)
-    if registry.available(outputs.card) == "never published":
+    if outputs.card is None or registry.available(outputs.card) == "never published":
         raise InputError(
             "there is no model to load: its outputs were imported, or its weights were never published",
             where=where,

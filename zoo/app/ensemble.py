@@ -45,9 +45,19 @@ def register(app: typer.Typer) -> None:
 class Members(options.Inputs, options.Calibration, options.Results):
     """From models to calibrated outputs, and from a result to what is printed and written."""
 
-    def read(self, models: Sequence[str] | None, base: str | None = None, votes: bool = False) -> "tuple[Runs, str | None]":
-        """Return calibrated outputs of models and base, raw ones if predictions vote, and the full name of the base."""
-        runs = self.runs(list(dict.fromkeys([*(models or ()), *([base] if base else [])])))
+    def read(
+        self, models: Sequence[str] | None, base: str | None = None, votes: bool = False, candidates: Sequence[str] = ()
+    ) -> "tuple[Runs, str | None]":
+        """Return calibrated outputs of models, base and candidates that are named, and the full name of the base.
+
+        If predictions vote, the outputs are not calibrated.
+        """
+        from zoo.cards.selection import is_filter, is_pattern
+
+        named = [*(models or ()), *([base] if base else [])]
+        if named:  # else these are all models in the files
+            named += [one for one in candidates if not (is_pattern(one) or is_filter(one))]
+        runs = self.runs(list(dict.fromkeys(named)))
         full = None if base is None else runs[self.registered(base)].name
         if votes:
             return runs, full
@@ -179,7 +189,7 @@ def search(
     fields: dict[str, Any] = {"name": members.named(candidates)} if candidates else {}
     if accuracy is not None:
         fields["accuracy"] = _accuracy_range(accuracy)
-    runs, base = members.read(models, base, votes)
+    runs, base = members.read(models, base, votes, candidates or ())
     setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
     path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
     value = {**path.to_dict(), "population": population(runs)}
@@ -236,7 +246,7 @@ def partners(
     [dim]zoo ensemble partners @cifar10 --base r7x2.cifar10[/dim]
     """
     members.check(TABLE, NUMBERS)
-    runs, base = members.read(models, base, votes)
+    runs, base = members.read(models, base, votes, candidates or ())
     fields = {"name": members.named(candidates)} if candidates else None
     setup = split.search(runs, votes=votes, candidates=fields, objective=objective, progress=not members.json)
     frame = setup.best_partners(None if base is None else [base])
@@ -378,7 +388,8 @@ def _path_findings(path: "Path") -> Iterator[str]:
         yield f"on {settings.get('test_examples', 0):,} test examples: {change} compared with the start{noise}"
     sufficient = path.smallest_sufficient()
     if sufficient is not None and sufficient < path.best:
-        yield f"the first {sufficient} are not significantly worse (McNemar)"
+        smaller = "the start alone" if sufficient == 1 else f"the ensemble of the first {sufficient}"
+        yield f"{smaller} is not significantly worse (McNemar)"
     fit = path.calibration
     if fit is not None and fit.ece_before is not None:
         yield f"calibration error {percent(fit.ece_before)}; {percent(fit.ece_after)} at the ensemble's own temperature"

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.completion import complete_measures
-from zoo.app.options import CHARTS, COMPARE, NUMBERS, TABLE, Inputs, Level, OptionalModels, Results, command
+from zoo.app.options import (
+    CHARTS,
+    COMPARE,
+    NUMBERS,
+    TABLE,
+    Inputs,
+    Level,
+    OptionalModels,
+    Results,
+    command,
+    population,
+)  # fmt: skip
 from zoo.app.terminal import MISSING, count, estimate, interval, matrix_fits, note, print_table, print_text, width
 from zoo.errors import InputError
 
@@ -50,9 +61,11 @@ def pairs(
     [dim]zoo pairs @cifar10 --significance -o differences.csv[/dim]
     """
     from diversity import pairwise
+    from diversity.measures import title
 
     results.check(TABLE, NUMBERS, *(() if significance else CHARTS))
-    table = pairwise(inputs.runs(models))
+    runs = inputs.runs(models)
+    table = pairwise(runs)
     if len(table.names) < 2:
         raise InputError(argument="models", expected="at least two models", found=", ".join(table.names))
     if significance:
@@ -61,22 +74,24 @@ def pairs(
     matrix = table.matrix(measure)
     dendrogram = table.tree(measure) if tree else None
     frame = table.to_frame()[["first", "second", measure]] if long else matrix.rename_axis("model").reset_index()
+    heading = f"{title(measure)}, {population(runs)}"
     value: Any = frame
     if dendrogram is not None:
         value = {"measure": measure, "pairs": frame, "leaves": dendrogram.leaves, "linkage": dendrogram.linkage}
 
     def show() -> None:
-        if long or matrix_fits(matrix):
+        if long:
             print_table(frame)
+        elif matrix_fits(matrix):
+            print_table(frame, title=heading)
         else:
-            print_table(_extremes(matrix))
+            print_table(_extremes(matrix), title=heading)
             note(f"{len(matrix)} models do not fit this terminal; --long, --output or --json give all pairs")
         if dendrogram is not None:
             print_text("\n" + dendrogram.to_text(width()))
 
     def chart() -> Any:
         from diversity.charts import matrix_chart
-        from diversity.measures import title
 
         return matrix_chart(matrix, title(measure), dendrogram)
 

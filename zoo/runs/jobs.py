@@ -216,7 +216,7 @@ def _outputs(choice: Choice, spec: str | None, images: Images, options: Options)
         if existing is None:
             raise
         outputs, which = existing
-        reason = error if images.missing is None else f"{spec}: its images are not on this machine"
+        reason = error if images.missing is None else f"the images of {spec} are not on this machine"
         warnings.warn(f"{reason}; {which}", ZooWarning, stacklevel=5)
         return outputs
     return _job(subject, dataset, options)

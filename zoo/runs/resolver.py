@@ -175,9 +175,9 @@ def existing_outputs(
         runs = []
     if runs:
         (run,) = one_per_name(runs)
-        return _open(run, spec), "using its stored run"
+        return _open(run, spec), "using stored outputs"
     shipped = shipped_outputs(name, spec) if mode == resize_mode_of(spec) else None
-    return None if shipped is None else (shipped, "using the shipped outputs")
+    return None if shipped is None else (shipped, "using shipped outputs")
 
 
 def shipped_outputs(name: str, spec: str | None) -> Outputs | None:

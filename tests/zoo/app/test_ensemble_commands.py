@@ -55,6 +55,13 @@ class TestSearch:
         assert set(below["members"]) == {name for name, accuracy in accuracies.items() if accuracy <= limit}
         assert below["test_score"] is None
 
+    def test_candidates_need_not_be_named_twice(self, cli, outputs):
+        found = cli("ensemble", "search", "mine-a", "--base", "mine-a", "--candidates", "mine-b", "mine-c", "--json").json
+        assert set(found["members"]) <= {"mine-a", "mine-b", "mine-c"}
+        assert found["settings"]["candidates"] == 2
+        frame = cli("ensemble", "partners", "mine-a", "--base", "mine-a", "--candidates", "mine-b", "--json").json
+        assert [row["partner"] for row in frame["partners"]] == ["mine-b"]
+
     def test_steps_are_the_models_added_to_the_base_or_to_the_best(self, cli, outputs):
         free = cli("ensemble", "search", *NAMES, "--steps", "1", "--json").json
         based = cli("ensemble", "search", *NAMES, "--steps", "1", "--base", free["members"][0], "--json").json
@@ -270,3 +277,16 @@ def test_mistakes(outputs, invoke):
     for name in ("../x", "x"):
         with pytest.raises(ZooError, match="x"):
             invoke("ensemble", "search", *NAMES, "--name", name)
+
+
+def test_models_of_which_only_outputs_are_known(invoke, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 60)
+    for name in "ab":
+        logits = rng.normal(size=(60, 3)) + np.eye(3)[labels]
+        np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels)
+        invoke("import", tmp_path / f"{name}.npz", "--data", "mine")
+    with pytest.raises(InputError, check=fields(where="a", argument="cost", hint="zoo import --meta")):
+        invoke("ensemble", "budget", "a", "b", "--data", "mine", "--max-cost", "2M")
+    with pytest.raises(InputError, check=fields(where="c: member a", hint="outputs")):
+        invoke("ensemble", "combine", "a", "b", "--data", "mine", "--name", "c")

@@ -38,6 +38,7 @@ def test_matrix_and_rows(cli, predictions, tmp_path):
         expected = 1 if first == second else cohen_kappa_score(correct[first], correct[second])
         assert matrix.loc[first, second] == pytest.approx(expected)
     assert all(name in printed.out for name in SKILL)
+    assert printed.out.startswith("error consistency (kappa), all 200 examples\n")
     assert len(json.loads((tmp_path / "kappa.json").read_text())) == 5
     rows = cli("pairs", *SKILL, "--long", "--json").json  # the dataset is inferred
     assert len(rows) == 10
