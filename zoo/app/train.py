@@ -53,6 +53,9 @@ def train(
             "--search", metavar="GRID", help="Tune on held-out images: 'learning_rate=0.1,0.2 tau=0.1,0.2'. Repeatable."
         ),
     ] = None,
+    fine: Annotated[
+        bool, typer.Option("--fine/--no-fine", help="With --search: also try the points half a step from the best one.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Train models by their recipes; all commands find them by name.
@@ -67,8 +70,8 @@ def train(
     [dim]zoo train --plan model_cards/cifar10.plan.yaml --jobs 2[/dim]
 
     With --search no model is kept. All points of a grid are trained on the training images without a held-out part; if the
-    best point lies on the edge of the grid, the grid is extended; then points half a step away are tried. The best settings
-    are printed as a command.
+    best point lies on the edge of the grid, the grid is extended; then points half a step away are tried (--no-fine leaves
+    them out). The best settings are printed as a command.
 
     [dim]zoo train resnet7-cosine.cifar10 --search 'learning_rate=0.1,0.2,0.4 tau=0.05,0.1,0.2' --epochs 3 --jobs 2[/dim]
     """
@@ -76,6 +79,8 @@ def train(
 
     if jobs > 1 and "RANK" in os.environ:
         raise InputError("cannot be combined with torchrun, whose processes share one model", argument="jobs", found=jobs)
+    if not fine and not search:
+        raise InputError("leaves out the last stage of --search, which is not given", argument="fine")
     if plan is not None:
         others = {
             "models": models, "data": data, "seeds": seeds, "settings": settings, "epochs": epochs, "save_as": save_as,
@@ -93,7 +98,8 @@ def train(
             "save_as": save_as, "restart": restart, "measure_every": measure_every, "snapshots_every": snapshots_every,
         }  # fmt: skip
         _refuse(others, "cannot be combined with --search, which keeps no model")
-        _search(training.expand(models), [_grid(text) for text in search], data, epochs, seeds or 1, jobs, changes, json)
+        grids = [_grid(text) for text in search]
+        _search(training.expand(models), grids, data, epochs, seeds or 1, fine, jobs, changes, json)
         return
     wanted = [(name, seed) for name in training.expand(models) for seed in (range(seeds) if seeds else [None])]
     if save_as is not None and len(wanted) > 1:
@@ -121,6 +127,7 @@ def _search(
     data: str | None,
     epochs: int | None,
     seeds: int,
+    fine: bool,
     jobs: int,
     changes: dict[str, Any],
     json: bool,
@@ -128,7 +135,7 @@ def _search(
     """Tune each recipe on held-out images; print all trials and the command that trains with the best settings."""
     from zoo.training.tuning import search as tune
 
-    found = [tune(name, grids, data, epochs, seeds, jobs=jobs, progress=note, **changes) for name in names]
+    found = [tune(name, grids, data, epochs, seeds, fine, jobs=jobs, progress=note, **changes) for name in names]
     if json:
         print_json([{"name": r.name, "best": r.settings, "holdout": r.holdout, "trials": r.trials} for r in found])
         return

@@ -47,6 +47,7 @@ def test_other_settings_under_another_name(cli, invoke):
         (["--plan", "plan.yaml", "--epochs", "2"], {"argument": "epochs"}),
         (["resnet8-cosine", "--search", "tau=1,2", "--restart"], {"argument": "restart"}),
         (["resnet8-cosine", "--search", "tau=a,b"], {"argument": "search", "found": "tau=a,b"}),
+        (["resnet8-cosine", "--no-fine"], {"argument": "fine"}),
     ],
 )
 def test_mistakes_are_found_before_anything_is_trained(zoo_home, invoke, arguments, expected):
@@ -62,3 +63,10 @@ def test_mistakes_are_found_before_anything_is_trained(zoo_home, invoke, argumen
 def test_settings_are_numbers_truth_values_or_words(text, value):
     name, parsed = _setting(text)
     assert (name, parsed, type(parsed)) == ("a", value, type(value))
+
+
+def test_a_search_has_a_fine_stage_unless_it_is_left_out(cli):
+    words = ("train", "resnet8-cosine", "--data", "digits[:140]", "--epochs", "1", "--search", "tau=0.1,0.2,0.4", "--json")
+    coarse, whole = ({trial["stage"] for trial in cli(*words, *more).json[0]["trials"]} for more in (["--no-fine"], []))
+    assert "fine" not in coarse
+    assert whole == {*coarse, "fine"}
