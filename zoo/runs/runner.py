@@ -69,8 +69,8 @@ def run(
         workers: processes that decode images; default: as many as the work needs.
         progress: whether to show a progress bar.
         shard_rows: examples per stored file; a killed run loses at most the files being written.
-        fold: whether to fold batch normalisations into the convolutions before them, which is slightly faster on a CPU. The
-            outputs agree with those of the original network to 1e-4 of the largest one, and are stored separately.
+        fold: whether to fold batch normalisations into the convolutions before them, which is slightly faster on a CPU.
+            Outputs agree with those of the original network to 1e-4 of the largest one or better, and are stored separately.
         stages: counts the time of each stage of the run.
 
     >>> import tempfile
