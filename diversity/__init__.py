@@ -15,7 +15,7 @@ How accurate are models on data without labels?
     accuracy_without_labels, UnlabelledAccuracy
 
 `MEASURES` describes every measure of two models, and `CATEGORIES` lists the training categories. Everything else is imported
-from its module: `charts`, `intervals`, `specialization`, `separation`, `spectra`, `densities`, `hardness`, ...
+from its module: `charts`, `intervals`, `specialization`, `separation`, `spectra`, `densities`, ...
 
 Names load their modules on first use, so that comparing stored outputs does not import torch.
 """
@@ -23,8 +23,10 @@ Names load their modules on first use, so that comparing stored outputs does not
 from typing import TYPE_CHECKING
 
 # A function and its module have the same name, which must mean the function.
-from diversity.groups import Groups, groups
-from diversity.significance import Significance, significance
+from diversity.groups import Groups as Groups
+from diversity.groups import groups as groups
+from diversity.significance import Significance as Significance
+from diversity.significance import significance as significance
 from zoo.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
@@ -60,44 +62,6 @@ if TYPE_CHECKING:
     from diversity.unlabelled_accuracy import UnlabelledAccuracy as UnlabelledAccuracy
     from diversity.unlabelled_accuracy import accuracy_without_labels as accuracy_without_labels
 
-__all__ = [
-    "CATEGORIES",
-    "MEASURES",
-    "Comparison",
-    "Groups",
-    "Pairwise",
-    "Significance",
-    "Triage",
-    "UnlabelledAccuracy",
-    "accuracy_without_labels",
-    "agreement",
-    "by_category",
-    "capa",
-    "category",
-    "cka",
-    "class_separation",
-    "cluster",
-    "compare",
-    "ensemble_table",
-    "error_consistency",
-    "error_inconsistency",
-    "error_table",
-    "groups",
-    "kernel_cka",
-    "layer_cka",
-    "layer_separation",
-    "layer_sparsity",
-    "linear_cka",
-    "mcnemar",
-    "neural_collapse",
-    "pair_frame",
-    "pairwise",
-    "regression",
-    "significance",
-    "specialization_angle",
-    "triage",
-]
-
 _MODULES = {
     "categories": ("CATEGORIES", "category"),
     "chance_adjusted": ("capa",),
@@ -117,4 +81,5 @@ _MODULES = {
     "unlabelled_accuracy": ("UnlabelledAccuracy", "accuracy_without_labels"),
 }
 _NAMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+__all__ = sorted([*_NAMES, "Groups", "Significance", "groups", "significance"])
 __getattr__, __dir__ = lazy_exports(__name__, _NAMES | {module: f"{__name__}.{module}.*" for module in _MODULES})

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zoo.core import arrays, checks, limits
-from zoo.errors import InputError
+from zoo.core.checks import whole_number as whole_number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +23,3 @@ def class_indices(values: Any, rows: int | None = None, name: str = "labels") ->
     if len(y):
         limits.check_classes(int(y.max()), name)
     return y
-
-
-def whole_number(value: Any, argument: str, minimum: int = 1) -> int:
-    """Return `value` as an int, or raise an error unless it is a whole number of at least `minimum`.
-
-    >>> whole_number(40, "bins")
-    40
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise InputError(argument=argument, expected=f"a whole number of at least {minimum}", found=value)
-    return int(value)

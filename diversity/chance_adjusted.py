@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from diversity.tables import ErrorTable, error_table, ratio
+from diversity.tables import ErrorTable, ratio
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
 from zoo.core.backend import backend, pick, replaced, to_accumulation_dtype
@@ -41,19 +41,7 @@ def capa(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, labels: ArrayLi
     >>> round(capa(p, q, [0, 1]), 4)
     0.0633
     """
-    matrix = capa_matrix([probs_a, probs_b], labels)
-    return float(matrix[0, 1])
-
-
-def capa_of_predictions(
-    pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: ArrayLike | Array, num_classes: int
-) -> float:
-    """Return the chance-adjusted agreement of predicted classes [N], given labels [N] and the number of classes.
-
-    >>> round(capa_of_predictions([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1], 3), 4)
-    0.2727
-    """
-    return float(adjusted(*misses_of(error_table(pred_a, pred_b, labels)), num_classes))
+    return float(capa_matrix([probs_a, probs_b], labels)[0, 1])
 
 
 def capa_matrix(probs: Sequence[ArrayLike | Array] | Array, labels: ArrayLike | Array) -> Array:

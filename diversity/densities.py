@@ -1,10 +1,10 @@
-"""Densities of cosine distances within and between classes, and of any sample of numbers (Kornblith et al. 2021, App. E).
+"""Densities of angular visual hardness and of cosine distances within and between classes (Kornblith et al. 2021, App. E).
 
 `kernel_density` of `angular_visual_hardness` is Fig. E.1, `distance_densities` is Fig. E.3.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BLOCK = 256  # rows of the cosine matrix computed at a time
+MAX_ANGLES = 2**24  # rows times classes computed at a time
+POINTS = 256  # evenly spaced values at which a kernel density is evaluated
 
 
 def distance_densities(
@@ -69,13 +71,40 @@ def distance_densities(
     return pd.DataFrame({"distance": middles} | densities)
 
 
-def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None, points: int = 256) -> "pd.DataFrame":
+def angular_visual_hardness(x: ArrayLike | Array, labels: ArrayLike | Array, weight: ArrayLike | Array) -> Any:
+    """Return arccos(sim(x, w_y)) / sum_k arccos(sim(x, w_k)) of each example [N]; low values are easy examples.
+
+    The hardness is 0 if x has the direction of its class's weights, and 1 / K if all classes are at the same angle.
+
+    Args:
+        x: embeddings [N, D].
+        labels: [N] class indices.
+        weight: [K, D] classifier weights.
+
+    >>> import numpy as np
+    >>> angular_visual_hardness(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([0, 1]), np.eye(2))
+    array([0. , 0.5])
+    """
+    rows = matrix(x)
+    w = unit_rows(matrix(weight, "weight").to(rows.device, rows.dtype), "weight")
+    if w.shape[1] != rows.shape[1] or len(w) < 2:
+        expected = f"of shape [K, {rows.shape[1]}] with at least two classes"
+        raise InputError(argument="weight", expected=expected, found=list(w.shape))
+    y = arrays.labels(labels, len(w), len(rows)).to(rows.device)
+    hardness = torch.empty(len(rows), dtype=rows.dtype, device=rows.device)
+    for start, part in chunks(rows, max(1, MAX_ANGLES // len(w))):
+        angles = (unit_rows(part, "x", start) @ w.T).clamp_(-1, 1).acos_()
+        of_label = angles.gather(1, y[start : start + len(part), None]).squeeze(1)
+        hardness[start : start + len(part)] = of_label / angles.sum(1)
+    return arrays.like_input(hardness, x)
+
+
+def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None) -> "pd.DataFrame":
     """Return a Gaussian kernel density estimate of a sample, with columns `value` and `density`.
 
     Args:
         values: the sample [N].
         bandwidth: of the kernel; default: Scott's rule, std N^(-1/5). Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
-        points: number of evenly spaced values at which to evaluate the density.
 
     >>> import numpy as np
     >>> frame = kernel_density(np.random.default_rng(0).normal(size=1000))
@@ -84,7 +113,6 @@ def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None, po
     """
     import pandas as pd
 
-    whole_number(points, "points")
     sample = arrays.tensor(values, "values")
     if sample.ndim != 1 or len(sample) < 2 or not sample.isfinite().all():
         raise InputError(
@@ -100,10 +128,8 @@ def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None, po
             found=bandwidth,
             hint="For a sample of equal values, pass a bandwidth",
         )
-    margin = 3 * bandwidth
-    grid = torch.linspace(
-        float(sample.min()) - margin, float(sample.max()) + margin, points, dtype=sample.dtype, device=sample.device
-    )
+    low, high = float(sample.min()) - 3 * bandwidth, float(sample.max()) + 3 * bandwidth
+    grid = torch.linspace(low, high, POINTS, dtype=sample.dtype, device=sample.device)
     density = torch.zeros_like(grid)
     for _, part in chunks(sample, 2**16):
         density += ((grid[:, None] - part) / bandwidth).square_().mul_(-0.5).exp_().sum(1)

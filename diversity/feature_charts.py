@@ -4,6 +4,7 @@ Figures without a paper's name are those of Kornblith et al. 2021.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -79,17 +80,12 @@ def training_chart(frame: pd.DataFrame) -> alt.Chart:
     Args:
         frame: from `separation_over_training`.
     """
-    return (
-        alt.Chart(frame)
-        .mark_line()
-        .encode(
-            x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("r2:Q", title="class separation R²", scale=alt.Scale(zero=False)),
-            color=alt.Color("model:N"),
-            strokeDash=alt.StrokeDash("split:N"),
-            tooltip=["model:N", "split:N", "epoch:Q", alt.Tooltip("r2:Q", format=".4f")],
-        )
-        .properties(width=WIDTH, height=HEIGHT)
+    return _lines(
+        frame,
+        x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("r2:Q", title="class separation R²", scale=alt.Scale(zero=False)),
+        strokeDash=alt.StrokeDash("split:N"),
+        tooltip=["model:N", "split:N", "epoch:Q", alt.Tooltip("r2:Q", format=".4f")],
     )
 
 
@@ -100,18 +96,12 @@ def spectra_chart(frames: Mapping[str, pd.DataFrame]) -> alt.FacetChart:
         frames: from `singular_spectra`, by model.
     """
     frame = _concat(frames)
-    positive = frame[frame.relative > 0]  # the axis is logarithmic
-    return (
-        alt.Chart(positive)
-        .mark_line()
-        .encode(
-            x=alt.X("index:Q", title="index", scale=alt.Scale(type="log")),
-            y=alt.Y("relative:Q", title="singular value / largest", scale=alt.Scale(type="log")),
-            color=alt.Color("model:N"),
-        )
-        .properties(width=220, height=200)
-        .facet(column=alt.Column("matrix:N", title=None))
+    lines = _lines(
+        frame[frame.relative > 0],  # the axis is logarithmic
+        x=alt.X("index:Q", title="index", scale=alt.Scale(type="log")),
+        y=alt.Y("relative:Q", title="singular value / largest", scale=alt.Scale(type="log")),
     )
+    return lines.properties(width=220, height=200).facet(column=alt.Column("matrix:N", title=None))
 
 
 def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
@@ -126,17 +116,8 @@ def density_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
     occupied = frame.loc[frame.density > 0, "distance"]
     frame = frame[frame.distance.between(occupied.min(), occupied.max())]
     dash = alt.Scale(domain=["within", "between"], range=[[1, 0], [4, 4]])
-    return (
-        alt.Chart(frame)
-        .mark_line()
-        .encode(
-            x=alt.X("distance:Q", title="cosine distance"),
-            y=alt.Y("density:Q"),
-            color=alt.Color("model:N"),
-            strokeDash=alt.StrokeDash("pairs:N", scale=dash),
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
+    distance = alt.X("distance:Q", title="cosine distance")
+    return _lines(frame, x=distance, y=alt.Y("density:Q"), strokeDash=alt.StrokeDash("pairs:N", scale=dash))
 
 
 def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
@@ -145,32 +126,23 @@ def hardness_chart(frames: Mapping[str, pd.DataFrame]) -> alt.Chart:
     Args:
         frames: `kernel_density` of `angular_visual_hardness`, by model.
     """
-    return (
-        alt.Chart(_concat(frames))
-        .mark_line()
-        .encode(
-            x=alt.X("value:Q", title="angular visual hardness", scale=alt.Scale(zero=False)),
-            y=alt.Y("density:Q"),
-            color=alt.Color("model:N"),
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
+    hardness = alt.X("value:Q", title="angular visual hardness", scale=alt.Scale(zero=False))
+    return _lines(_concat(frames), x=hardness, y=alt.Y("density:Q"))
 
 
 def _by_layer(frame: pd.DataFrame, value: str, y: alt.Y) -> alt.Chart:
     """Return a chart of a value by layer, in the order in which the layers first occur."""
     order = list(dict.fromkeys(frame.layer))
-    return (
-        alt.Chart(frame.dropna(subset=[value]))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("layer:N", sort=order, title=None),
-            y=y,
-            color=alt.Color("model:N"),
-            tooltip=["model:N", "layer:N", alt.Tooltip(f"{value}:Q", format=".4f")],
-        )
-        .properties(width=alt.Step(24) if len(order) > 16 else WIDTH, height=HEIGHT)
-    )
+    tooltip = ["model:N", "layer:N", alt.Tooltip(f"{value}:Q", format=".4f")]
+    layer = alt.X("layer:N", sort=order, title=None)
+    lines = _lines(frame.dropna(subset=[value]), x=layer, y=y, tooltip=tooltip).mark_line(point=True)
+    return lines.properties(width=alt.Step(24) if len(order) > 16 else WIDTH)
+
+
+def _lines(frame: pd.DataFrame, **encodings: Any) -> alt.Chart:
+    """Return a chart with one line per model."""
+    chart = alt.Chart(frame).mark_line().encode(color=alt.Color("model:N"), **encodings)
+    return chart.properties(width=WIDTH, height=HEIGHT)
 
 
 def _concat(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

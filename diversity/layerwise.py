@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
+from diversity._activations import chunks, matrix, row_norms
 from diversity._checks import whole_number
 from diversity._layer_stream import EMBEDDING, MAX_BATCH, Layers, LayerStream, even_batches
 from diversity.separation import Metric, OrderedSeparation
 from diversity.similarity import MIN_ROWS, Kernel, MinibatchCKA
-from diversity.sparsity import SparsityMeter
 from zoo.cards.names import similar
 from zoo.core import arrays
+from zoo.core.arrays import Array
 from zoo.errors import InputError, UnknownName, ZooWarning
 from zoo.outputs.outputs import Outputs, align
 
@@ -190,6 +192,43 @@ def layer_separation(
             warnings.warn(f"class separation is undefined: {error}", ZooWarning, stacklevel=2)
             rows.append((model, layer, math.nan, math.nan, math.nan))
     return pd.DataFrame(rows, columns=["model", "layer", "r2", "within", "between"])
+
+
+class SparsityMeter:
+    """Fraction of non-zero activations of one layer over a stream of batches [n, ...].
+
+    `rectified` is False once an activation was negative. The layer then does not end in a ReLU, and the fraction says little
+    about it.
+
+    >>> meter = SparsityMeter()
+    >>> meter.update(torch.tensor([[0.0, 1.0, 2.0, 0.0]]))
+    >>> meter.update(torch.tensor([[0.0, 0.0, 3.0, 0.0]]))
+    >>> meter.nonzero_fraction, meter.rectified
+    (0.375, True)
+    """
+
+    def __init__(self, name: str = "x") -> None:
+        self.name = name
+        self.rows = 0
+        self.rectified = True
+        self._nonzero = 0
+        self._total = 0
+
+    def update(self, x: ArrayLike | Array) -> None:
+        """Add a batch of activations [n, ...]."""
+        values = matrix(x, self.name)
+        for start, part in chunks(values):
+            row_norms(part, self.name, self.rows + start)  # NaN would count as non-zero
+            self._nonzero += int(torch.count_nonzero(part))
+            self._total += part.numel()
+            self.rectified = self.rectified and bool(part.amin() >= 0)
+        self.rows += len(values)
+
+    @property
+    def nonzero_fraction(self) -> float:
+        if not self._total:
+            raise InputError("no batch of activations was added", where=self.name)
+        return self._nonzero / self._total
 
 
 def layer_sparsity(

@@ -1,6 +1,5 @@
 """Class separation: the fraction of an embedding's variance that is between classes (Kornblith et al. 2021, 3.3, E.1)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,21 +38,6 @@ class ClassVariances:
         """Class separation R^2 = 1 - within / total (eq. 11, eq. 20)."""
         return self.between / self.total
 
-    @property
-    def within_over_between(self) -> float:
-        """1 / R^2 - 1 (eq. 21)."""
-        return self.within / self.between if self.between else math.inf
-
-    @property
-    def between_over_within(self) -> float:
-        """R^2 / (1 - R^2) (eq. 21)."""
-        return self.between / self.within if self.within else math.inf
-
-    @property
-    def contrast(self) -> float:
-        """(between - within) / (between + within) = 2 R^2 - 1 (eq. 21)."""
-        return (self.between - self.within) / self.total
-
 
 def class_separation(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> float:
     """Return the class separation R^2 = 1 - d_within / d_total: 0 for none, 1 for complete separation.
@@ -79,18 +63,13 @@ def class_separation(x: ArrayLike | Array | Column, labels: ArrayLike | Array, m
 
 
 def class_variances(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> ClassVariances:
-    """Return the variances within and between classes, whose ratios are class separation and related measures (eq. 21).
-
-    Args:
-        x: activations [N, ...]; memory maps and columns of outputs are read in batches.
-        labels: [N] class indices.
-        metric: as in `class_separation`.
+    """Return the variances within and between classes, of which `class_separation` is a ratio; the arguments are its own.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
     >>> found = class_variances(x, np.array([0, 0, 1, 1]), "euclidean")
-    >>> [round(value, 4) for value in (found.within, found.between, found.total, found.r2, found.within_over_between)]
-    [0.01, 1.0, 1.01, 0.9901, 0.01]
+    >>> [round(value, 4) for value in (found.within, found.between, found.total, found.r2)]
+    [0.01, 1.0, 1.01, 0.9901]
     """
     batches = Batches(x)
     centre = batches.means() if metric == "centered-cosine" else None

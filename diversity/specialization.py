@@ -138,9 +138,9 @@ def prevalence_band(
     PrevalenceBand(lower=-0.25, upper=0.25, level=0.8)
     """
     check_level(level)
-    a = checks.predictions(pred_a, name="pred_a")
-    b = arrays.like(checks.predictions(pred_b, len(a), "pred_b"), a)
-    e = arrays.like(checks.predictions(pred_ensemble, len(a), "pred_ensemble"), a)
+    a = checks.labels(pred_a, name="pred_a")
+    b = arrays.like(checks.labels(pred_b, rows=len(a), name="pred_b"), a)
+    e = arrays.like(checks.labels(pred_ensemble, rows=len(a), name="pred_ensemble"), a)
     disagree = a != b
     t, flip = _angles(theta, a)[disagree], backend(a).flip
     order = backend(a).argsort(-t)

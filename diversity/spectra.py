@@ -1,6 +1,5 @@
 """Singular value spectra of activations, classifier weights and class centroids (Kornblith et al. 2021, Fig. E.2)."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,84 +9,28 @@ from diversity._activations import chunks, column_means, matrix, minus, row_norm
 from diversity.class_sums import ClassSums
 from zoo.core import arrays
 from zoo.core.arrays import Array
-from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class SpectrumMeter:
-    """Singular values of a tall matrix [N, D], from a stream of its rows. At most D rows are stored.
+def singular_values(x: ArrayLike | Array, center: bool = False, name: str = "x") -> Any:
+    """Return the singular values [min(N, D)] of x [N, ...], largest first; with `center`, after centring its columns.
 
     The triangle R of a QR factorisation has the singular values of the factorised rows, and R stacked on further rows has
     those of all rows. Unlike the sum of squares X'X, this keeps small singular values, because nothing is squared.
-
-    Args:
-        center: subtract the column means of all rows.
-        name: what errors call the matrix.
-
-    >>> meter = SpectrumMeter()
-    >>> for batch in torch.tensor([[[3.0, 0.0], [0.0, 1e-3]], [[4.0, 0.0], [0.0, 0.0]]]):
-    ...     meter.update(batch)
-    >>> meter.rows, [round(value, 6) for value in meter.values().tolist()]
-    (4, [5.0, 0.001])
-    """
-
-    def __init__(self, center: bool = False, name: str = "x") -> None:
-        self.center = center
-        self.name = name
-        self.rows = 0
-        self._triangle: torch.Tensor | None = None  # [at most D, D]
-        self._mean: torch.Tensor | None = None
-
-    def update(self, x: ArrayLike | Array) -> None:
-        """Add a batch of rows [n, ...]."""
-        batch = matrix(x, self.name)
-        if self._triangle is not None and batch.shape[1] != self._triangle.shape[1]:
-            expected = f"{self._triangle.shape[1]} features, as in the first batch"
-            raise InputError(where=self.name, expected=expected, found=batch.shape[1])
-        for _, part in chunks(batch, max(4096, 4 * batch.shape[1])):
-            row_norms(part, self.name, self.rows)
-            stack = [part] if not self.center else self._centred(part)
-            if self._triangle is not None:
-                stack.append(self._triangle)
-            self._triangle = torch.linalg.qr(torch.cat(stack), mode="r")[1]
-            self.rows += len(part)
-
-    def _centred(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Return centred rows, plus one row that accounts for the difference to the mean of the earlier rows.
-
-        The scatter of n and m rows about their joint mean is the scatter of each group about its own mean, plus
-        n m / (n + m) times the outer square of the difference of the two means.
-        """
-        mean = column_means(x, self.name)
-        rows = [minus(x, mean)]
-        if self._mean is None:
-            self._mean = mean
-            return rows
-        total = self.rows + len(x)
-        step = mean - self._mean
-        rows.append((step * math.sqrt(self.rows * len(x) / total)).to(x.dtype)[None])
-        self._mean = self._mean + step * (len(x) / total)
-        return rows
-
-    def values(self) -> torch.Tensor:
-        """Return the singular values [min(rows, D)], largest first."""
-        if self._triangle is None:
-            raise InputError("no batch of rows was added", where=self.name)
-        return torch.linalg.svdvals(self._triangle)[: self.rows]
-
-
-def singular_values(x: ArrayLike | Array, center: bool = False) -> Any:
-    """Return the singular values [min(N, D)] of x [N, ...], largest first; with `center`, after centring its columns.
 
     >>> import numpy as np
     >>> singular_values(np.diag([1.0, 3.0, 2.0])).round(6)
     array([3., 2., 1.])
     """
-    meter = SpectrumMeter(center)
-    meter.update(x)
-    return arrays.like_input(meter.values(), x)
+    rows = matrix(x, name)
+    mean = column_means(rows, name) if center else None
+    triangle = rows[:0]
+    for start, part in chunks(rows, max(4096, 4 * rows.shape[1])):
+        row_norms(part, name, start)
+        triangle = torch.linalg.qr(torch.cat([triangle, part if mean is None else minus(part, mean)]), mode="r")[1]
+    return arrays.like_input(torch.linalg.svdvals(triangle), x)
 
 
 def singular_spectra(
@@ -124,9 +67,7 @@ def singular_spectra(
         matrices["centroids"] = sums.means()
     frames = []
     for name, values in matrices.items():
-        meter = SpectrumMeter(center, name)
-        meter.update(values)
-        spectrum = arrays.to_numpy(meter.values()).astype("float64")
+        spectrum = arrays.to_numpy(singular_values(values, center, name)).astype("float64")
         relative = spectrum / (spectrum[0] or 1.0)
         index = range(1, len(spectrum) + 1)
         frames.append(pd.DataFrame({"matrix": name, "index": index, "value": spectrum, "relative": relative}))

@@ -51,7 +51,7 @@ def tally(predictions: Values, labels: Values, weights: Values | None = None, nu
     if not len(y):
         raise InputError(argument="labels", expected="at least one label", found=0)
     limits.check_classes(int(y.max()), "labels")
-    hits = arrays.predictions(predictions, len(y)).to(y.device) == y
+    hits = arrays.labels(predictions, rows=len(y), name="predictions").to(y.device) == y
     each = torch.ones_like(y, dtype=torch.float64) if weights is None else arrays.tensor(weights, "weights").to(y.device)
     if each.shape != y.shape:
         raise InputError(argument="weights", expected=f"of shape [{len(y)}], one per label", found=list(each.shape))

@@ -43,8 +43,10 @@ class Assignment:
         return float(np.mean([mapping.get(s) == t for s, t in zip(predicted.tolist(), y.tolist(), strict=True)]))
 
 
-def assignment_accuracy(predictions: Values, labels: Values, limit: int | None = None) -> float:
-    """Return the best accuracy over all assignments of source classes to target classes.
+def assign_classes(predictions: Values, labels: Values, limit: int | None = None) -> Assignment:
+    """Return the assignment of source classes to target classes with the best accuracy.
+
+    Among equally good targets a source takes the first.
 
     Args:
         predictions: [N] predicted source classes.
@@ -52,22 +54,11 @@ def assignment_accuracy(predictions: Values, labels: Values, limit: int | None =
         limit: the largest number of sources per target; default: any number. 1 is the one-to-one matching by which
             clusterings are scored.
 
-    >>> assignment_accuracy([7, 7, 4, 4, 9], [0, 0, 1, 1, 1])
-    1.0
-    >>> assignment_accuracy([7, 7, 4, 4, 9], [0, 0, 1, 1, 1], limit=1)
-    0.8
-    """
-    return assign_classes(predictions, labels, limit).accuracy
-
-
-def assign_classes(predictions: Values, labels: Values, limit: int | None = None) -> Assignment:
-    """Return the assignment of source classes to target classes with the best accuracy.
-
-    Among equally good targets a source takes the first. The arguments are those of `assignment_accuracy`.
-
     >>> assignment = assign_classes([7, 7, 4, 4, 9], [0, 0, 1, 1, 1])
-    >>> dict(zip(assignment.sources.tolist(), assignment.targets.tolist()))
-    {4: 1, 7: 0, 9: 1}
+    >>> dict(zip(assignment.sources.tolist(), assignment.targets.tolist())), assignment.accuracy
+    ({4: 1, 7: 0, 9: 1}, 1.0)
+    >>> assign_classes([7, 7, 4, 4, 9], [0, 0, 1, 1, 1], limit=1).accuracy
+    0.8
     """
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise InputError(argument="limit", expected="a whole number of at least 1", found=limit)
@@ -129,4 +120,4 @@ def _check_pair(predictions: Values, labels: Values) -> tuple[Tensor, Tensor]:
     y = arrays.labels(labels)
     if not len(y):
         raise InputError(argument="labels", expected="at least one label", found=0)
-    return arrays.predictions(predictions, len(y)), y
+    return arrays.labels(predictions, rows=len(y), name="predictions"), y

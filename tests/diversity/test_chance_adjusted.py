@@ -12,7 +12,7 @@ from raised import fields
 
 import diversity
 from diversity import chance_adjusted
-from diversity.chance_adjusted import capa_matrix, capa_of_predictions
+from diversity.chance_adjusted import adjusted, capa_matrix, misses_of
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs
 
@@ -20,6 +20,10 @@ from zoo.outputs.outputs import Outputs
 def drawn(seed=0, models=2, rows=40, classes=5):
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.full(classes, 0.5), (models, rows)), rng.integers(0, classes, rows)
+
+
+def capa_of_predictions(a, b, labels, classes):
+    return float(adjusted(*misses_of(diversity.error_table(a, b, labels)), classes))
 
 
 @settings(max_examples=50, deadline=None)

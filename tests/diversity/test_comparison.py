@@ -16,7 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 
 import diversity
 from diversity import _pair_rows
-from diversity.chance_adjusted import capa_of_predictions
+from diversity.chance_adjusted import adjusted, misses_of
 from diversity.comparison import cka_rows, joint_histogram
 from diversity.measures import MEASURES, names
 from diversity.similarity import linear_cka
@@ -127,7 +127,7 @@ def test_predictions_only(kinds):
     assert (r.inconsistency, r.kappa, r.agreement) == (full.inconsistency, full.kappa, full.agreement)
     assert r.ensemble_accuracy is r.conversion_rate is r.theta is r.band is r.cka is None
     (z, y), (w, _) = arrays(0), arrays(1)
-    assert r.capa == pytest.approx(capa_of_predictions(z.argmax(1), w.argmax(1), y, 4))
+    assert r.capa == pytest.approx(adjusted(*misses_of(diversity.error_table(z.argmax(1), w.argmax(1), y)), 4))
     low, high = r.interval("capa")
     assert low < r.capa < high
     right = [x.argmax(1) == y for x in (z, w)]

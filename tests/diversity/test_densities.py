@@ -1,12 +1,16 @@
 """Densities of distances against all pairs at once, and of samples against SciPy."""
 
+import math
+
 import numpy as np
 import pytest
+import torch
 from raised import fields
 from scipy.spatial.distance import pdist
 from scipy.stats import gaussian_kde
 
-from diversity.densities import BLOCK, distance_densities, kernel_density
+from diversity import densities
+from diversity.densities import BLOCK, angular_visual_hardness, distance_densities, kernel_density
 from zoo.errors import InputError
 
 
@@ -63,3 +67,56 @@ def test_invalid_arguments_are_named() -> None:
         kernel_density(np.array([1.0, np.nan]))
     with pytest.raises(InputError, check=fields(argument="bandwidth", found=0.0)):
         kernel_density(np.ones(5))
+
+
+def loop(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> list[float]:
+    result = []
+    for row, label in zip(x, y, strict=True):
+        angles = [math.acos(row @ v / math.sqrt((row @ row) * (v @ v))) for v in w]
+        result.append(angles[label] / sum(angles))
+    return result
+
+
+def weighted_data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 5)), rng.integers(0, 4, 60), rng.normal(size=(4, 5))
+
+
+def test_equals_the_loop_in_one_piece_and_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, w = weighted_data()
+    np.testing.assert_allclose(angular_visual_hardness(x, y, w), loop(x, y, w), rtol=1e-12)
+    monkeypatch.setattr(densities, "MAX_ANGLES", 28)
+    np.testing.assert_allclose(angular_visual_hardness(x, y, w), loop(x, y, w), rtol=1e-12)
+
+
+def test_scores_of_all_labels_sum_to_one_and_lengths_do_not_matter() -> None:
+    x, y, w = weighted_data()
+    every = [angular_visual_hardness(x, np.full(60, k), w) for k in range(4)]
+    np.testing.assert_allclose(np.sum(every, axis=0), 1, rtol=1e-12)
+    longer = np.random.default_rng(1).uniform(0.1, 9, size=(60, 1))
+    np.testing.assert_allclose(angular_visual_hardness(longer * x, y, 5 * w), angular_visual_hardness(x, y, w), rtol=1e-9)
+
+
+def test_kind_follows_the_input() -> None:
+    x, y, w = weighted_data()
+    result = angular_visual_hardness(torch.from_numpy(x).float(), y, torch.nn.Parameter(torch.from_numpy(w)))
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == torch.float32
+    np.testing.assert_allclose(result, loop(x, y, w), rtol=1e-4)
+
+
+def test_invalid_arguments_of_hardness_are_named() -> None:
+    x, y, w = weighted_data()
+    x[5] = 0
+    with pytest.raises(InputError, check=fields(where="x: row 5")):
+        angular_visual_hardness(x, y, w)
+    with pytest.raises(InputError, check=fields(where="weight: row 1")):
+        angular_visual_hardness(x, y, np.where(np.arange(4)[:, None] == 1, 0, w))
+    with pytest.raises(InputError, check=fields(argument="labels")):
+        angular_visual_hardness(x, y, w[:3])
+    with pytest.raises(InputError, check=fields(argument="weight", found=[4, 2])):
+        angular_visual_hardness(x, y, w[:, :2])
+    with pytest.raises(InputError, check=fields(argument="weight", found=[1, 5])):
+        angular_visual_hardness(x, np.zeros(60, int), w[:1])
+    with pytest.raises(InputError, check=fields(argument="labels")):
+        angular_visual_hardness(x, y[:10], w)

@@ -7,7 +7,7 @@ from raised import fields
 from torch import nn
 
 from diversity._layer_stream import EMBEDDING, LayerStream, even_batches
-from diversity.layerwise import cka, layer_cka, layer_separation, layer_sparsity
+from diversity.layerwise import SparsityMeter, cka, layer_cka, layer_separation, layer_sparsity
 from diversity.separation import METRICS, class_separation, class_variances
 from diversity.similarity import linear_cka
 from zoo import datasets
@@ -201,3 +201,31 @@ def test_embedding_separation_is_that_of_the_model(
 ) -> None:
     frame = layer_separation(resnet, dataset)
     assert frame.r2.iloc[-1] == pytest.approx(class_separation(layers[EMBEDDING], dataset.labels), abs=1e-4)
+
+
+def test_sparsity_is_over_examples_channels_and_positions() -> None:
+    maps = torch.randn(50, 3, 4, 4, generator=torch.Generator().manual_seed(0)).relu()
+    single, half = SparsityMeter(), SparsityMeter()
+    single.update(maps)
+    half.update(maps.half())
+    assert single.nonzero_fraction == half.nonzero_fraction == pytest.approx(float((maps > 0).double().mean()), abs=1e-12)
+
+
+def test_sparsity_of_unequal_batches_and_rectified() -> None:
+    x = np.maximum(np.random.default_rng(0).normal(size=(100, 7)), 0)
+    meter = SparsityMeter()
+    for batch in np.split(x, [10, 11, 80]):
+        meter.update(batch)
+    assert meter.nonzero_fraction == pytest.approx(np.mean(x != 0), abs=1e-12)
+    assert (meter.rows, meter.rectified) == (100, True)
+    meter.update(-x[:1])
+    assert not meter.rectified
+
+
+def test_invalid_batches_of_sparsity_are_named() -> None:
+    with pytest.raises(InputError, check=fields(where="block1")):
+        _ = SparsityMeter("block1").nonzero_fraction
+    meter = SparsityMeter("block1")
+    meter.update(np.ones((3, 2)))
+    with pytest.raises(InputError, check=fields(where="block1: row 4")):
+        meter.update(np.array([[1.0, 1], [np.nan, 1]]))

@@ -8,11 +8,10 @@ import torch
 from accelerator import DEVICES, Accelerator, download, upload
 
 from diversity.collapse import neural_collapse
-from diversity.densities import distance_densities, kernel_density
-from diversity.hardness import angular_visual_hardness
+from diversity.densities import angular_visual_hardness, distance_densities, kernel_density
+from diversity.layerwise import SparsityMeter
 from diversity.separation import METRICS, class_separation
 from diversity.similarity import MinibatchCKA, kernel_cka, linear_cka
-from diversity.sparsity import nonzero_fraction
 from diversity.spectra import singular_spectra
 
 RNG = np.random.default_rng(0)
@@ -28,6 +27,12 @@ def meter(x: object, y: object, kernel: str) -> float:
     return float(cka.result().iloc[0, 0])
 
 
+def sparsity(x: object) -> float:
+    meter = SparsityMeter()
+    meter.update(x)  # type: ignore[arg-type]
+    return meter.nonzero_fraction
+
+
 MEASURES = {
     "linear_cka": lambda x, y, labels, w, b: linear_cka(x, y),
     "linear_cka wide": lambda x, y, labels, w, b: linear_cka(x[:6], y[:6], unbiased=True),
@@ -37,11 +42,11 @@ MEASURES = {
     "separation": lambda x, y, labels, w, b: [class_separation(x, labels, metric) for metric in METRICS],
     "collapse": lambda x, y, labels, w, b: list(dataclasses.asdict(neural_collapse(x, labels, w, b)).values()),
     "hardness": lambda x, y, labels, w, b: angular_visual_hardness(x, labels, w),
-    "sparsity": lambda x, y, labels, w, b: nonzero_fraction(x),
+    "sparsity": lambda x, y, labels, w, b: sparsity(x),
     "spectra": lambda x, y, labels, w, b: singular_spectra(x, labels, w, center=True).value.to_numpy(),
     "distances": lambda x, y, labels, w, b: distance_densities(x, labels, bins=9).to_numpy(),
     "drawn distances": lambda x, y, labels, w, b: distance_densities(x, labels, bins=9, rows=40).to_numpy(),
-    "kernel density": lambda x, y, labels, w, b: kernel_density(x[:, 0], points=20).to_numpy(),
+    "kernel density": lambda x, y, labels, w, b: kernel_density(x[:, 0]).to_numpy(),
 }
 
 

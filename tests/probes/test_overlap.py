@@ -38,7 +38,7 @@ pairs = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=1, ma
 @given(pairs)
 def test_accuracy_is_the_limit_of_the_papers_assignment_problems(examples):
     preds, labels = map(list, zip(*examples, strict=True))
-    assert overlap.assignment_accuracy(preds, labels) == pytest.approx(_paper(preds, labels))
+    assert overlap.assign_classes(preds, labels).accuracy == pytest.approx(_paper(preds, labels))
 
 
 @settings(max_examples=50, deadline=None)
@@ -63,9 +63,9 @@ def test_limited_assignment_is_the_best_of_all(examples, limit):
 @given(pairs, st.permutations(range(8)), st.permutations(range(4)))
 def test_accuracy_does_not_depend_on_class_numbers(examples, sources, targets):
     preds, labels = map(np.array, zip(*examples, strict=True))
-    renamed = overlap.assignment_accuracy(np.array(sources)[preds], np.array(targets)[labels])
-    assert renamed == overlap.assignment_accuracy(preds, labels)
-    assert overlap.assignment_accuracy(preds, labels) >= np.bincount(labels).max() / len(labels)
+    renamed = overlap.assign_classes(np.array(sources)[preds], np.array(targets)[labels]).accuracy
+    assert renamed == overlap.assign_classes(preds, labels).accuracy
+    assert overlap.assign_classes(preds, labels).accuracy >= np.bincount(labels).max() / len(labels)
 
 
 def test_class_numbers_may_be_large_and_tensors():
@@ -85,19 +85,18 @@ def test_overlap_of_a_model_that_predicts_other_classes():
     frame = overlap.class_overlap(outputs).set_index("class")
     assert frame.loc["cat", "sources"] == ["tabby", "lynx"]
     assert frame.loc["dog", "sources"] == ["pug"]
-    assert np.average(frame.accuracy, weights=frame.examples) == overlap.assignment_accuracy(
-        outputs.predictions, outputs.labels
-    )
+    assignment = overlap.assign_classes(outputs.predictions, outputs.labels)
+    assert np.average(frame.accuracy, weights=frame.examples) == assignment.accuracy
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: overlap.assignment_accuracy([], np.array([], int)), {"argument": "labels", "found": 0}),
-        (lambda: overlap.assignment_accuracy([1, 2], [1]), {"argument": "predictions"}),
-        (lambda: overlap.assignment_accuracy([1, -2], [1, 1]), {"argument": "predictions"}),
-        (lambda: overlap.assignment_accuracy([0.5], [1]), {"argument": "predictions"}),
-        (lambda: overlap.assignment_accuracy([1], [1], limit=0), {"argument": "limit", "found": 0}),
+        (lambda: overlap.assign_classes([], np.array([], int)), {"argument": "labels", "found": 0}),
+        (lambda: overlap.assign_classes([1, 2], [1]), {"argument": "predictions"}),
+        (lambda: overlap.assign_classes([1, -2], [1, 1]), {"argument": "predictions"}),
+        (lambda: overlap.assign_classes([0.5], [1]), {"argument": "predictions"}),
+        (lambda: overlap.assign_classes([1], [1], limit=0), {"argument": "limit", "found": 0}),
         (lambda: overlap.class_overlap(Outputs.from_arrays("m", predictions=[0])), {"where": "m", "problem": "labels"}),
     ],
 )

@@ -1,9 +1,9 @@
 """Conversion of arrays. Every measure takes NumPy arrays or torch tensors, and runs on the device of its input.
 
 A function that computes with torch converts its arguments with `tensor` (without a copy if possible), and returns its result
-with `like_input`: NumPy for NumPy, a tensor on the same device for a tensor. `matrix`, `logits`, `probabilities`, `labels`
-and `predictions` are the checks of `zoo.core.checks`, and return tensors. A function that need not import torch uses those
-checks directly, and computes with `zoo.core.backend`.
+with `like_input`: NumPy for NumPy, a tensor on the same device for a tensor. The functions from `matrix` on are those of
+`zoo.core.checks`, and return tensors. A function that need not import torch uses the checks directly, and computes with
+`zoo.core.backend`.
 
 In every function `name` is what errors call the array: the caller's argument, or a model and what it holds.
 """
@@ -17,9 +17,6 @@ from zoo.core import checks
 from zoo.core.backend import MAX_NUMPY, backend, is_tensor
 from zoo.core.checks import NO_PREDICTION as NO_PREDICTION
 from zoo.core.checks import SUM_TOLERANCE as SUM_TOLERANCE
-from zoo.core.checks import check_finite as check_finite
-from zoo.core.checks import refuse_probabilities as refuse_probabilities
-from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -65,9 +62,7 @@ def seed(value: Any, name: str = "seed") -> int:
     >>> seed(7)
     7
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise InputError(argument=name, expected="a whole number of at least 0", found=value)
-    return int(value)
+    return checks.whole_number(value, name, minimum=0)
 
 
 def like_input(result: Any, like: Any) -> Any:
@@ -115,17 +110,8 @@ def labels(
     return checks.labels(tensor(values, name), num_classes, rows, name, least)
 
 
-def predictions(values: Any, rows: int | None = None, name: str = "predictions") -> "torch.Tensor":
-    """Return predicted classes [N] as an int64 tensor, checked as `labels` are."""
-    return labels(values, rows=rows, name=name)
-
-
 def optional_predictions(
     values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions"
 ) -> "torch.Tensor":
-    """Return predicted classes [N] as an int64 tensor, where `NO_PREDICTION` is allowed.
-
-    >>> optional_predictions([2, -1, 0]).tolist()
-    [2, -1, 0]
-    """
+    """Return `checks.optional_predictions` [N] as a tensor."""
     return labels(values, num_classes, rows, name, least=NO_PREDICTION)

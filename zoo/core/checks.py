@@ -175,11 +175,6 @@ def labels(
     return y
 
 
-def predictions(values: Any, rows: int | None = None, name: str = "predictions") -> Any:
-    """Return predicted classes [N] as int64, checked as `labels` are."""
-    return labels(values, rows=rows, name=name)
-
-
 def optional_predictions(
     values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions"
 ) -> Any:
@@ -189,3 +184,14 @@ def optional_predictions(
     [2, -1, 0]
     """
     return labels(values, num_classes, rows, name, least=NO_PREDICTION)
+
+
+def whole_number(value: Any, argument: str, minimum: int = 1) -> int:
+    """Return `value` as an int, or raise an error unless it is a whole number of at least `minimum`.
+
+    >>> whole_number(40, "bins")
+    40
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise InputError(argument=argument, expected=f"a whole number of at least {minimum}", found=value)
+    return int(value)

@@ -10,8 +10,7 @@ import torch
 
 import diversity
 from diversity import feature_charts, training_curves
-from diversity.densities import distance_densities, kernel_density
-from diversity.hardness import angular_visual_hardness
+from diversity.densities import angular_visual_hardness, distance_densities, kernel_density
 from diversity.separation import METRICS
 from diversity.spectra import singular_spectra
 from diversity.training_curves import TRAINING, VALIDATION
