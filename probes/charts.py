@@ -94,25 +94,6 @@ def stacking_chart(frame: pd.DataFrame) -> alt.LayerChart:
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
-def transfer_chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """Draw the score on a transfer task against the accuracy on the original task, one point per model (Fig. 7, left).
-
-    Args:
-        frame: columns `model`, `source` (accuracy on the original task), `transfer` (score of the embeddings on the transfer
-            task) and optionally `group`, which colours the points.
-    """
-    _require(frame, ["model", "source", "transfer"])
-    base = alt.Chart(frame.round(DECIMALS)).encode(
-        x=alt.X("source:Q", title="accuracy on the original task", scale=alt.Scale(zero=False, padding=20)),
-        y=alt.Y("transfer:Q", title="score on the transfer task", scale=alt.Scale(zero=False, padding=20)),
-        tooltip=["model:N", alt.Tooltip("source:Q", format=".4f"), alt.Tooltip("transfer:Q", format=".4f")],
-    )
-    points = base.mark_point(filled=True, size=60)
-    points = points.encode(color=alt.Color("group:N", title=None)) if "group" in frame else points
-    names = base.mark_text(align="left", dx=7, fontSize=10).encode(text="model:N")
-    return alt.layer(points, names).properties(width=WIDTH, height=HEIGHT)
-
-
 def score_chart(frame: pd.DataFrame) -> alt.LayerChart:
     """Draw the score of each model's probe as a bar, best first.
 

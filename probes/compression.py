@@ -9,12 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probes._inputs import finite
-from probes._rows import Features, Rows, Values, hstack, rows_of
+from probes._rows import Features, Rows, Values, hstack
 from probes.concatenation import split_features
 from probes.linear import LinearProbe
 from zoo.core import arrays
-from zoo.core.arrays import Array
+from zoo.core.checks import whole_number
 from zoo.errors import InputError
 
 # The paper ranks dimensions "of highest to lowest covariance" and takes the most diverse first. That can mean the covariance
@@ -85,8 +84,7 @@ def compress(
     >>> result.order[["model", "dimension"]].values.tolist()[::3]
     [['a', 2], ['b', 0]]
     """
-    if multiples != int(multiples) or multiples < 1:
-        raise InputError(argument="multiples", expected="a whole number of at least 1", found=multiples)
+    whole_number(multiples, "multiples")
     if not 0 <= target <= 1:
         raise InputError(argument="target", expected="an accuracy from 0 to 1", found=target)
     if order not in get_args(Order):
@@ -96,29 +94,25 @@ def compress(
     train, held_out = split.standardised().side_by_side(list(features))
     index = torch.from_numpy(ranking["index"].to_numpy().copy())
     table = []
-    for width in [*range(int(multiples), len(index), int(multiples)), len(index)]:
+    for width in [*range(multiples, len(index), multiples), len(index)]:
         probe = LinearProbe(**{"seed": seed, **probe_options}).fit(train.columns(index[:width]), split.labels)
         table.append((width, probe.score(held_out.columns(index[:width]), split.test_labels)))
     return Compression(pd.DataFrame(table, columns=["dimensions", "accuracy"]), ranking, float(target))
 
 
-def redundancy(x: Features) -> Array:
+def redundancy(rows: Rows, mean: Tensor, deviation: Tensor) -> Tensor:
     """Return the total absolute correlation of each dimension with all others: [D], sum over j != i of |corr_ij|.
 
     Rows are read in blocks, with float32 products and float64 sums. A constant dimension correlates with no other.
 
     Args:
-        x: [N, D] embeddings.
+        rows: [N, D] embeddings.
+        mean, deviation: [D] each, `rows.moments()`.
 
-    >>> redundancy(np.array([[1.0, -2.0, 0.0], [2.0, -4.0, 0.0], [3.0, -6.0, 0.0]])).round(4).tolist()
+    >>> rows = rows_of(np.array([[1.0, -2.0, 0.0], [2.0, -4.0, 0.0], [3.0, -6.0, 0.0]]))
+    >>> redundancy(rows, *rows.moments()).numpy().round(4).tolist()
     [1.0, 1.0, 0.0]
     """
-    rows = finite(rows_of(x, "x"), "x")
-    result: Array = arrays.like_input(_redundancy(rows, *rows.moments()), x)
-    return result
-
-
-def _redundancy(rows: Rows, mean: Tensor, deviation: Tensor) -> Tensor:
     width = rows.shape[1]
     covariance = torch.zeros(width, width, dtype=mean.dtype, device=rows.device)
     for _, block in rows.standardised(mean, deviation).blocks():
@@ -131,7 +125,7 @@ def _rank(features: Mapping[str, Rows], order: Order) -> pd.DataFrame:
     """Return every dimension of the concatenation, in the order in which they are added."""
     rows = hstack(list(features.values()))
     mean, deviation = rows.moments()
-    values, constant = arrays.to_numpy(_redundancy(rows, mean, deviation)), arrays.to_numpy(deviation == 0)
+    values, constant = arrays.to_numpy(redundancy(rows, mean, deviation)), arrays.to_numpy(deviation == 0)
     # Copies of a dimension are equally redundant up to the rounding of products. Rounded, they tie and keep their order.
     keys = np.round(values, 4)
     variance = arrays.to_numpy(deviation).astype(float) ** 2

@@ -8,7 +8,7 @@ seeds, the pair is the best on average.
 import copy
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,10 @@ def finetune(
     (0.01, 2, True)
     """
     _check_grid(learning_rates, weight_decays, steps)
-    _check_settings(settings)
+    allowed = setting_names() - {"epochs", "steps", "batch_size", "learning_rate", "weight_decay", "holdout"}
+    for name in settings:
+        if name not in allowed:
+            raise unknown("setting", name, sorted(allowed), list_known=True)
     recipe = {"crop": 0.1, "flip": True, "nesterov": False, "seed": seed, "steps": steps, "batch_size": batch_size}
     splits = _splits(data, test, validation, seed)
     task = _Task(*splits, objective, recipe | settings, None if folder is None else Path(folder), workers, progress)
@@ -244,10 +247,3 @@ def _check_grid(learning_rates: Sequence[float], weight_decays: Sequence[float],
             raise InputError(argument=argument, expected="different numbers", found=list(values))
     if steps < 1:
         raise InputError(argument="steps", expected="at least 1", found=steps)
-
-
-def _check_settings(settings: Mapping[str, Any]) -> None:
-    allowed = setting_names() - {"epochs", "steps", "batch_size", "learning_rate", "weight_decay", "holdout"}
-    for name in settings:
-        if name not in allowed:
-            raise unknown("setting", name, sorted(allowed), list_known=True)

@@ -14,6 +14,7 @@ from probes._neighbours import TILE, nearest, nearest_others, nearest_streamed
 from probes._rows import Features, Rows, Values, spans
 from probes.metrics import tallied, tally
 from zoo.core.arrays import Array
+from zoo.core.checks import whole_number
 from zoo.core.progress import in_time
 from zoo.errors import InputError
 
@@ -78,7 +79,7 @@ class KNNProbe(ProbeClassifier, BaseEstimator):  # type: ignore[misc]
             # Centred and scaled, so that float32 can tell distances apart far from the origin.
             self._centre, deviation = rows.moments()
             self._scale = float(deviation.square().mean().sqrt()) or 1.0
-        max_k = min(_check_count("most", self.most), len(rows) - 1)
+        max_k = min(whole_number(self.most, "most"), len(rows) - 1)
         self._rows: Rows | None = rows
         self._sides: tuple[Tensor, Tensor] | None = None  # of all rows, in memory; then `_rows` is None
         number_of_sides = 1 if self.distance == "cosine" else 2
@@ -94,7 +95,7 @@ class KNNProbe(ProbeClassifier, BaseEstimator):  # type: ignore[misc]
             self.k_ = int(np.argmax(scores)) + 1
             self.path_ = pd.DataFrame({"k": np.arange(1, max_k + 1), "score": scores})
         else:
-            self.k_ = _check_count("k", self.k)
+            self.k_ = whole_number(self.k, "k")
             if self.k_ > len(rows):
                 raise InputError(argument="k", expected=f"at most {len(rows)}, the number of training rows", found=self.k_)
             self.path_ = pd.DataFrame({"k": [], "score": []})
@@ -188,10 +189,3 @@ def winners_by_k(labels: Tensor, num_classes: int) -> Iterator[Tensor]:
 def _search_bytes(k: int) -> int:
     """Return the bytes per query of a search for its k nearest rows, and of its result."""
     return 8 * (3 * k + 32) + 8 * k
-
-
-def _check_count(argument: str, value: float) -> int:
-    is_number = isinstance(value, int | float | np.integer) and not isinstance(value, bool)
-    if not is_number or not float(value).is_integer() or value < 1:
-        raise InputError(argument=argument, expected="a whole number of at least 1", found=value)
-    return int(value)

@@ -83,7 +83,7 @@ def tallied(name: str) -> Callable[[Tensor, Tensor], float]:
     return METRICS[name]
 
 
-def average_precision(scores: Values, labels: Values, mask: Values | None = None) -> Array:
+def average_precision(scores: Values, labels: Values) -> Array:
     """Return the 11-point interpolated average precision of each class, [K]; NaN for a class without a positive.
 
     For every threshold t that occurs, "score at least t" has a precision and a recall. The result is the mean, over the
@@ -94,12 +94,11 @@ def average_precision(scores: Values, labels: Values, mask: Values | None = None
         scores: [N, K], higher for classes that are more likely present.
         labels: [N, K]: 1 present, 0 absent, -1 ignored. An ignored label is neither a hit nor a miss, as in the VOC devkit
             for objects marked difficult.
-        mask: [N, K] booleans; labels are ignored where it is False.
 
     >>> average_precision([[0.9], [0.8], [0.7], [0.6]], [[1], [0], [1], [0]]).round(4).tolist()
     [0.8485]
     """
-    s, y = _check_pair(scores, labels, mask)
+    s, y = _check_pair(scores, labels)
     order = s.argsort(dim=0, descending=True)
     ranked, truth = s.gather(0, order), y.gather(0, order)
     hits = (truth == 1).cumsum(0).double()
@@ -117,7 +116,7 @@ def average_precision(scores: Values, labels: Values, mask: Values | None = None
     return result
 
 
-def voc_map(scores: Values, labels: Values, mask: Values | None = None) -> float:
+def voc_map(scores: Values, labels: Values) -> float:
     """Return the mean of `average_precision` over classes, between 0 and 1.
 
     A class without a positive is left out, with a warning. The arguments are those of `average_precision`.
@@ -125,10 +124,10 @@ def voc_map(scores: Values, labels: Values, mask: Values | None = None) -> float
     >>> voc_map([[0.9, 0.1], [0.2, 0.8]], [[1, 0], [0, 1]])
     1.0
     """
-    return _mean_over_classes(average_precision(scores, labels, mask), "a positive example")
+    return _mean_over_classes(average_precision(scores, labels), "a positive example")
 
 
-def auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | None = None) -> Array:
+def auc(scores: Values, labels: Values, bins: int | None = None) -> Array:
     """Return the area under the ROC curve of each class, [K]; NaN for a class without positives or without negatives.
 
     The area is the probability that a positive scores above a negative, where ties count half.
@@ -138,12 +137,11 @@ def auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | 
         labels: [N, K], as in `average_precision`.
         bins: approximate as Kornblith et al. (2021), D.3: scores, which must be probabilities then, count as equal within
             each of this many evenly spaced bins of [0, 1]. The paper uses 1000.
-        mask: [N, K], as in `average_precision`.
 
     >>> auc([[0.9], [0.4], [0.6], [0.1]], [[1], [1], [0], [0]]).tolist()
     [0.75]
     """
-    s, y = _check_pair(scores, labels, mask)
+    s, y = _check_pair(scores, labels)
     if bins is not None:
         if bins < 1:
             raise InputError(argument="bins", expected="at least 1", found=bins)
@@ -161,7 +159,7 @@ def auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | 
     return result
 
 
-def mean_auc(scores: Values, labels: Values, bins: int | None = None, mask: Values | None = None) -> float:
+def mean_auc(scores: Values, labels: Values, bins: int | None = None) -> float:
     """Return the mean of `auc` over classes.
 
     A class without positives or without negatives is left out, with a warning. The arguments are those of `auc`.
@@ -170,7 +168,7 @@ def mean_auc(scores: Values, labels: Values, bins: int | None = None, mask: Valu
     >>> mean_auc(scores, labels), mean_auc(scores, labels, bins=2)  # means of 0.75 and 1, and of 0.5 and 1
     (0.875, 0.75)
     """
-    return _mean_over_classes(auc(scores, labels, bins, mask), "a positive and a negative example")
+    return _mean_over_classes(auc(scores, labels, bins), "a positive and a negative example")
 
 
 def targets(values: Values, argument: str = "labels") -> Tensor:
@@ -186,15 +184,9 @@ def targets(values: Values, argument: str = "labels") -> Tensor:
     return y.long()
 
 
-def _check_pair(scores: Values, labels: Values, mask: Values | None) -> tuple[Tensor, Tensor]:
-    """Return checked scores and targets, [N, K] each, with masked targets set to IGNORED."""
+def _check_pair(scores: Values, labels: Values) -> tuple[Tensor, Tensor]:
+    """Return checked scores and targets, [N, K] each."""
     s, y = arrays.tensor(scores, "scores"), targets(labels)
-    if mask is not None:
-        kept = arrays.tensor(mask, "mask").to(y.device)
-        if kept.dtype != torch.bool or kept.shape != y.shape:
-            found = list(kept.shape) if kept.dtype == torch.bool else kept.dtype
-            raise InputError(argument="mask", expected=f"booleans of shape {list(y.shape)}, like the labels", found=found)
-        y = y.masked_fill(~kept, IGNORED)
     if s.shape != y.shape:
         raise InputError(argument="scores", expected=f"of shape {list(y.shape)}, like the labels", found=list(s.shape))
     bad = ~torch.isfinite(s).all(1)

@@ -5,7 +5,6 @@ a t-test for one dataset, by a two-way analysis of variance for the average over
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -78,67 +77,41 @@ def indistinguishable_on_average(
             raise InputError(where=name, argument="groups", expected=expected, found=list(x.shape))
     if best.size < MIN_TESTED:
         return None
-    return [name for name, x in samples.items() if x is best or two_way_anova([best, x]).rows.p >= p]
+    return [name for name, x in samples.items() if x is best or two_way_anova([best, x])[1] >= p]
 
 
-@dataclass(frozen=True)
-class Effect:
-    """One effect of an analysis of variance: its sum of squares, degrees of freedom, F statistic and p-value."""
+def two_way_anova(table: ArrayLike) -> tuple[float, float]:
+    """Return F and p-value of the rows of a balanced table: do rows differ, beyond the differences between columns?
 
-    sum_of_squares: float
-    freedom: int
-    f: float
-    p: float
-
-
-@dataclass(frozen=True)
-class Anova:
-    """A two-way analysis of variance; `interaction` is None if cells have one value each."""
-
-    rows: Effect
-    columns: Effect
-    interaction: Effect | None
-    residual_sum_of_squares: float
-    residual_freedom: int
-
-
-def two_way_anova(table: ArrayLike) -> Anova:
-    """Return the analysis of variance of a balanced table: do rows differ, beyond the differences between columns?
-
-    In a balanced design the sums of squares of rows, columns, interaction and residual add up to the total. The residual is
-    the variation within cells; with one replicate per cell it is the interaction.
+    F is the mean square of the rows over that of the residual, the variation within cells; with one replicate per cell, the
+    interaction of rows and columns. SciPy has one-way analysis of variance only.
 
     Args:
         table: [A, B, R]: A rows (objectives), B columns (datasets), R replicates (seeds).
 
-    >>> effect = two_way_anova([[[3.0, 5.0], [6.0, 8.0]], [[7.0, 9.0], [10.0, 12.0]]]).rows
-    >>> effect.sum_of_squares, effect.freedom, effect.f
-    (32.0, 1, 16.0)
+    >>> two_way_anova([[[3.0, 5.0], [6.0, 8.0]], [[7.0, 9.0], [10.0, 12.0]]])[0]
+    16.0
     """
-    y = _numbers(table, "table", 3, "[rows, columns, replicates]")  # SciPy has one-way analysis of variance only
+    from scipy.stats import f
+
+    y = _numbers(table, "table", 3, "[rows, columns, replicates]")
     a, b, replicates = y.shape
     if a < 2 or b < 2:
         raise InputError(argument="table", expected="at least two rows and two columns", found=[a, b])
     cells, rows, columns = y.mean(2), y.mean((1, 2)), y.mean((0, 2))
-    ss_rows = b * replicates * np.square(rows - y.mean()).sum()
-    ss_columns = a * replicates * np.square(columns - y.mean()).sum()
-    ss_interaction = replicates * np.square(cells - rows[:, None] - columns + y.mean()).sum()
-    ss_within = np.square(y - cells[..., None]).sum()
-    df_interaction, df_within = (a - 1) * (b - 1), a * b * (replicates - 1)
-    residual, freedom = (ss_interaction, df_interaction) if replicates == 1 else (ss_within, df_within)
+    squares = b * replicates * np.square(rows - y.mean()).sum()
+    if replicates == 1:
+        residual, freedom = np.square(cells - rows[:, None] - columns + y.mean()).sum(), (a - 1) * (b - 1)
+    else:
+        residual, freedom = np.square(y - cells[..., None]).sum(), a * b * (replicates - 1)
     # Differences of this size are rounding error and count as none, however small the residual is.
     rounding = y.size * (8 * np.finfo(float).eps * np.abs(y).max()) ** 2
-
-    def effect(squares: float, df: int) -> Effect:
-        return _effect(float(squares), df, float(residual), freedom, float(rounding))
-
-    return Anova(
-        effect(ss_rows, a - 1),
-        effect(ss_columns, b - 1),
-        None if replicates == 1 else effect(ss_interaction, df_interaction),
-        float(residual),
-        freedom,
-    )
+    if squares <= rounding:
+        return 0.0, 1.0
+    if residual <= rounding:  # replicates agree exactly: any difference is significant
+        return np.inf, 0.0
+    ratio = (squares / (a - 1)) / (residual / freedom)
+    return float(ratio), float(f.sf(ratio, a - 1, freedom))
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
@@ -292,16 +265,6 @@ def _welch(x: np.ndarray, y: np.ndarray) -> float:
         return float(np.isclose(x[0], y[0], rtol=1e-12, atol=0))
     # From the moments: SciPy's own variance of equal numbers is rounding error, and it warns.
     return float(ttest_ind_from_stats(x.mean(), deviation[0], len(x), y.mean(), deviation[1], len(y), False).pvalue)
-
-
-def _effect(squares: float, df: int, residual: float, freedom: int, rounding: float) -> Effect:
-    from scipy.stats import f
-
-    squares = squares if squares > rounding else 0.0
-    if residual <= rounding:  # replicates agree exactly: any difference is significant
-        return Effect(squares, df, np.inf if squares else 0.0, 0.0 if squares else 1.0)
-    ratio = (squares / df) / (residual / freedom)
-    return Effect(squares, df, ratio, float(f.sf(ratio, df, freedom)))
 
 
 def _best(means: Mapping[str, float], p: float, lower_is_better: bool) -> str:

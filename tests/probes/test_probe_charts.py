@@ -10,7 +10,7 @@ import pytest
 import vl_convert
 from raised import fields
 
-from probes.charts import compression_chart, concatenation_chart, score_chart, stacking_chart, transfer_chart
+from probes.charts import compression_chart, concatenation_chart, score_chart, stacking_chart
 from probes.compression import Compression
 from zoo.errors import InputError
 
@@ -34,14 +34,11 @@ STACKED = pd.DataFrame(
         "gain": [np.nan, np.nan, 0.1],
     }
 )
-TRANSFER = pd.DataFrame({"model": ["a", "b"], "source": [0.76, 0.9], "transfer": [0.85, 0.83]})
 CHARTS = {
     "concatenation": lambda: concatenation_chart(CONCATENATED),
     "compression": lambda: compression_chart(RESULT),
     "compressions": lambda: compression_chart({"seeds": RESULT, "datasets": RESULT}),
     "stacking": lambda: stacking_chart(STACKED),
-    "transfer": lambda: transfer_chart(TRANSFER),
-    "groups": lambda: transfer_chart(TRANSFER.assign(group=["supervised", "contrastive"])),
 }
 
 
@@ -76,12 +73,9 @@ def test_compression_draws_each_result(name: str, expected: list[str]) -> None:
     }
 
 
-def test_stacking_and_transfer_draw_each_value() -> None:
+def test_stacking_draws_each_value() -> None:
     cells = {(mark["first"], mark["second"]): mark["score"] for mark in marks(CHARTS["stacking"]()) if "gain" in mark}
     assert cells == {("a", "a"): "0.6000", ("b", "b"): "0.7000", ("a", "b"): "0.8000"}
-    points = {mark["model"]: (mark["source"], mark["transfer"]) for mark in marks(CHARTS["transfer"]()) if "model" in mark}
-    assert points == {"a": ("0.7600", "0.8500"), "b": ("0.9000", "0.8300")}
-    assert {mark.get("group") for mark in marks(CHARTS["groups"]())} >= {"supervised", "contrastive"}
 
 
 def test_ticks_are_short_if_scores_differ_by_rounding_only() -> None:
@@ -128,7 +122,6 @@ def test_stacking_has_single_models_on_the_diagonal_and_numbers_if_they_fit() ->
     [
         (lambda: concatenation_chart(CONCATENATED.drop(columns="rate")), {"argument": "frame", "problem": "rate"}),
         (lambda: stacking_chart(STACKED[:0]), {"argument": "frame", "problem": "rows", "hint": "first, second, score"}),
-        (lambda: transfer_chart(STACKED), {"argument": "frame", "problem": "model"}),
         (lambda: score_chart(STACKED), {"argument": "frame", "problem": "model"}),
         (lambda: compression_chart({}), {"argument": "result", "found": 0}),
     ],
