@@ -339,22 +339,27 @@ _TASKS = {"zero-shot": "zero-shot-image-classification", "none": "image-feature-
 
 def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     """Return the front matter and the Markdown below it."""
-    import yaml  # its import takes longer than reading all cards from their cache
-
     opening, _, rest = text.partition("\n")
     head, closing, body = f"\n{rest}\n".partition("\n---\n")
     if opening.rstrip() != "---" or not closing:
         raise InputError(where=where, expected="YAML front matter between two lines of ---")
-    try:
-        _check_structure(head)
-        front = yaml.load(head, Loader=_loader())
-    except MemoryError:
-        raise
-    except Exception as error:  # a month 13 or a number of 5,000 digits raises other errors than YAMLError
-        raise InputError(f"not valid YAML: {' '.join(str(error).split())[:300]}", where=f"{where}: front matter") from error
+    front = parse_yaml(head, f"{where}: front matter")
     if not isinstance(front, dict):
         raise InputError(where=f"{where}: front matter", expected="a mapping", found=type(front).__name__)
     return front, body.strip()
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return the value of YAML from a user's file; `where` names the file in errors."""
+    import yaml  # its import takes longer than reading all cards from their cache
+
+    try:
+        _check_structure(text)
+        return yaml.load(text, Loader=_loader())
+    except MemoryError:
+        raise
+    except Exception as error:  # a month 13 or a number of 5,000 digits raises other errors than YAMLError
+        raise InputError(f"not valid YAML: {' '.join(str(error).split())[:300]}", where=where) from error
 
 
 def _check_structure(text: str) -> None:

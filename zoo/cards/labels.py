@@ -1,7 +1,7 @@
 """Label sets: the class of each column of a model's logits.
 
 Models and datasets are aligned by class name, so names must be unique. ImageNet's words are not (there are two cranes and
-two maillots). So the classes of ImageNet and its relatives are WordNet ids such as `n01440764`; `readable` returns the
+two maillots). So the classes of ImageNet and its relatives are WordNet ids such as `n01440764`; `describe` returns their
 words.
 
 Lists of WordNet ids are read from the installed timm, without importing it.
@@ -78,19 +78,6 @@ def whole(name: str) -> str:
     ('cifar10', 'cifar10')
     """
     return _PARTS[name][0] if name in _PARTS else name
-
-
-@cache
-def readable(name: str) -> tuple[str, ...]:
-    """Return the classes of a label set in words, which are not unique for ImageNet.
-
-    >>> readable("imagenet-1k")[0]
-    'tench, Tinca tinca'
-    """
-    label_set = names.label_set(name)
-    if label_set not in _WORDNET:
-        return tuple(word.replace("_", " ") for word in classes(label_set))
-    return tuple(_lemmas()[id] for id in classes(label_set))
 
 
 def describe(name: str) -> str:

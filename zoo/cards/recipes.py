@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
 from zoo.cards.card import Transform
+from zoo.core.types import Precision as Precision
 from zoo.errors import InputError
-
-Precision = Literal["float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)

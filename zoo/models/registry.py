@@ -314,10 +314,11 @@ def _add_user_model(member: Card, where: str, found: dict[str, Card], folded: di
 
 
 def _explain_shorthand(name: str, full: str) -> None:
-    imagenet = names.full(name, "in1k")
-    if full != imagenet and "shorthand" not in _shown:
+    if name == names.bare(full) and "shorthand" not in _shown:
         _shown.add("shorthand")
-        print(f"zoo: {name} is short for {full}; for ImageNet use {imagenet}", file=sys.stderr, flush=True)
+        others = [other for other in card_index.shipped() if names.bare(other) == name and other != full]
+        more = f"; for another dataset use {' or '.join(others)}" if others else ""
+        print(f"zoo: {name} is short for {full}{more}", file=sys.stderr, flush=True)
 
 
 def _warn(message: str) -> None:

@@ -4,7 +4,6 @@ Nearly all layers work at half the side of the image or less, where they take a 
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +14,9 @@ from zoo.networks.small import Stacked, conv3x3, init_convolutions
 class InvertedResidual(nn.Module):
     """Widen by a 1 x 1 convolution, convolve depthwise, narrow again without ReLU (Sandler et al. 2018)."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int = 3) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        hidden = expansion * inputs
+        hidden = 3 * inputs
         depthwise = nn.Conv2d(hidden, hidden, 3, stride, padding=1, groups=hidden, bias=False)
         self.layers = nn.Sequential(
             nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6(),
@@ -31,15 +30,15 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNet(Stacked):
-    """MobileNetV2 for small images; `stages` are pairs of width and number of blocks."""
+    """MobileNetV2 for small images."""
 
     memory_format = torch.channels_last  # makes depthwise convolutions 1.5 times as fast on a CPU
 
-    def __init__(self, stem: int = 32, stages: Sequence[tuple[int, int]] = ((32, 1), (64, 2), (128, 2))) -> None:
+    def __init__(self) -> None:
+        inputs = 32
         layers: OrderedDict[str, nn.Module] = OrderedDict()
-        layers["stem"] = nn.Sequential(conv3x3(3, stem, 2), nn.BatchNorm2d(stem), nn.ReLU6())
-        inputs = stem
-        for stage, (outputs, count) in enumerate(stages, start=1):
+        layers["stem"] = nn.Sequential(conv3x3(3, inputs, 2), nn.BatchNorm2d(inputs), nn.ReLU6())
+        for stage, (outputs, count) in enumerate(((32, 1), (64, 2), (128, 2)), start=1):
             for block in range(count):
                 stride = 2 if stage > 1 and block == 0 else 1
                 layers[f"stage{stage}_{block}"] = InvertedResidual(inputs, outputs, stride)
@@ -70,10 +69,11 @@ class DenseNet(Stacked):
 
     memory_format = torch.channels_last
 
-    def __init__(self, growth: int = 16, layers_per_block: Sequence[int] = (4, 4, 4)) -> None:
+    def __init__(self) -> None:
+        growth = 16
         width = 2 * growth
         layers: OrderedDict[str, nn.Module] = OrderedDict(stem=conv3x3(3, width, 2))
-        for stage, count in enumerate(layers_per_block, start=1):
+        for stage, count in enumerate((4, 4, 4), start=1):
             if stage > 1:
                 halve = nn.Conv2d(width, width // 2, 1, bias=False)
                 layers[f"transition{stage}"] = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), halve, nn.AvgPool2d(2))
@@ -95,14 +95,14 @@ class ConvNeXt(Stacked):
 
     memory_format = torch.channels_last
 
-    def __init__(self, stem: int = 24, widths: Sequence[int] = (40, 80, 160), depths: Sequence[int] = (1, 1, 2)) -> None:
+    def __init__(self) -> None:
         from timm.layers import LayerNorm2d
         from timm.models.convnext import ConvNeXtBlock
 
-        first = nn.Sequential(conv3x3(3, stem), nn.BatchNorm2d(stem), nn.ReLU())
+        inputs = 24
+        first = nn.Sequential(conv3x3(3, inputs), nn.BatchNorm2d(inputs), nn.ReLU())
         layers: OrderedDict[str, nn.Module] = OrderedDict(stem=first)
-        inputs = stem
-        for stage, (width, depth) in enumerate(zip(widths, depths, strict=True), start=1):
+        for stage, (width, depth) in enumerate(((40, 1), (80, 1), (160, 2)), start=1):
             layers[f"down{stage}"] = nn.Sequential(LayerNorm2d(inputs), nn.Conv2d(inputs, width, 2, stride=2))
             for block in range(depth):
                 # The original layer scale of 1e-6 is meant for 300 epochs and learns too slowly in a short training.

@@ -68,11 +68,11 @@ class BasicBlock(nn.Module):
 class CifarResNet(nn.Module):
     """The ResNet of depth 6n + 2 for 32 x 32 images (He et al. 2016, section 4.2): n = 1 is resnet8, n = 3 resnet20."""
 
-    def __init__(self, blocks_per_stage: int, width: int = 16) -> None:
+    def __init__(self, blocks_per_stage: int) -> None:
         super().__init__()
-        self.num_features = 4 * width
-        self.stem = nn.Sequential(conv3x3(3, width), nn.BatchNorm2d(width), nn.ReLU())
-        self.stages = _stages(width, (width, 2 * width, 4 * width), blocks_per_stage, BasicBlock)
+        self.num_features = 64
+        self.stem = nn.Sequential(conv3x3(3, 16), nn.BatchNorm2d(16), nn.ReLU())
+        self.stages = _stages(16, (16, 32, 64), blocks_per_stage, BasicBlock)
         init_convolutions(self)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zoo.cards import card_index
-from zoo.cards.card import _check_structure, _loader
+from zoo.cards.card import parse_yaml
 from zoo.cards.names import parse_recipe
 from zoo.core import files, typed
 from zoo.errors import InputError, UnknownName, ZooError
@@ -97,18 +97,11 @@ def read(path: Path) -> list[Entry]:
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
-    import yaml
-
     try:
         text = files.read_text(path, MAX_BYTES)
-        _check_structure(text)
-        value = yaml.load(text, Loader=_loader())
-    except MemoryError:
-        raise
     except ZooError as error:
         raise InputError(f"not a readable plan: {error.problem}", where=path, expected=error.expected) from error
-    except Exception as error:  # a month 13 or a number of 5,000 digits raises other errors than YAMLError
-        raise InputError(f"not valid YAML: {' '.join(str(error).split())[:300]}", where=path) from error
+    value = parse_yaml(text, str(path))
     if not isinstance(value, Mapping):
         raise InputError(where=path, expected="a mapping with a list `models` and maybe `data`", found=value)
     return value

@@ -30,7 +30,7 @@ def test_imagenet_photos_are_classified_correctly(size: int) -> None:
 def test_classify_returns_class_names_in_words() -> None:
     model = zoo.load("efficientnet-lite0")
     found = model.classify(IMAGES[:2], top=5)
-    words = zoo.labels.readable("imagenet-1k")
+    words = [zoo.labels.describe(name) for name in zoo.labels.classes("imagenet-1k")]
     assert [row[0][0] for row in found] == [words[label] for label in LABELS[:2]]
     probabilities = model.predict(IMAGES[:2]).softmax(1)
     assert [p for _, p in found[1]] == pytest.approx(probabilities[1].sort(descending=True).values[:5].tolist())
