@@ -450,6 +450,10 @@ class CommandGroup(TyperGroup):
         except ZooError as error:
             if not error.options:  # else the error comes from a command of a nested group
                 error.options = options_of(self.get_command(ctx, ctx.invoked_subcommand or ""))
+                if "files" in error.options:  # --from, which has few of the options that say how to read files
+                    root: Any = ctx.find_root().command
+                    importing = options_of(root.get_command(ctx, "import"))
+                    error.options = {name: f"`zoo import {flag}`" for name, flag in importing.items()} | error.options
             raise
 
 

@@ -141,7 +141,9 @@ def probabilities(values: Any, name: str = "probabilities") -> Any:
             f"row {row} is not a distribution ({numbers}; {int(bad.sum())} such rows)",
             argument=name,
             expected="probabilities",
-            hint="Convert logits with zoo.calibration.to_probabilities first",
+            hint="Divide percentages by 100"
+            if abs(float(totals[row]) - 100) <= 1
+            else "Convert logits with zoo.calibration.to_probabilities first",
         )
     return p
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 # Control characters (escape sequences begin with one), marks that change the reading direction, and bytes that are not
 # UTF-8.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
@@ -28,8 +27,8 @@ def as_text(value: Any) -> str:
 
 
 def is_one_line(value: str) -> bool:
-    """Return whether a text has no control characters, such as line breaks and terminal escapes."""
-    return not _CONTROL.search(value)
+    """Return whether a text has no ASCII control characters, such as line breaks and terminal escapes."""
+    return min(value, default=" ") >= " "
 
 
 def csv_cell(value: Any) -> Any:

@@ -80,6 +80,12 @@ def test_errors_in_files_name_no_option(cli, tmp_path):
     assert "labels" in cli("import", tmp_path / "a.npz", "--labels", tmp_path / "labels.txt", code=2).err
 
 
+def test_errors_of_files_that_are_not_stored_name_the_options_of_import(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("id,label,pred\nu,cat,cat\nv,dog,\n")
+    for command in (("compare",), ("ensemble", "combine")):
+        assert "`zoo import --drop-missing`" in cli(*command, "--from", tmp_path / "a.csv", code=2).err
+
+
 def test_ids_of_another_import_are_an_error_that_says_how_to_go_on(cli, tmp_path):
     """As after an import without the columns of ids."""
     (tmp_path / "a.csv").write_text("Datei,label,pred\nu,cat,cat\nv,dog,cat\n")

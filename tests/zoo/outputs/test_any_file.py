@@ -241,6 +241,14 @@ class TestFormats:
         with pytest.raises(InputError, check=fields(where="net.json")):
             zoo.import_outputs(tmp_path / "net.json")
 
+    def test_a_json_object_by_id(self, tmp_path):
+        named = dict(zip(IDS, NAMES[P.argmax(1)].tolist(), strict=True))
+        (tmp_path / "net.json").write_text(json.dumps(named))
+        check(zoo.import_outputs(tmp_path / "net.json", labels=NAMES[Y])["net"], "predictions")
+        rows = {name: {"label": str(NAMES[k]), "prediction": named[name]} for name, k in zip(IDS, Y, strict=True)}
+        (tmp_path / "net.json").write_text(json.dumps(rows))
+        check(zoo.import_outputs(tmp_path / "net.json")["net"], "predictions")
+
     def test_semicolons_and_decimal_commas(self, tmp_path):
         frame().to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
         outputs = zoo.import_outputs(tmp_path / "a.csv")["a"]
@@ -312,6 +320,8 @@ class TestFormats:
             ("id,label,logits_a,logits_b\nx,a,1,2\ny,b,nan,1\n", {"argument": "logits", "problem": "row 1"}),
             ("id,label,prob_a,prob_b\nx,a,.5,.5\ny,b,.9,.9\n", {"argument": "probabilities", "problem": "row 1"}),
             ("id,label,pred\nx,a,a\nx,b,b\n", {"problem": "'x'"}),
+            ("id,label,prob_a,prob_b\nx,a,50.0,50\ny,b,90,10\n", {"hint": "by 100"}),
+            ("id,label,prob_a,prob_b\nx,a,50%,50%\ny,b,90%,10%\n", {"problem": ["prob_a", "'50%'"]}),
             ("id,label,logits_a,logits_b\nx,a,1,2\ny,c,1,1\n", {"where": "labels", "problem": ["row 1", "'c'"]}),
         ],
     )

@@ -346,7 +346,8 @@ def _of_rows(
             continue
         if values.dtype.kind not in "biuf":
             bad = next(column for column in by_class.values() if table[column].dtype.kind not in "biuf")
-            raise InputError(f"column {bad!r} holds {table[bad].dtype}", where=reading.where, expected="numbers")
+            example = next((cell for cell in table[bad] if isinstance(cell, str)), table[bad].iloc[0])
+            raise InputError(f"column {bad!r} holds {str(example)[:40]!r}", where=reading.where, expected="numbers")
         parts[kind] = values if values.dtype.kind == "f" else values.astype(np.float64)
         if kind == "probabilities" and len(by_class) == 1:
             (parts["positive_class"],) = by_class

@@ -38,7 +38,7 @@ def suffix_of(path: Path) -> str:
 
 
 def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
-    """Return the rows of a table, with ids and model names as texts; for a JSON object, its arrays by name."""
+    """Return the rows of a table, with ids and model names as texts; for a JSON object of arrays, these by name."""
     suffix = suffix_of(path)
     with reading(path, "table"):
         if suffix in (".parquet", ".feather"):
@@ -53,7 +53,7 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
             if isinstance(value, list):
                 return _from_list(value, path)
             if isinstance(value, dict):
-                return {name: as_array(part) for name, part in flatten(value)}
+                return _from_mapping(value)
             raise InputError(where=path, expected="a list of rows or an object of arrays", found=type(value).__name__)
 
 
@@ -161,6 +161,18 @@ def _from_list(rows: list[Any], path: Path) -> "pd.DataFrame | dict[str, np.ndar
     example = next(row for row in rows if not isinstance(row, dict))
     expected = "objects, numbers or class names in every row"
     raise InputError(where=path, expected=expected, found=str(example)[:40])
+
+
+def _from_mapping(value: dict[str, Any]) -> "pd.DataFrame | dict[str, np.ndarray]":
+    """Return arrays by name; of a mapping by id to a class, or to an object, the predictions or the table."""
+    import pandas as pd
+
+    parts = list(value.values())
+    if parts and all(isinstance(part, (str, int)) for part in parts):
+        return {"ids": as_array(list(value)), "predictions": as_array(parts)}
+    if parts and all(isinstance(part, dict) and any(isinstance(one, (str, int)) for one in part.values()) for part in parts):
+        return pd.DataFrame.from_records([{"id": row_id, **part} for row_id, part in value.items()])
+    return {name: as_array(part) for name, part in flatten(value)}
 
 
 @contextmanager
