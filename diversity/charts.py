@@ -4,6 +4,7 @@ Figures without a paper's name are those of Gontijo-Lopes et al. 2021.
 """
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -53,7 +54,9 @@ def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.L
     return (pairs + means).properties(width=WIDTH, height=HEIGHT)
 
 
-def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.LayerChart:
+def gain_chart(
+    frame: pd.DataFrame, measure: str = "gain_over_mean", groups: Mapping[str, str] | None = None
+) -> alt.LayerChart:
     """Return a chart of a measure of the ensemble against error inconsistency (Fig. 2).
 
     It has a dot per pair, a star at the mean of each category, and the least-squares line. If the frame marks pairs of
@@ -62,13 +65,14 @@ def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.Laye
     Args:
         frame: the pairs, from `pair_frame`.
         measure: a column of the frame.
+        groups: a group for each model name, as in `regression`.
     """
     data = _with_category(frame, measure)
     used = np.ones(len(frame), bool)
     if "comparable" in frame and frame["inconsistency"][frame["comparable"]].round(9).nunique() > 1:
         used = frame["comparable"].to_numpy(bool)
     kind = "pairs" if used.all() else f"of {len(frame)} pairs, of comparable accuracy"
-    line = regression(frame[used], y=measure, comparable_only=False)
+    line = regression(frame[used], y=measure, groups=groups, comparable_only=False)
     x = _axis(alt.X, "inconsistency", alt.Scale(zero=False))
     y = _axis(alt.Y, measure, alt.Scale(zero=False))
     pairs = (
@@ -84,7 +88,9 @@ def gain_chart(frame: pd.DataFrame, measure: str = "gain_over_mean") -> alt.Laye
     )
     means = data[used].groupby("category", as_index=False)[["inconsistency", measure]].mean()
     stars = (
-        alt.Chart(inline(means)).mark_point(shape=_STAR, size=200, filled=True).encode(x=x, y=y, color=_category_colour())
+        alt.Chart(inline(means))
+        .mark_point(shape=_STAR, size=250, filled=True, opacity=1, stroke="black", strokeWidth=1)
+        .encode(x=x, y=y, color=_category_colour())
     )
     return (_line_layer(line, frame["inconsistency"][used], x, y, measure) + pairs + stars).properties(
         width=WIDTH, height=HEIGHT, title=f"{line}{_interval(line)}, {line.points} {kind}"

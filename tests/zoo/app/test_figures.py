@@ -210,7 +210,7 @@ def test_the_base_is_printed_once_and_names_without_their_dataset(capsys: pytest
 
 
 def test_gains_against_inconsistency() -> None:
-    known = study(base=BASE)
+    known = study(names(OBJECTIVES[:6], seeds=2), base=BASE)
     result = find("representation/2").of(known, {"band": "0"})
     rows, y = kept(known), made(BASE, "digits:test").labels[kept(known)]
     for found in result.frame.to_dict("records"):
@@ -231,9 +231,23 @@ def test_gains_against_inconsistency() -> None:
     assert any("r = 0.98 over 50 models" in note for note in result.notes)
 
 
-def test_correlations_of_gains_have_intervals_from_models_not_pairs() -> None:
-    """Pairs share models, so Fisher's interval of independent pairs is too narrow."""
-    result = find("representation/2").of(study(names(seeds=4)), {"band": "0"})
+def test_figures_of_pairs_keep_models_of_an_accuracy_range() -> None:
+    known = study()
+    accuracies = sorted(100 * right(name).mean() for name in known.names)
+    low, high = str(accuracies[2] - 1e-6), str(accuracies[-2] + 1e-6)
+    for key in ("representation/1", "representation/8", "representation/2"):
+        result = find(key).of(known, {"band": "0", "low": low, "high": high})
+        count = len([one for one in accuracies if float(low) <= one <= float(high)])
+        assert count < len(accuracies)
+        assert f"{count * (count - 1) // 2} pairs of the {count} models" in result.notes[0]
+    with pytest.raises(InputError, check=fields(argument="low", where="representation/1")):
+        find("representation/1").of(known, {"low": "99.9"})
+
+
+def test_correlations_of_gains_have_intervals_from_recipes_not_pairs() -> None:
+    """Pairs share models, so Fisher's interval of independent pairs is too narrow; seeds of a recipe are drawn together."""
+    assert "95% CI" not in find("representation/2").of(study(), {"band": "0"}).notes[1]  # three recipes are too few
+    result = find("representation/2").of(study(names(OBJECTIVES[:5], seeds=2)), {"band": "0"})
     (note,) = (note for note in result.notes if note.startswith("gain over the mean member against"))
     low, high = (float(text) for text in re.search(r"CI (-?[\d.]+) to (-?[\d.]+)", note).groups())
     fisher = stats.pearsonr(result.frame["inconsistency"], result.frame["gain_over_mean"]).confidence_interval()

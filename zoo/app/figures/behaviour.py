@@ -24,6 +24,8 @@ from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
 EXAMPLE, IMAGENET = f"{DIGITS} --base resnet8-softmax", "MODELS --base resnet50-ra --data in1k"
+BANDED = f"{IMAGENET} -O low=74 -O high=78"  # the paper compares models of 74% to 78%
+ALL_IN_BAND = f"{BANDED} -O band=0"
 MEASURES = ("gain_over_mean", "gain_over_best", "ensemble_accuracy", "conversion_rate")
 SHORT = {"gain_over_mean": "gain (mean)", "gain_over_best": "gain (best)", "ensemble_accuracy": "ensemble"}
 MAX_POINTS = 2000  # of a pair in the confidence plane
@@ -32,15 +34,21 @@ HORIZONTAL = alt.Header(labelAngle=0, labelAlign="left")  # of rows of panels wi
 OTHER = "other"  # group of classes that are in no group
 
 
-def pairs(runs: Runs, base: str | None, band: float) -> tuple[pd.DataFrame, str]:
+def pairs(study: Study, runs: Runs, band: float, low: float, high: float) -> tuple[pd.DataFrame, str]:
     """Return one row per pair of models of comparable accuracy, with fractions, and a note on the pairs left out.
 
     Args:
-        runs: outputs of the models.
-        base: compare this model with every other one; None: all pairs.
+        study: the models; its base, if it has one, is compared with every other model, otherwise all pairs are.
+        runs: their outputs, on all or some of the examples.
         band: width of the band of accuracies in percentage points, as in `diversity.pair_frame`; 0: no band.
+        low: least accuracy of a model, in percent.
+        high: greatest accuracy of a model, in percent.
     """
-    frame = diversity.pair_frame(runs, base, accuracy_band=band or None)
+    base = study.base_name
+    inside = [name for name, one in study.runs.items() if low <= 100 * one.accuracy <= high or name == base]
+    if len(inside) < 2:
+        raise InputError(f"fewer than two models have accuracies from {low:g} to {high:g} percent", argument="low")
+    frame = diversity.pair_frame(runs.subset(inside), base, accuracy_band=band or None)
     comparable = frame[frame["comparable"]].reset_index(drop=True)
     if not len(comparable):
         raise InputError(
@@ -50,25 +58,26 @@ def pairs(runs: Runs, base: str | None, band: float) -> tuple[pd.DataFrame, str]
         )
     both_wrong = comparable["double_fault"]
     comparable = comparable.assign(both_right=1 - comparable["inconsistency"] - both_wrong, both_wrong=both_wrong)
-    within = f"within {band / 2:g} points of {base}" if base else f"with accuracies at most {band:g} points apart"
+    within = f", within {band / 2:g} points of {base}" if base else f", at most {band:g} points of accuracy apart"
     left_out = f"; {len(frame) - len(comparable)} others are left out" if len(comparable) < len(frame) else ""
-    return comparable, f"{len(comparable)} pairs{f' {within}' if band else ''}{left_out}"
+    of = f" of the {len(inside)} models with accuracies from {low:g}% to {high:g}%" if len(inside) < len(runs) else ""
+    return comparable, f"{len(comparable)} pairs{of}{within if band else ''}{left_out}"
 
 
-@figure("representation/1", "Error inconsistency by training category", [models(), CARDS], EXAMPLE, IMAGENET)
-def by_category(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+@figure("representation/1", "Error inconsistency by training category", [models(), CARDS], EXAMPLE, ALL_IN_BAND)
+def by_category(study: Study, *, band: float = ACCURACY_BAND, low: float = 0.0, high: float = 100.0) -> Result:
     """Error inconsistency by training category, from the smallest difference in training to the largest.
 
-    All examples count: predicted classes need no temperature.
+    All examples count: predicted classes need no temperature. Models with an accuracy from `low` to `high` percent are used.
     """
-    return _by_category(*pairs(study.runs, study.base_name, band), ["inconsistency"])
+    return _by_category(*pairs(study, study.runs, band, low, high), ["inconsistency"])
 
 
 @figure("representation/8", "Examples that one, both or neither of two models gets right", [models(), CARDS],
-        EXAMPLE, IMAGENET)  # fmt: skip
-def outcomes_by_category(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+        EXAMPLE, ALL_IN_BAND)  # fmt: skip
+def outcomes_by_category(study: Study, *, band: float = ACCURACY_BAND, low: float = 0.0, high: float = 100.0) -> Result:
     """Examples that exactly one model, both models and neither model classifies correctly, by training category."""
-    return _by_category(*pairs(study.runs, study.base_name, band), ["inconsistency", "both_right", "both_wrong"])
+    return _by_category(*pairs(study, study.runs, band, low, high), ["inconsistency", "both_right", "both_wrong"])
 
 
 def _by_category(frame: pd.DataFrame, note: str, measures: Sequence[str]) -> Result:
@@ -94,20 +103,20 @@ def category_means(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     return table[["category", "pairs", "models"]].assign(**means)
 
 
-@figure("representation/2", "Ensemble gain against error inconsistency", [models(3), CARDS], EXAMPLE, IMAGENET)
-def gains(study: Study, *, band: float = ACCURACY_BAND) -> Result:
+@figure("representation/2", "Ensemble gain against error inconsistency", [models(3), CARDS], EXAMPLE, ALL_IN_BAND)
+def gains(study: Study, *, band: float = ACCURACY_BAND, low: float = 0.0, high: float = 100.0) -> Result:
     """Gain, accuracy and conversion rate of ensembles of two models against their error inconsistency.
 
     The gain over the mean member is the sum of three parts: from examples that one member classifies correctly, minus
-    the loss where both do, plus the gain where neither does.
+    the loss where both do, plus the gain where neither does. The bootstrap of correlations draws recipes, with all seeds.
     """
-    frame, note = pairs(study.calibrated, study.base_name, band)
+    frame, note = pairs(study, study.calibrated, band, low, high)
     quoted = papers.pairs()
     known = fit_line(quoted["inconsistency"], quoted["gain_over_mean"])
     notes = [note]
     varied = frame["inconsistency"].round(9).nunique() > 1
     for name in MEASURES if varied else ():
-        line = diversity.regression(frame, y=name)
+        line = diversity.regression(frame, y=name, groups=study.rows)
         notes.append(f"{diversity.MEASURES[name].title} against error inconsistency: {_correlation(line)}")
     notes.append(f"gain over the mean member in the paper's Table 1: {known} over {known.points} models with ResNet-50")
     parts = 100 * frame[list(GAIN_PARTS)].mean()
@@ -121,14 +130,16 @@ def gains(study: Study, *, band: float = ACCURACY_BAND) -> Result:
     if study.base_name == papers.BASE:
         table = _with_paper(table, "second", quoted, ["inconsistency", "ensemble_accuracy"])
     shown = table.drop(columns=["conversion_rate", *GAIN_PARTS]).map(_number).rename(columns=SHORT)
-    drawn = [charts.gain_chart(frame, name) if varied else charts.category_chart(frame, name) for name in MEASURES]
+    drawn = [
+        charts.gain_chart(frame, name, study.rows) if varied else charts.category_chart(frame, name) for name in MEASURES
+    ]
     chart = shapes.side_by_side(*drawn, columns=2)
     return Result(table, chart, tuple(notes), shown)
 
 
 def _correlation(line: Line) -> str:
     low, high = line.interval
-    return str(line) if math.isnan(low) else f"{line} (95% CI {low:.2f} to {high:.2f}, bootstrap over models)"
+    return str(line) if math.isnan(low) else f"{line} (95% CI {low:.2f} to {high:.2f}, bootstrap over recipes)"
 
 
 def _number(value: object) -> str:
@@ -297,8 +308,7 @@ def _class_chart(comparison: Comparison, group_of: Mapping[str, str], bins: int)
 COMPARED = ("accuracy", "temperature", "inconsistency", "ensemble_accuracy")  # columns of the paper's Tables 1 to 3
 
 
-@figure("representation/table-1", "Models compared with the base", [models(), CARDS], EXAMPLE,
-        f"{IMAGENET} -O low=74 -O high=78")  # fmt: skip
+@figure("representation/table-1", "Models compared with the base", [models(), CARDS], EXAMPLE, BANDED)
 @figure("representation/table-2", "High-accuracy models", [models(), CARDS], f"{EXAMPLE} -O low=99", f"{IMAGENET} -O low=80")
 @figure(
     "representation/table-3", "Low-accuracy models", [models(), CARDS], f"{EXAMPLE} -O high=99.4", f"{IMAGENET} -O high=74"
