@@ -2,11 +2,12 @@
 
 import html
 import math
-import textwrap
 from typing import TYPE_CHECKING
 
-from diversity.measures import MEASURES, Measure
+from diversity.categories import category_title
+from diversity.measures import MEASURES
 from zoo.core import notebook
+from zoo.core.text import wrap
 
 if TYPE_CHECKING:
     from diversity.comparison import Comparison
@@ -51,10 +52,11 @@ def as_html(comparison: "Comparison") -> str:
 def _heading(comparison: "Comparison") -> str:
     first, second = comparison.names
     dataset = f" of {comparison.dataset}" if comparison.dataset else ""
-    category = f", training category {comparison.category}" if comparison.category else ""
+    title = category_title(comparison.category)
+    differs = f" Difference in training: {title}." if title else ""
     one, two = comparison.temperatures
-    calibrated = f", calibrated at T = {one:.3g} and {two:.3g}" if one and two else ""
-    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{dataset}{category}{calibrated}."
+    calibrated = f", calibrated at T = {one:.2f} and {two:.2f}" if one and two else ""
+    return f"First: {first}. Second: {second}. {int(comparison.examples):,} examples{dataset}{calibrated}.{differs}"
 
 
 def _table(comparison: "Comparison") -> list[str]:
@@ -74,23 +76,11 @@ def _sections(comparison: "Comparison") -> list[tuple[str, list[tuple[str, str, 
     for name, (value, low, high) in comparison.measured().items():
         measure = MEASURES[name]
         if measure.printed:
-            shown, start, end = (_format(number, value, measure) for number in (value, low, high))
+            start, end = (measure.text(number, value).strip("+%") for number in (low, high))
             ends = "" if math.isnan(low) else f"{start} to {end}"
             unit = " points" if measure.difference and not math.isnan(value) else ""
-            sections.setdefault(measure.section, []).append((measure.title, shown + unit, ends))
+            sections.setdefault(measure.section, []).append((measure.title, measure.text(value) + unit, ends))
     return list(sections.items())
-
-
-def _format(number: float, value: float, measure: Measure) -> str:
-    """Return a number as text; `value` is the measure's value, which decides how many decimals its interval has too."""
-    if math.isnan(number):
-        return "–"
-    if measure.unit == "p-value":
-        return f"{number:.2g}" if number < 1e-3 else f"{number:.3f}"
-    if measure.unit == "share":
-        decimals = 1 if 0.01 <= abs(value) <= 0.99 else 2
-        return f"{100 * number:+z.{decimals}f}" if measure.difference else f"{100 * number:z.{decimals}f}%"
-    return f"{number:z.3f}"
 
 
 def _notes(comparison: "Comparison") -> list[str]:
@@ -129,11 +119,9 @@ def _band_notes(comparison: "Comparison") -> list[str]:
         if edge is not None:
             everywhere = edge < furthest if beyond == "above" else edge > furthest
             angles = "At any angle" if everywhere else f"At angles {beyond} {edge:z.3f}"
-            notes.append(
-                f"{angles}, the ensemble predicts the {side}'s class in at least {band.level:.0%} of disagreements."
-            )
-    return notes
+            notes.append(f"{angles}, the ensemble predicts the {side}'s class in {band.level:.0%} or more of disagreements.")
+    return ["The angle compares the two confidences; it is positive where the first is higher.", *notes] if notes else []
 
 
 def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH) or [""]
+    return wrap(text, WIDTH) or [""]

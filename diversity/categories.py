@@ -6,8 +6,35 @@ from zoo.cards.card import Card, Category
 from zoo.errors import InputError
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the smallest difference to the largest
-_UNKNOWN = "unknown"
+UNKNOWN = "unknown"
+# In words, as text and charts show them, and in Okabe and Ito's colours, which readers with a colour vision deficiency can
+# tell apart.
+TITLES = {
+    "reinit": "same recipe, other seed",
+    "hparam": "hyper-parameters",
+    "arch": "architecture",
+    "fwork": "training framework",
+    "dataset": "training data",
+    UNKNOWN: "unknown",
+}
+COLOURS = {
+    "reinit": "#56b4e9",
+    "hparam": "#0072b2",
+    "arch": "#e69f00",
+    "fwork": "#cc79a7",
+    "dataset": "#d55e00",
+    UNKNOWN: "#999999",
+}
 _PRETRAINED = ("contrastive", "self-supervised")  # frameworks in which another objective is another framework
+
+
+def category_title(category: object) -> str | None:
+    """Return a training category in words; None if it is missing.
+
+    >>> category_title("reinit"), category_title(float("nan"))
+    ('same recipe, other seed', None)
+    """
+    return TITLES.get(category) if isinstance(category, str) else None
 
 
 def category(a: Card, b: Card) -> Category | None:
@@ -37,16 +64,16 @@ def category(a: Card, b: Card) -> Category | None:
                 where=card.name,
                 hint=f"Pass one of them, such as {card.sweep[0].name}",
             )
-    if _UNKNOWN in (a.dataset, b.dataset):
+    if UNKNOWN in (a.dataset, b.dataset):
         return None
     if a.dataset != b.dataset:
         return "dataset"
-    if _UNKNOWN in (a.framework, b.framework):
+    if UNKNOWN in (a.framework, b.framework):
         return None
     if a.framework != b.framework:
         return "fwork"
     if a.framework in _PRETRAINED and a.objective != b.objective:
-        return None if _UNKNOWN in (a.objective, b.objective) else "fwork"
+        return None if UNKNOWN in (a.objective, b.objective) else "fwork"
     if a.family != b.family:
         return "arch"
     return "reinit" if _settings(a) == _settings(b) else "hparam"

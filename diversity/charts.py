@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from diversity._checks import whole_number
-from diversity.categories import CATEGORIES
+from diversity.categories import COLOURS, TITLES, UNKNOWN
 from diversity.clustering import Dendrogram
 from diversity.measures import MEASURES, title
 from diversity.specialization import LIMIT, OUTCOMES
@@ -35,6 +35,19 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
     return alt.InlineData(values=json.loads(frame.to_json(orient="records", double_precision=6)))
 
 
+def category_colour(data: pd.DataFrame, title: str | None = None) -> alt.Color:
+    """Return the colours of the training categories, in words, that occur in a column `category`; each has one everywhere.
+
+    Args:
+        data: the rows of a chart; values of `category` that are no training category are grey.
+        title: of the legend.
+    """
+    used = set(data["category"])
+    colours = {name: COLOURS[key] for key, name in TITLES.items() if name in used}
+    colours = dict.fromkeys(sorted(used - set(colours)), COLOURS[UNKNOWN]) | colours
+    return alt.Color("category:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), title=title)
+
+
 def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.LayerChart:
     """Return a chart of a measure by training category, with a dot per pair and a bar at the mean (Fig. 1).
 
@@ -43,11 +56,11 @@ def category_chart(frame: pd.DataFrame, measure: str = "inconsistency") -> alt.L
         measure: a column of the frame.
     """
     data = _with_category(frame, measure)
-    x = alt.X("category:N", sort=list(CATEGORIES), title=None, axis=alt.Axis(labelAngle=0))
+    x = alt.X("category:N", sort=list(TITLES.values()), title=None, axis=alt.Axis(labelAngle=0))
     base = alt.Chart(inline(data)).encode(x=x)
     pairs = base.mark_circle(opacity=0.6).encode(
         y=_axis(alt.Y, measure, alt.Undefined),
-        color=_category_colour(),
+        color=category_colour(data),
         tooltip=["first:N", "second:N", alt.Tooltip(f"{measure}:Q", format=".2%" if _is_fraction(measure) else ".4f")],
     )
     means = base.mark_tick(thickness=3, size=40, color="grey").encode(y=alt.Y(f"mean({measure}):Q"))
@@ -81,7 +94,7 @@ def gain_chart(
         .encode(
             x=x,
             y=y,
-            color=_category_colour(),
+            color=category_colour(data),
             opacity=alt.Opacity("opacity:Q", scale=None),
             tooltip=["first:N", "second:N", "category:N"],
         )
@@ -90,7 +103,7 @@ def gain_chart(
     stars = (
         alt.Chart(inline(means))
         .mark_point(shape=_STAR, size=250, filled=True, opacity=1, stroke="black", strokeWidth=1)
-        .encode(x=x, y=y, color=_category_colour())
+        .encode(x=x, y=y, color=category_colour(data))
     )
     return (_line_layer(line, frame["inconsistency"][used], x, y, measure) + pairs + stars).properties(
         width=WIDTH, height=HEIGHT, title=f"{line}{_interval(line)}, {line.points} {kind}"
@@ -290,15 +303,11 @@ def _angles() -> alt.Scale:
     return alt.Scale(domain=[-LIMIT, LIMIT], nice=False)
 
 
-def _category_colour() -> alt.Color:
-    return alt.Color("category:N", sort=list(CATEGORIES), title=None)
-
-
 def _with_category(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     if measure not in frame:
         raise InputError(argument="measure", expected=f"a column of the frame: {', '.join(frame.columns)}", found=measure)
     columns = ["first", "second", "category", *dict.fromkeys(["inconsistency", measure])]
-    return frame[columns].assign(category=frame["category"].fillna("unknown"))
+    return frame[columns].assign(category=frame["category"].fillna(UNKNOWN).map(TITLES))
 
 
 def _line_layer(line: Line, x_values: pd.Series, x: alt.X, y: alt.Y, measure: str) -> alt.Chart:

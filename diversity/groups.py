@@ -26,6 +26,7 @@ from zoo.calibration.metrics import BINS
 from zoo.core import arrays, checks
 from zoo.core.backend import backend, is_tensor, single_or_double, to_accumulation_dtype
 from zoo.core.text import as_text
+from zoo.core.units import compared, estimate, interval, percent
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -79,12 +80,11 @@ class Groups:
         for name, title in measures.items():
             if self.frame[name].notna().any():
                 ends = zip(*(self.frame[name + end] for end in ("", "_low", "_high")), strict=True)
-                shown[title] = [f"{100 * v:.1f} ({100 * low:.1f} to {100 * high:.1f})" for v, low, high in ends]
+                shown[title] = [estimate(v, (low, high)) for v, low, high in ends]
         worst = self.frame.iloc[int(self.frame["accuracy"].argmin())]
         finding = (
-            f"The worst of {len(self.frame)} groups is {as_text(self.worst)}: accuracy {100 * worst['accuracy']:.1f}%, "
-            f"{100 * worst['gap']:+.1f} points compared with the other examples "
-            f"({100 * self.level:g}% CI {100 * worst['gap_low']:+.1f} to {100 * worst['gap_high']:+.1f})."
+            f"The worst of {len(self.frame)} groups is {as_text(self.worst)}: {percent(worst['accuracy'])} accuracy, "
+            f"{compared(worst['gap'])} the other examples ({interval((worst['gap_low'], worst['gap_high']), self.level)})."
         )
         return f"{shown.to_string(index=False)}\n{finding}"
 

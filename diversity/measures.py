@@ -3,10 +3,12 @@
 The value itself is the attribute of that name of an ErrorTable, an EnsembleTable or a Comparison.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from zoo.cards.names import similar
+from zoo.core.units import MISSING
 from zoo.errors import UnknownName
 
 Source = Literal["errors", "ensemble", "comparison"]  # attribute of ErrorTable, of EnsembleTable, or of Comparison only
@@ -30,6 +32,25 @@ class Measure:
     has_interval: bool = True
     printed: bool = True  # in the text of a comparison; False if another line implies it
     by_category: bool = False  # averaged over the pairs of a category (Gontijo-Lopes et al. 2021, Figs 1 and 2)
+
+    def text(self, number: float, value: float | None = None) -> str:
+        """Return a number as text in the measure's unit.
+
+        Args:
+            number: the measure's value, or an end of its confidence interval.
+            value: the measure's value, which decides how many decimals its interval has too; default: `number`.
+
+        >>> MEASURES["inconsistency"].text(0.128), MEASURES["kappa"].text(0.3), MEASURES["gain_over_best"].text(0.024)
+        ('12.8%', '0.300', '+2.4')
+        """
+        if math.isnan(number):
+            return MISSING
+        if self.unit == "p-value":
+            return f"{number:.2g}" if number < 1e-3 else f"{number:.3f}"
+        if self.unit == "share":
+            decimals = 1 if 0.01 <= abs(number if value is None else value) <= 0.99 else 2
+            return f"{100 * number:+z.{decimals}f}" if self.difference else f"{100 * number:z.{decimals}f}%"
+        return f"{number:z.3f}"
 
 
 # fmt: off

@@ -27,6 +27,7 @@ from diversity.pairs import Pairwise, pairwise
 from diversity.tables import ErrorTable, on_host
 from zoo.core.arrays import Array
 from zoo.core.statistics import holm
+from zoo.core.units import MISSING, interval, percent
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -118,10 +119,10 @@ class Significance:
         frame = self.by_model()
         ends = zip(frame["below_best_low"], frame["below_best_high"], strict=True)
         shown = frame[["model"]].assign(
-            accuracy=[f"{100 * accuracy:.2f}%" for accuracy in self.accuracy],
-            below_best=["–", *(f"{100 * gap:.2f}" for gap in self.difference[0, 1:])],
-            interval=["–", *[f"{100 * low:.2f} to {100 * high:.2f}" for low, high in ends][1:]],
-            p_holm=["–", *(f"{p:.2g}" if p >= 1e-9 else "<1e-9" for p in self.p_holm[0, 1:])],
+            accuracy=[percent(accuracy) for accuracy in self.accuracy],
+            below_best=[MISSING, *(f"{100 * gap:.1f}" for gap in self.difference[0, 1:])],
+            interval=[MISSING, *[interval(one, None) for one in ends][1:]],
+            p_holm=[MISSING, *(f"{p:.2g}" if p >= 1e-9 else "<1e-9" for p in self.p_holm[0, 1:])],
             letters=list(self.letters),
         )
         shown = shown.rename(

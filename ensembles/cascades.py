@@ -24,7 +24,7 @@ from ensembles.cascade_thresholds import (
     read_stages,
     stopped_probabilities,
 )
-from ensembles.costs import Budget, Cost, member_costs, parse_budget
+from ensembles.costs import COST_TITLES, Budget, Cost, member_costs, parse_budget
 from ensembles.ensemble_cards import write_card
 from ensembles.ensemble_sets import EnsembleSets, fit_sets
 from ensembles.ensemble_temperature import bounded
@@ -33,10 +33,11 @@ from ensembles.growing_ensemble import TIE
 from ensembles.inputs import Name, check_counts
 from ensembles.model_library import ModelLibrary
 from ensembles.search_setup import SearchSetup
-from ensembles.text_table import text_table
+from ensembles.text_table import text_table, wrapped
 from zoo.cards.card import Card
 from zoo.core.prediction_sets import Conditioning, Method
 from zoo.core.stop_rules import NEVER, RULES, Rule, Stopping
+from zoo.core.units import MISSING, compared, count, interval, percent, short_number
 from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
@@ -225,30 +226,30 @@ class Cascade:
 
     def __str__(self) -> str:
         columns = {
-            "step": [str(step + 1) for step in range(len(self.members))],
+            "#": [str(step + 1) for step in range(len(self.members))],
             "model": [str(name) for name in self.members],
-            "cost": [f"{cost:.3g}" for cost in self.costs],
-            "evaluated": [f"{fraction:.1%}" for fraction in self.evaluated],
-            "stops at": [*("never" if t >= NEVER else f"{t:.4f}" for t in self.thresholds), "–"],
+            "cost": list(map(short_number, self.costs)),
+            "evaluated": list(map(percent, self.evaluated)),
+            f"stops at {self.rule}": [*("never" if t >= NEVER else f"{t:.4f}" for t in self.thresholds), MISSING],
         }
         return "\n".join([*text_table(columns), *self.summary()])
 
     def summary(self) -> list[str]:
         """Return the lines below the table: the cost that is saved, and the accuracy."""
-        full = self.full_ensemble
-        lines = [
-            f"by {self.rule}: {self.cost_fraction:.0%} of the mean {self.settings['cost']} of the ensemble of"
-            f" {len(full.members)} ({self.cost_fraction * full.cost:.3g} of {full.cost:.3g})"
-        ]
+        full, cost = self.full_ensemble, str(self.settings["cost"])
+        costs = f"{short_number(self.cost_fraction * full.cost)} of {short_number(full.cost)}"
+        text = (
+            f"The cascade costs {percent(self.cost_fraction)} of the ensemble of {count(len(full.members), 'model')} "
+            f"({costs}, mean {COST_TITLES.get(cost, 'cost')}). "
+        )
         if self.gain is None or self.interval is None:
-            return [*lines, f"accuracy, cross-fitted: {self.score:.4f}, full ensemble {full.score:.4f}"]
-        low, high = self.interval
-        return [
-            *lines,
-            f"accuracy on {self.settings['test_examples']} test examples: {self.test_score:.4f}, full ensemble "
-            f"{full.test_score:.4f}",
-            f"difference {self.gain:+.4f} [{low:+.4f}, {high:+.4f}]",
-        ]
+            text += f"Its accuracy, cross-fitted, is {percent(self.score)}; that of the ensemble is {percent(full.score)}."
+        else:
+            text += (
+                f"Its accuracy on {self.settings['test_examples']:,} test examples is {percent(self.test_score)}, "
+                f"{compared(self.gain)} that of the ensemble ({interval(self.interval)})."
+            )
+        return wrapped(text)
 
     def chart(self) -> "alt.LayerChart":
         """Return a chart of accuracy against mean cost along the Pareto front, on both splits."""

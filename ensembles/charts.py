@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import pandas as pd
 
+from diversity.categories import TITLES, UNKNOWN
+from diversity.charts import category_colour
+
 if TYPE_CHECKING:
     from ensembles.path import Path
 
@@ -14,23 +17,30 @@ def path_chart(paths: "Path | Sequence[Path] | Mapping[str, Path]") -> alt.Layer
     """Return a chart of the score against the number of members (Gontijo-Lopes et al. 2021, Fig. 5 left).
 
     Solid lines are the test split, dashed lines the selection split that chose the members. Every point names the model that
-    was added; a ring marks the best ensemble.
+    was added; a ring marks the best ensemble. Points of a single path are coloured by what differs in training.
 
     Args:
         paths: one path or several, which are named after their first member; or paths by name.
     """
     named = _by_name(paths)
     frame = pd.concat([_long_frame(name, path) for name, path in named.items()], ignore_index=True)
+    objective = next(iter(named.values())).objective
+    axis = alt.Axis(format="%") if objective.endswith("accuracy") else alt.Axis()
     base = alt.Chart(frame).encode(
         x=alt.X("members:Q", title="members", axis=alt.Axis(tickMinStep=1)),
-        y=alt.Y("score:Q", title=next(iter(named.values())).objective, scale=alt.Scale(zero=False)),
-        color=alt.Color("start:N", title="starts from"),
+        y=alt.Y("score:Q", title=objective, axis=axis, scale=alt.Scale(zero=False)),
     )
+    start, line, point = {}, {"color": "grey"}, {"color": category_colour(frame, "differs in")}
+    if len(named) > 1:
+        start = {"color": alt.Color("start:N", title="starts from")}
+        line, point = {}, start | {"shape": alt.Shape("category:N", title="differs in")}
     dash = alt.StrokeDash("split:N", title="split", scale=alt.Scale(domain=["test", "selection"], range=[[1, 0], [4, 4]]))
     tooltip = ["start", "split", "members", "model", "category", alt.Tooltip("score:Q", format=".4f")]
-    lines = base.mark_line().encode(strokeDash=dash)
-    points = base.mark_point(filled=True, size=45).encode(shape=alt.Shape("category:N", title="added"), tooltip=tooltip)
-    rings = base.transform_filter("datum.best").mark_point(size=180, strokeWidth=1.5).encode(tooltip=tooltip)
+    lines = base.mark_line(**line).encode(strokeDash=dash, **start)
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(tooltip=tooltip, **point)
+    rings = (
+        base.transform_filter("datum.best").mark_point(size=180, strokeWidth=1.5, **line).encode(tooltip=tooltip, **start)
+    )
     return (lines + points + rings).properties(width=420, height=280)
 
 
@@ -65,7 +75,7 @@ def _long_frame(start: str, path: "Path") -> pd.DataFrame:
             "start": start,
             "members": [step + 1 for step in steps],
             "model": [str(path.members[step]) for step in steps],
-            "category": ["start" if step < path.start else path.categories[step] or "added" for step in steps],
+            "category": ["start" if step < path.start else TITLES[path.categories[step] or UNKNOWN] for step in steps],
             "best": [step + 1 == path.best for step in steps],
             "selection": [path.score[step] for step in steps],
         }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import torch
 
 from ensembles.model_library import ModelLibrary
+from zoo.core.units import UNITS
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 Cost: TypeAlias = "Literal['params', 'flops', 'latency'] | Mapping[Any, float] | Sequence[float] | Callable[[Any], float]"
 Budget: TypeAlias = float | str
 
+COST_TITLES = {"params": "parameters", "flops": "FLOPs", "latency": "milliseconds per image"}
 LATENCY_REPEATS = 5
-_BUDGET = re.compile(r"(\d+\.?\d*|\.\d+)\s*([kKMGBT])")
-_UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+_BUDGET = re.compile(r"(\d+\.?\d*|\.\d+)\s*([kmgbt])", re.IGNORECASE)
+_BUDGET_UNITS = {unit.lower(): size for unit, size in UNITS.items()} | {"b": UNITS["G"]}
 
 
 def parse_budget(budget: Budget | None, argument: str = "budget") -> float:
@@ -33,7 +35,7 @@ def parse_budget(budget: Budget | None, argument: str = "budget") -> float:
         return math.inf
     match = _BUDGET.fullmatch(budget.strip()) if isinstance(budget, str) else None
     try:
-        number = float(match[1]) * _UNITS[match[2]] if match else float(budget)
+        number = float(match[1]) * _BUDGET_UNITS[match[2].lower()] if match else float(budget)
     except (TypeError, ValueError):
         number = math.nan
     if not number >= 0:

@@ -10,9 +10,10 @@ from diversity.pair_ensembles import outcomes
 from diversity.tables import mcnemar
 from ensembles.combination import Weights, combined_predictions
 from ensembles.inputs import EnsembleInput, Kind, Labels, Name, check_counts
-from ensembles.text_table import text_table
+from ensembles.text_table import text_table, wrapped
 from zoo.core import arrays
 from zoo.core.arrays import Array
+from zoo.core.units import compared, count, interval, percent, points
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs
 
@@ -41,25 +42,22 @@ class Improvement:
         return vars(self) | {"members": list(self.members), "accuracies": list(self.accuracies)}
 
     def __str__(self) -> str:
+        ranked = sorted(zip(self.accuracies, self.members, strict=True), key=lambda one: -one[0])
         columns = {
-            "model": [str(name) for name in self.members],
-            "accuracy": [f"{accuracy:.4f}" for accuracy in self.accuracies],
-            "ensemble's gain": [f"{self.ensemble_accuracy - accuracy:+.4f}" for accuracy in self.accuracies],
+            "model": [str(name) for _, name in ranked],
+            "accuracy": [percent(accuracy) for accuracy, _ in ranked],
+            "gain of the ensemble": [points(self.ensemble_accuracy - accuracy) for accuracy, _ in ranked],
         }
         return "\n".join([*text_table(columns), *self.summary()])
 
     def summary(self) -> list[str]:
         """Return the lines below the table: whether the ensemble is better than its best member."""
-        low, high = self.interval
-        lines = [
-            f"ensemble accuracy {self.ensemble_accuracy:.4f}, best member {self.best_member}",
-            f"gain over the best member {self.gain_over_best:+.4f} (95% confidence interval {low:+.4f} to {high:+.4f})",
-        ]
-        if self.mcnemar >= SIGNIFICANT:
-            verdict = "not significantly different from its best member"
-        else:
-            verdict = f"significantly {'better' if self.gain_over_best > 0 else 'worse'} than its best member"
-        return [*lines, f"{verdict} (McNemar p = {self.mcnemar:.2g})"]
+        significant = "" if self.mcnemar < SIGNIFICANT else " The difference is not significant."
+        return wrapped(
+            f"The ensemble of {count(len(self.members), 'model')}: {percent(self.ensemble_accuracy)} accuracy, "
+            f"{compared(self.gain_over_best)} its best member, {self.best_member} ({interval(self.interval)}; McNemar "
+            f"p = {self.mcnemar:.2g}).{significant}"
+        )
 
 
 def improvement(

@@ -1,6 +1,5 @@
 """`Path`: the result of a greedy search."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,16 +9,17 @@ import numpy as np
 import torch
 
 from diversity.bootstrap import check_level
-from diversity.categories import category
+from diversity.categories import category, category_title
 from diversity.tables import mcnemar
 from ensembles.ensemble_cards import write_card
 from ensembles.ensemble_sets import EnsembleSets, fit_sets
 from ensembles.ensemble_temperature import EnsembleTemperature, WeightedEnsemble, apply_temperature
 from ensembles.inputs import Name
 from ensembles.model_library import ModelLibrary
-from ensembles.text_table import text_table
+from ensembles.text_table import ends_text, gain_text, score_text, text_table
 from zoo.cards.card import Card
 from zoo.core.prediction_sets import Conditioning, Method
+from zoo.core.units import MISSING, count, percent, short_number
 from zoo.errors import InputError
 from zoo.outputs.outputs import Runs
 
@@ -108,13 +108,9 @@ class Path:
 
     def noise(self) -> str:
         """Return a clause that says that the gain is within noise, or a loss."""
-        (low, high), gain = cast("tuple[float, float]", self.interval), cast(float, self.gain)
-        digits = max(2, 1 - math.floor(math.log10(max(abs(low), abs(high), 1e-4))))
-        verdict = "is within noise" if high >= 0 else "is a loss"
-        return (
-            f"the gain in {self.objective} on the test split, {gain:+.{digits}f} over the start, {verdict} "
-            f"(95% confidence interval {low:+.{digits}f} to {high:+.{digits}f})"
-        )
+        assert self.interval is not None
+        verdict = "is within noise" if self.interval[1] >= 0 else "is a loss"
+        return f"the gain in {self.objective} on the test split, {self._gain_text()}, {verdict}"
 
     def smallest_sufficient(self, level: float = 0.05) -> int | None:
         """Return the size of the smallest ensemble on the path that is not significantly worse than the best one.
@@ -189,22 +185,23 @@ class Path:
         return "\n".join([*text_table(self._text_columns()), *self.summary()])
 
     def _text_columns(self) -> dict[str, list[str]]:
-        marks = ["*" if step + 1 == self.best else " " for step in range(len(self.members))]
+        score, gain = score_text(self.objective), gain_text(self.objective)
         columns = {
-            "step": [f"{step + 1}{mark}" for step, mark in enumerate(marks)],
+            "#": [f"{step}{'*' * (step == self.best)}" for step in range(1, len(self.members) + 1)],
             "model": [str(name) for name in self.members],
-            "category": [category or "–" for category in self.categories],
-            "select": [f"{score:.4f}" for score in self.score],
+            "differs in": [category_title(category) or MISSING for category in self.categories],
+            "select": list(map(score, self.score)),
         }
         if self.bags:
             weights = self.weights
             columns["weight"] = [f"{weights[name]:.3f}" for name in self.members]  # type: ignore[index]
         if self.test_score is not None and self.test_gains is not None:
-            columns["test"] = [f"{score:.4f}" for score in self.test_score]
-            columns["gain"] = [f"{gain:+.3f}" for gain in self.test_gains]
-            columns["95% interval"] = [f"{i[0]:+.3f} {i[1]:+.3f}" if i else "–" for i in self._intervals()]
+            start = [MISSING] * self.start  # gains are relative to the start
+            columns["test"] = list(map(score, self.test_score))
+            columns["gain"] = start + list(map(gain, self.test_gains[self.start :]))
+            columns["95% CI"] = start + [ends_text(ends, self.objective) for ends in self._intervals()[self.start :]]
         if self.costs is not None:
-            columns["cost"] = [f"{cost:.3g}" for cost in self.costs]
+            columns["cost"] = [short_number(cost) for cost in self.costs]
         return columns
 
     def _intervals(self) -> list[tuple[float, float] | None]:
@@ -213,30 +210,33 @@ class Path:
     def summary(self) -> list[str]:
         """Return the lines below the table: the best ensemble, its gain and its calibration."""
         models, picks = len(set(self.members[: self.best])), self.best
-        size = _count(models, "model") + (f" in {picks} picks" if picks != models else "")
-        lines = [f"* best {self.objective} on the {self.settings.get('selection_examples')} selection examples: {size}"]
+        size = count(models, "model") + (f" in {picks} picks" if picks != models else "")
+        lines = [f"* best {self.objective} on the {self.settings.get('selection_examples', 0):,} selection examples: {size}"]
         if self.best == self.start:
             ended = _NOTHING_ADDED.get(self.settings.get("ended", "")) if len(self.members) == self.start else None
-            lines.append(f"  {ended or 'none of the models that were added improves on the start'}")
+            lines.append(f"  {ended or 'no model that was added improves on the start'}")
         elif self.gain is not None and self.interval is not None:
-            low, high = self.interval
             noise = ", within noise" if self.within_noise else ""
-            examples = f"{self.settings.get('test_examples')} test examples"
-            lines.append(f"  gain on {examples}: {self.gain:+.4f} [{low:+.4f}, {high:+.4f}]{noise}")
+            lines.append(f"  on the {self.settings.get('test_examples', 0):,} test examples: {self._gain_text()}{noise}")
         sufficient = self.smallest_sufficient()
         if sufficient is not None and sufficient < self.best:
             p = self._p_value(sufficient)
-            lines.append(f"  not significantly worse: the first {sufficient} of {picks} picks (McNemar p = {p:.2g})")
+            are = "model is" if sufficient == 1 else f"{sufficient} are"
+            lines.append(f"  the first {are} not significantly worse (McNemar p = {p:.2g})")
         if self.calibration is not None and self.calibration.ece_before is not None:
-            before, after = self.calibration.ece_before, self.calibration.ece_after
-            at_temperature = f"at the ensemble's temperature {self.temperature:.3g}"
-            lines.append(f"  calibration error {before:.4f}; {after:.4f} {at_temperature}")
+            before, after = percent(self.calibration.ece_before), percent(self.calibration.ece_after)
+            lines.append(f"  calibration error {before}; {after} at the ensemble's own temperature {self.temperature:.2f}")
         if uncalibrated := self.settings.get("uncalibrated"):
-            lines.append(f"  {uncalibrated} of the models not calibrated; zoo.calibrate(runs) fits temperatures")
+            lines.append(f"  {count(uncalibrated, 'model')} not calibrated; zoo.calibrate(runs) fits temperatures")
         if missing := self.settings.get("without_prediction"):
-            count = _count(sum(missing.values()), "missing prediction")
-            lines.append(f"  {count} of {_count(len(missing), 'model')} counted as wrong")
+            number = count(sum(missing.values()), "missing prediction")
+            lines.append(f"  {number} of {count(len(missing), 'model')} counted as wrong")
         return lines
+
+    def _gain_text(self) -> str:
+        """Return the gain of the best ensemble over the start, with its confidence interval."""
+        gain, unit = gain_text(self.objective)(cast(float, self.gain)), " points" * self.objective.endswith("accuracy")
+        return f"{gain}{unit} over the start (95% CI {ends_text(self.interval, self.objective)})"
 
     def _repr_html_(self) -> str:
         from zoo.core import notebook
@@ -313,7 +313,3 @@ class Path:
                 details["calibration_error"] = {"before": self.calibration.ece_before, "after": self.calibration.ece_after}
         details |= {} if sets is None else sets.details()
         return write_card(name, self.runs, weights, details, title or f"Ensemble of {len(weights)} models", overwrite)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -41,16 +41,17 @@ import numpy as np
 import torch
 
 from diversity.bootstrap import check_level
-from diversity.categories import CATEGORIES, category
+from diversity.categories import CATEGORIES, TITLES, category, category_title
 from ensembles.inputs import Name, check_counts
 from ensembles.model_library import ModelLibrary
 from ensembles.search_setup import SearchSetup, as_list
-from ensembles.text_table import text_table
+from ensembles.text_table import text_table, wrapped
 from zoo.calibration.temperature import fit_temperature
 from zoo.cards.card import Card
 from zoo.cards.names import among
 from zoo.core import arrays
 from zoo.core.text import check_unique
+from zoo.core.units import MISSING, interval, percent, points
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.alignment import align
 from zoo.outputs.outputs import Outputs, Runs
@@ -187,19 +188,21 @@ class Recommendation:
         rows = self.table.to_dict(orient="records")
         columns = {
             "model": [str(row["model"]) for row in rows],
-            "category": [row["category"] or "–" for row in rows],
-            "alone": ["–" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}" for row in rows],
-            "ratio": ["–" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}" for row in rows],
-            "gain": [f"{row['gain']:+.4f}" for row in rows],
-            f"{self.settings['level']:.0%} interval": [f"{row['low']:+.4f} {row['high']:+.4f}" for row in rows],
+            "differs in": [category_title(row["category"]) or MISSING for row in rows],
+            "accuracy": [percent(row["accuracy"]) for row in rows],
+            "ratio": [MISSING if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}" for row in rows],
+            "gain": [points(row["gain"]) for row in rows],
+            f"{self.settings['level']:.0%} CI": [interval((row["low"], row["high"]), None) for row in rows],
             "from": [str(row["examples"] or "card") for row in rows],
         }
-        lines = [f"base {', '.join(map(str, self.base))}: accuracy {self.base_accuracy:.4f}"]
+        base = f"{' + '.join(map(str, self.base))}, {percent(self.base_accuracy)} accuracy"
+        lines = wrapped(f"gain: points over the base, {base}; ratio: disagreement with the base / mean error")
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
         if self.settings["shipped"]:
             lines.append(f"{self.settings['shipped']} of the known models are shipped")
         if new := sorted(set(self.table["category"][self.table["new_category"]]), key=CATEGORIES.index):
-            lines.append(f"no known model is of category {' or '.join(new)}: wider intervals")
+            named = " or ".join(TITLES[category] for category in new)
+            lines.append(f"no known model differs in {named}: wider intervals")
         return "\n".join([*text_table(columns), *lines])
 
 

@@ -1,8 +1,11 @@
-"""Tables of models as text, at most 80 characters wide where names allow it."""
+"""Tables of models as text, at most 80 characters wide where names allow it; scores as text."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
 from zoo.cards.names import shared_ending
+from zoo.core.text import wrap
+from zoo.core.units import MISSING, interval, percent, points
 
 WIDTH = 80
 
@@ -10,8 +13,7 @@ WIDTH = 80
 def text_table(columns: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the lines of a table with a column `model`.
 
-    The dataset in which all names end is printed once, in the title. Names that are still too long lose their middle; two
-    different names are never cut to the same text, even if the table becomes wider than 80 characters.
+    The dataset in which all names end is printed once, in the title. Names that are still too long are wrapped.
 
     >>> print(*text_table({"model": ["a.cifar10", "b.cifar10"], "accuracy": ["0.91", "0.9"]}), sep="\\n")
     model (.cifar10)  accuracy
@@ -19,37 +21,52 @@ def text_table(columns: Mapping[str, Sequence[str]]) -> list[str]:
     b                      0.9
     """
     ending = shared_ending(columns["model"])
-    names = shorten(
-        [name.removesuffix(ending) for name in columns["model"]],
-        WIDTH - sum(max(len(title), *map(len, cells)) + 2 for title, cells in columns.items() if title != "model"),
-    )
     title = f"model ({ending})" if ending else "model"
-    shown = {title if name == "model" else name: names if name == "model" else cells for name, cells in columns.items()}
-    widths = {name: max(len(name), *map(len, cells)) for name, cells in shown.items()}
-    rows = zip(*([name, *cells] for name, cells in shown.items()), strict=True)
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if name in (title, "category") else cell.rjust(width)
-            for cell, (name, width) in zip(row, widths.items(), strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    others = sum(max(len(name), *map(len, cells)) + 2 for name, cells in columns.items() if name != "model")
+    room = max(WIDTH - others, len(title))
+    rows = [[title if name == "model" else name for name in columns]]
+    for row in zip(*columns.values(), strict=True):
+        cells = dict(zip(columns, row, strict=True))
+        first, *more = textwrap.wrap(cells["model"].removesuffix(ending), room) or [""]
+        rows.append([*(cells | {"model": first}).values()])
+        rows += [[line if name == "model" else "" for name in columns] for line in more]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = [name in ("#", "model", "differs in") for name in columns]
+    return [
+        "  ".join(f"{cell:{'<' if at else '>'}{width}}" for cell, width, at in zip(row, widths, left, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
-def shorten(names: Sequence[str], width: int) -> list[str]:
-    """Return names without their middle if they are longer than `width`, or than the width that keeps them distinct.
+def score_text(objective: str) -> Callable[[float], str]:
+    """Return how a score is written: accuracies in percent, losses and custom objectives as numbers.
 
-    >>> shorten(["resnet50-cosine", "resnet50-softmax"], 9), shorten(["ab-x-cd", "ab-y-cd"], 5)
-    (['resn…sine', 'resn…tmax'], ['ab-x-cd', 'ab-y-cd'])
+    >>> score_text("accuracy")(0.9123), score_text("nll")(0.9123)
+    ('91.2%', '0.9123')
     """
-    for limit in range(max(3, width), max(map(len, names), default=0)):
-        cut = [_without_middle(name, limit) for name in names]
-        if len(set(cut)) == len(set(names)):
-            return cut
-    return list(names)
+    return percent if objective.endswith("accuracy") else "{:.4f}".format
 
 
-def _without_middle(name: str, width: int) -> str:
-    """Return a name without its middle: the end often distinguishes two models."""
-    return name if len(name) <= width else f"{name[: width - 1 - width // 2]}…{name[-(width // 2) :]}"
+def gain_text(objective: str) -> Callable[[float], str]:
+    """Return how a gain is written: in percentage points if scores are in percent.
+
+    >>> gain_text("accuracy")(0.023), gain_text("nll")(0.023)
+    ('+2.3', '+0.0230')
+    """
+    return points if objective.endswith("accuracy") else "{:+.4f}".format
+
+
+def ends_text(ends: Sequence[float] | None, objective: str) -> str:
+    """Return the ends of the confidence interval of a gain.
+
+    >>> ends_text((0.01, 0.03), "accuracy"), ends_text((0.01, 0.03), "nll")
+    ('1.0 to 3.0', '0.0100 to 0.0300')
+    """
+    if ends is None or objective.endswith("accuracy"):
+        return interval(ends, None)
+    return MISSING if ends[0] != ends[0] else "{:.4f} to {:.4f}".format(*ends)
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a sentence as lines."""
+    return wrap(text, WIDTH)

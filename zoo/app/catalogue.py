@@ -7,7 +7,8 @@ import typer
 
 from zoo.app.completion import complete_datasets
 from zoo.app.options import FIND, Json, ModelFiles, OnlyData, OptionalModels, command, model_argument
-from zoo.app.terminal import MISSING, cell, count, fill, note, print_json, print_table, print_text
+from zoo.app.terminal import cell, fill, note, print_json, print_table, print_text
+from zoo.core.units import MISSING, count
 from zoo.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def list_models(
     data: OnlyData = None,
     json: Json = False,
 ) -> None:
-    """List models, and where their weights are. --data: only models with outputs on that dataset.
+    """List models, and where their weights are.
 
     [dim]zoo list 'clip-*' accuracy=74..78[/dim]
 

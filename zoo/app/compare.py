@@ -21,7 +21,8 @@ from zoo.app.options import (
     command,
     population,
 )  # fmt: skip
-from zoo.app.terminal import count, note, plain, print_json, print_table, print_text
+from zoo.app.terminal import note, plain, print_json, print_table, print_text
+from zoo.core.units import count
 from zoo.errors import InputError
 
 

@@ -11,10 +11,11 @@ from zoo import datasets, training
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Document
 from zoo.app.report.inputs import ReportInputs, available_images, transfer_embeddings
-from zoo.app.terminal import count, note, percent
+from zoo.app.terminal import note
 from zoo.cards.names import parse_recipe
 from zoo.cards.recipe_names import OBJECTIVES
 from zoo.cards.selection import is_filter, is_pattern
+from zoo.core.units import count, percent
 from zoo.errors import InputError, ZooError
 from zoo.models import registry
 from zoo.models.registry import availability

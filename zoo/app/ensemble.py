@@ -1,8 +1,7 @@
 """`zoo ensemble`: search for an ensemble, judge one, keep to a budget, stop early in a cascade."""
 
 import functools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,13 +9,15 @@ import typer
 
 from zoo.app import options
 from zoo.app.options import CHARTS, NUMBERS, TABLE, Base, Candidates, OptionalModels, Steps, command, population
-from zoo.app.terminal import MISSING, Format, count, fill, interval, note, percent, points, print_table, records
+from zoo.app.terminal import Format, fill, note, print_table, print_text, records
+from zoo.cards.names import shared_ending
+from zoo.core.units import short_number
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ensembles import Cascade, Path, Search
+    from ensembles import Search
     from ensembles.ensemble_sets import EnsembleSets
     from zoo.cards.card import Card
     from zoo.outputs.outputs import Runs
@@ -30,7 +31,6 @@ Objective = Annotated[
     Literal["accuracy", "balanced-accuracy", "nll", "brier"], typer.Option(help="The score that the search improves.")
 ]
 Votes = Annotated[bool, typer.Option("--votes", help="Let predicted classes vote instead of averaging probabilities.")]
-_UNITS = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3}
 
 
 def register(app: typer.Typer) -> None:
@@ -193,7 +193,7 @@ def search(
     setup = split.search(runs, base, votes, candidates=fields or None, objective=objective, progress=not members.json)
     path = setup.greedy(steps, replace=replace, init=init, stop_early=stop_early, bags=bags)
     value = {**path.to_dict(), "population": population(runs)}
-    new_model.deliver(lambda: path, value, lambda: _print_path(path), members, path.to_frame(), path.chart)
+    new_model.deliver(lambda: path, value, lambda: print_text(path), members, path.to_frame(), path.chart)
 
 
 def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: NewModel, members: Members) -> None:
@@ -211,22 +211,10 @@ def combine(*, models: OptionalModels = None, votes: Votes = False, new_model: N
     read, _ = members.read(models, votes=votes)
     runs = read.aligned()
     found = improvement(runs, combine="predictions" if votes else "probabilities")
-    accuracies = sorted(zip(found.accuracies, runs, strict=True), reverse=True)
-    rows = [{"model": name, "accuracy": accuracy} for accuracy, name in accuracies]
-    low, high = found.interval
-
-    def show() -> None:
-        print_table(rows, formats={"accuracy": percent})
-        text = (
-            f"The ensemble of {count(len(rows), 'model')}: {percent(found.ensemble_accuracy)} accuracy, "
-            f"{100 * abs(found.gain_over_best):.1f} points {'below' if found.gain_over_best < 0 else 'above'} its best "
-            f"member {rows[0]['model']} ({interval(found.interval)})"
-        )
-        print("\n" + fill(f"{text}: no significant difference." if low <= 0 <= high else f"{text}."))
-
-    value = {**vars(found), "members": runs.names, "best_member": rows[0]["model"], "population": population(read)}
+    table = pd.DataFrame({"model": found.members, "accuracy": found.accuracies}).sort_values("accuracy", ascending=False)
+    value = {**found.to_dict(), "population": population(read)}
     fraction = 0.0 if new_model.alpha is None else 0.5
-    new_model.deliver(lambda: _equal_weights(runs, runs.names, fraction), value, show, members, pd.DataFrame(rows))
+    new_model.deliver(lambda: _equal_weights(runs, runs.names, fraction), value, lambda: print_text(found), members, table)
 
 
 def partners(
@@ -245,6 +233,8 @@ def partners(
 
     [dim]zoo ensemble partners @cifar10 --base r7x2.cifar10[/dim]
     """
+    from diversity.categories import category_title
+
     members.check(TABLE, NUMBERS)
     runs, base = members.read(models, base, votes, candidates or ())
     fields = {"name": members.named(candidates)} if candidates else None
@@ -253,11 +243,12 @@ def partners(
 
     def show() -> None:
         rows = records(frame)
-        titles = {"base": "base", "partner": "partner", "category": "category", "alone": "alone", "pair": "pair"}
+        titles = {"base": "base", "partner": "partner", "category": "differs in", "alone": "alone", "pair": "pair"}
         if "gain" in rows[0]:
             titles |= {"test_alone": "alone", "test_pair": "pair", "gain": "gain", "interval": "95% CI"}
             titles = {key: title for key, title in titles.items() if key not in ("alone", "pair")}
-        _print_scores([{title: row[key] for key, title in titles.items()} for row in rows], objective)
+        named = [row | {"category": category_title(row["category"])} for row in rows]
+        _print_scores([{title: row[key] for key, title in titles.items()} for row in named], objective)
 
     value = {"partners": frame, "objective": objective, "population": population(runs)}
     members.deliver(value, show, table=frame)
@@ -284,25 +275,35 @@ def budget(
 
     [dim]zoo ensemble budget @cifar10 --cost flops --max-cost 200M --name my-ensemble[/dim]
     """
+    from ensembles.costs import COST_TITLES, parse_budget
+    from ensembles.text_table import score_text
+
     members.check(TABLE, NUMBERS, *CHARTS)
-    most = None if limit is None else parse_cost(limit, "limit")
+    most = parse_budget(limit, "limit")
     for argument in ("name", "alpha"):
-        if getattr(new_model, argument) is not None and most is None:
+        if getattr(new_model, argument) is not None and limit is None:
             raise InputError("needs a cost, which decides for one of the ensembles", argument=argument, hint="Pass {limit}")
     runs, base = members.read(models, base, votes)
     setup = split.search(runs, base, votes, objective=objective, progress=not members.json)
     front = setup.pareto(cost, max_size)
-    best = None if most is None else setup.best_within(most, cost, max_size)
+    best = None if limit is None else setup.best_within(limit, cost, max_size)
 
     def show() -> None:
-        columns = ["cost", "size", "selection", "test", "members"]
-        rows = [{**row, "cost": short_number(row["cost"]), "members": ", ".join(row["members"])} for row in records(front)]
-        _print_scores([{key: row[key] for key in columns} for row in rows], objective)
+        columns = ["cost", "size", "selection", "test"]
+        ending = shared_ending(list(front["members"].explode()))
+        title = f"members ({ending})" if ending else "members"
+        rows = [
+            {key: row[key] for key in columns}
+            | {"cost": short_number(row["cost"]), title: " + ".join(name.removesuffix(ending) for name in row["members"])}
+            for row in records(front)
+        ]
+        _print_scores(rows, objective)
         if best is not None:
             on, score = ("selection", best.score) if best.test_score is None else ("test", best.test_score)
             text = (
-                f"The best ensemble up to {limit} {cost}: {', '.join(map(str, best.members))}. It costs "
-                f"{short_number(best.cost or 0)}; its {objective} is {_format(objective)(score)} on the {on} split."
+                f"The best ensemble up to {short_number(most)} {COST_TITLES[cost]}: {' + '.join(map(str, best.members))}. "
+                f"It costs {short_number(best.cost or 0)}; its {objective} on the {on} split is "
+                f"{score_text(objective)(score)}."
             )
             print("\n" + fill(text))
 
@@ -343,93 +344,15 @@ def cascade(
 
     [dim]zoo ensemble cascade resnet8-softmax resnet20-softmax --all --max-loss 0.002[/dim]
     """
+    from ensembles.costs import parse_budget
+
     members.check(TABLE, NUMBERS, *CHARTS)
-    most = None if budget is None else parse_cost(budget, "budget")
+    parse_budget(budget)
     runs, base = members.read(models, base)
     setup = split.search(runs, base, progress=not members.json)
-    found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=most)
+    found = setup.cascade(steps, members=runs.names if all_members else None, cost=cost, loss=loss, budget=budget)
     value = {**found.to_dict(), "population": population(runs)}
-    new_model.deliver(lambda: found, value, lambda: _print_cascade(found), members, found.to_frame(), found.chart)
-
-
-def _print_path(path: "Path") -> None:
-    """Print the steps of a search, and what the best ensemble on it gains."""
-    weights = path.weights if path.bags and isinstance(path.weights, dict) else {}
-    rows = [
-        {
-            "step": f"{row['step']}{'*' if row['step'] == path.best else ''}",
-            "model": str(row["model"]),
-            "category": row["category"],
-            **({"weight": f"{weights[row['model']]:.3f}"} if weights else {}),
-            "selection": row["selection"],
-            "test": row["test"],
-            "gain": row["gain"],
-            "95% CI": (row["low"], row["high"]),
-            **({"cost": short_number(row["cost"])} if path.costs is not None else {}),
-        }
-        for row in records(path.to_frame())
-    ]
-    hidden = () if path.test_score is not None else ("test", "gain", "95% CI")
-    _print_scores([{key: value for key, value in row.items() if key not in hidden} for row in rows], path.objective)
-    for sentence in _path_findings(path):
-        print(fill(sentence, "" if sentence.startswith("*") else "  "))
-
-
-def _path_findings(path: "Path") -> Iterator[str]:
-    settings, members = path.settings, len(set(path.members[: path.best]))
-    picks = f" in {path.best} picks" if path.best != members else ""
-    selection = settings.get("selection_examples", 0)
-    yield f"* best {path.objective} on {selection:,} selection examples: {count(members, 'model')}{picks}"
-    if path.best == path.start:
-        yield "no model improves on the start"
-    elif path.gain is not None and path.interval is not None:
-        change = _difference(path.gain, path.interval, path.objective)
-        noise = ", within noise" if path.within_noise else ""
-        yield f"on {settings.get('test_examples', 0):,} test examples: {change} compared with the start{noise}"
-    sufficient = path.smallest_sufficient()
-    if sufficient is not None and sufficient < path.best:
-        smaller = "the start alone" if sufficient == 1 else f"the ensemble of the first {sufficient}"
-        yield f"{smaller} is not significantly worse (McNemar)"
-    fit = path.calibration
-    if fit is not None and fit.ece_before is not None:
-        yield f"calibration error {percent(fit.ece_before)}; {percent(fit.ece_after)} at the ensemble's own temperature"
-    if missing := settings.get("without_prediction"):
-        yield f"{count(sum(missing.values()), 'missing prediction')} of {count(len(missing), 'model')} counted as wrong"
-
-
-def _print_cascade(found: "Cascade") -> None:
-    """Print the members of a cascade, and what it saves."""
-    rows = [
-        {
-            "step": step,
-            "model": str(row["model"]),
-            "cost": short_number(row["cost"]),
-            "evaluated": percent(row["evaluated"]),
-            "stops at": MISSING if math.isnan(row["threshold"]) else f"{row['threshold']:.4f}",
-        }
-        for step, row in enumerate(records(found.to_frame()), 1)
-    ]
-    print_table(rows, formats=dict.fromkeys(("cost", "evaluated", "stops at"), str))
-    full = found.full_ensemble
-    text = (
-        f"The cascade costs {percent(found.cost_fraction)} of the ensemble of {count(len(full.members), 'model')} "
-        f"({short_number(found.cost_fraction * full.cost)} of {short_number(full.cost)} {found.settings['cost']}); "
-    )
-    if found.gain is None or found.interval is None:
-        text += f"accuracy {percent(found.score)}, of the ensemble {percent(full.score)} (cross-fitted)."
-    else:
-        text += (
-            f"accuracy {percent(found.test_score)} on {found.settings['test_examples']:,} test examples, of the ensemble "
-            f"{percent(full.test_score)}: {_difference(found.gain, found.interval, 'accuracy')}."
-        )
-    print("\n" + fill(text))
-
-
-def _difference(value: float, ends: Sequence[float], objective: str) -> str:
-    """Return a difference of two scores with its confidence interval."""
-    if objective.endswith("accuracy"):
-        return f"{points(value)} points ({interval(ends)})"
-    return f"{value:+.4f} (95% CI {ends[0]:+.4f} to {ends[1]:+.4f})"
+    new_model.deliver(lambda: found, value, lambda: print_text(found), members, found.to_frame(), found.chart)
 
 
 def _equal_weights(runs: "Runs", names: list[str], test_fraction: float, seed: int = 0) -> Any:
@@ -443,22 +366,11 @@ def _equal_weights(runs: "Runs", names: list[str], test_fraction: float, seed: i
 
 
 def _print_scores(rows: list[dict[str, Any]], objective: str) -> None:
-    form = _format(objective)
-    formats: dict[str, Format] = dict.fromkeys(("alone", "pair", "selection", "test"), form)
-    formats["gain"] = points if form is percent else "{:+.4f}".format
-    formats["95% CI"] = lambda ends: _ends(ends, form is percent)
+    from ensembles.text_table import ends_text, gain_text, score_text
+
+    formats: dict[str, Format] = dict.fromkeys(("alone", "pair", "selection", "test"), score_text(objective))
+    formats |= {"gain": gain_text(objective), "95% CI": lambda ends: ends_text(ends, objective)}
     print_table(rows, formats={key: form for key, form in formats.items() if key in rows[0]})
-
-
-def _ends(ends: Sequence[float], in_percent: bool) -> str:
-    if any(math.isnan(end) for end in ends):
-        return MISSING
-    return interval(ends, None) if in_percent else "{:+.4f} to {:+.4f}".format(*ends)
-
-
-def _format(objective: str) -> Format:
-    """Return how a score is written: accuracies in percent, losses as numbers."""
-    return percent if objective.endswith("accuracy") else "{:.4f}".format
 
 
 def _accuracy_range(text: str) -> tuple[float | None, float | None]:
@@ -470,26 +382,3 @@ def _accuracy_range(text: str) -> tuple[float | None, float | None]:
     except (InputError, TypeError, ValueError):
         raise InputError(argument="accuracy", expected="LOW..HIGH in percent, such as 70..78", found=text) from None
     return low and low / 100, high and high / 100
-
-
-def parse_cost(text: str, argument: str) -> float:
-    """Return the number that a cost such as 2M stands for; an error names the argument.
-
-    >>> parse_cost("2M", "limit"), parse_cost("1.5G", "limit"), parse_cost("300", "limit")
-    (2000000.0, 1500000000.0, 300.0)
-    """
-    unit = next((unit for unit in _UNITS if text.lower().endswith(unit.lower())), "")
-    try:
-        return float(text.removesuffix(text[len(text) - len(unit) :])) * _UNITS.get(unit, 1)
-    except ValueError:
-        raise InputError(argument=argument, expected="a number such as 2M, 1.5G or 300", found=text) from None
-
-
-def short_number(value: float) -> str:
-    """Return a number with the unit that `parse_cost` reads.
-
-    >>> short_number(2_345_678), short_number(12)
-    ('2.35M', '12')
-    """
-    unit = next((unit for unit, size in _UNITS.items() if abs(value) >= size), "")
-    return f"{value / _UNITS.get(unit, 1):.3g}{unit}"

@@ -10,7 +10,8 @@ import typer
 from zoo.app import options
 from zoo.app.checks import check_files
 from zoo.app.run import print_runs
-from zoo.app.terminal import count, note, print_json, size, wrote
+from zoo.app.terminal import note, print_json, size, wrote
+from zoo.core.units import count
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

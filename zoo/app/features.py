@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app import options
-from zoo.app.terminal import matrix_fits, note, percent, print_table
+from zoo.app.terminal import matrix_fits, note, print_table
+from zoo.core.units import percent
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -22,6 +22,13 @@ def register(app: typer.Typer) -> None:
     app.command("head", rich_help_panel=TRAIN)(command(head))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _AnyModel(ModelFiles):
+    """Facts about bare files; the size of the input is that of any model."""
+
+    image_size: Annotated[int | None, typer.Option("--image-size", min=8, help="Side of the input in pixels.")] = None
+
+
 def head(
     *,
     models: Models,
@@ -36,7 +43,7 @@ def head(
     ] = None,
     name: NewName = None,
     fresh: Fresh = False,
-    model_files: ModelFiles,
+    model_files: _AnyModel,
     json: Json = False,
 ) -> None:
     """Fit linear heads to models' embeddings of a dataset's training images.
@@ -51,7 +58,7 @@ def head(
     from zoo.models.heads import fit_linear, save_linear
     from zoo.runs import runner
 
-    image_size = model_files.image_size  # of any model, not only of files
+    image_size = model_files.image_size
     names = [str(one) for one in runner.resolve(dataclasses.replace(model_files, image_size=None).named(models))]
     if name is not None and len(names) > 1:
         raise InputError(f"is one name for {len(names)} heads", argument="name", hint="Fit one head at a time to name it")

@@ -40,17 +40,18 @@ INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT and 128 + SIGTERM, as in shel
 EXAMPLES = """\
 Examples:
 
-zoo list 'resnet50-*' objective=cosine
+$ zoo list @cifar10 objective=cosine
 
-zoo run efficientnet-lite0 --data folder:images
+$ zoo compare resnet7-softmax.cifar10 r7x2.cifar10
 
-zoo compare resnet7-softmax.cifar10 r7x2.cifar10
+$ zoo ensemble search @cifar10 --base r7x2.cifar10 --name my-ensemble
 
-zoo ensemble search 'resnet8-*' --base resnet8-softmax --name my-ensemble
+$ zoo report --from predictions/ -o report.html
 
-zoo report 'resnet8-*' --data digits:test -o report.html
+$ zoo run resnet7-softmax.cifar10 --data folder:images
 
-`zoo COMMAND -h` shows more. Weights and outputs are stored in ZOO_HOME.
+These need no download: the models and outputs of @cifar10 are part of the package. `zoo COMMAND -h` shows more. \
+Weights and outputs are stored in ZOO_HOME.
 """
 
 app = typer.Typer(

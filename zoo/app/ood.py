@@ -19,8 +19,9 @@ from zoo.app.options import (
     command,
     spec_option,
 )
-from zoo.app.terminal import estimate, note, print_table
+from zoo.app.terminal import note, print_table
 from zoo.app.trust import ENSEMBLE, RESAMPLES
+from zoo.core.units import estimate
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zoo.outputs.outputs import Runs
 
 FIND, RUN, COMPARE, TRUST, ENSEMBLE, FEATURES, REPORT, TRAIN, STORAGE = (
-    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe features", "Report and figures",
+    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe embeddings", "Report and figures",
     "Train", "Storage",
 )  # fmt: skip
 TABLE, NUMBERS = ".csv", ".json"
@@ -95,7 +95,9 @@ Mean = Annotated[
     str | None, typer.Option("--mean", rich_help_panel=FILES, help="Subtracted from the input, e.g. 0.5,0.5,0.5.")
 ]
 Std = Annotated[str | None, typer.Option("--std", rich_help_panel=FILES, help="The input is divided by it.")]
-ImageSize = Annotated[int | None, typer.Option("--image-size", min=8, help="Side of the input in pixels.")]
+ImageSize = Annotated[
+    int | None, typer.Option("--image-size", min=8, rich_help_panel=FILES, help="Side of the input in pixels.")
+]
 TemperaturesFrom = Annotated[
     str | None,
     typer.Option(
@@ -511,9 +513,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
         function(**values)
 
-    # The terminal decides where lines end, not the source.
+    # The terminal decides where lines end, not the source. Examples look like commands in a shell.
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
-    expanded.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    expanded.__doc__ = "\n\n".join(
+        " ".join(paragraph.split()).replace("[dim]zoo ", "[dim]$ zoo ") for paragraph in paragraphs
+    )
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded

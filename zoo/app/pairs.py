@@ -17,7 +17,8 @@ from zoo.app.options import (
     command,
     population,
 )  # fmt: skip
-from zoo.app.terminal import MISSING, count, estimate, interval, matrix_fits, note, print_table, print_text, width
+from zoo.app.terminal import matrix_fits, note, print_table, print_text, width
+from zoo.core.units import MISSING, count, estimate, interval
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

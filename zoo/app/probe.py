@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from zoo.app import options
-from zoo.app.terminal import Format, note, percent, points, print_table, records
+from zoo.app.terminal import Format, note, print_table, records
+from zoo.core.units import percent, points
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

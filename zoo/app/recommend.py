@@ -1,6 +1,5 @@
 """`zoo recommend`: which model to add next."""
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,11 +7,10 @@ import typer
 
 from zoo.app import options
 from zoo.app.candidates import candidate_cards
-from zoo.app.terminal import MISSING, Format, interval, note, percent, points, print_table, records
+from zoo.app.terminal import note, print_text
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
-    from ensembles.recommendation import Recommendation
     from zoo.cards.card import Card
     from zoo.outputs.outputs import Outputs, Runs
 
@@ -61,32 +59,7 @@ def recommend(
     evidence = _evidence(cards, runs, spec, examples, download, seed)
     found = predict_gains(runs, evidence, members, level=level, seed=seed, examples=max(examples, 1))
     value = {**found.to_dict(), "population": options.population(runs)}
-    results.deliver(value, lambda: _print(found, level), table=found.table)
-
-
-def _print(found: "Recommendation", level: float) -> None:
-    rows = [
-        {
-            "model": row["model"],
-            "category": row["category"],
-            "alone": row["accuracy"],
-            "ratio": row["ratio"],
-            "gain": row["gain"],
-            f"{level:.0%} CI": interval((row["low"], row["high"]), None),
-            "from": str(row["examples"] or "card"),
-        }
-        for row in records(found.table)
-    ]
-    formats: dict[str, Format] = {"alone": percent, "gain": points, f"{level:.0%} CI": str, "from": str}
-    formats["ratio"] = lambda ratio: MISSING if math.isnan(ratio) else f"{ratio:.2f}"
-    print_table(rows, formats=formats)
-    base = ", ".join(map(str, found.base))
-    note(f"gain in points over the base: {base}, {percent(found.base_accuracy)} accuracy; ratio: disagreement / mean error")
-    for by in found.table["by"].unique():
-        note(f"predicted from {by}")
-    new = sorted(set(found.table["category"][found.table["new_category"]]))
-    if new:
-        note(f"no known model is of category {' or '.join(new)}: wider intervals")
+    results.deliver(value, lambda: print_text(found), table=found.table)
 
 
 def _stored(spec: str | None) -> list[str]:

@@ -18,8 +18,9 @@ from zoo.app.options import (
     command,
     spec_option,
 )
-from zoo.app.terminal import count, fill, note, print_json, print_text, size, wrote
-from zoo.errors import InputError, ZooError
+from zoo.app.terminal import fill, note, print_json, print_text, size, wrote
+from zoo.core.units import count
+from zoo.errors import InputError, UnknownName, ZooError
 
 if TYPE_CHECKING:
     from zoo.app.report.document import Document
@@ -58,11 +59,11 @@ def report(
 
     Without MODELS: all models with stored outputs on the dataset. --candidates are judged by their cards.
 
-    [dim]zoo report 'resnet8-*' --data digits:test -o report.html[/dim]
+    [dim]zoo report @cifar10 -o report.html[/dim]
+
+    [dim]zoo report --from predictions/[/dim]
 
     [dim]zoo report 'resnet8-*' --unlabelled digits:test~noise2 --candidates 'resnet20-*'[/dim]
-
-    [dim]zoo report --from my_predictions/[/dim]
     """
     from zoo.app.report.compose import compose
 
@@ -106,7 +107,11 @@ def _material(
 def _stored(inputs: Inputs) -> "Runs":
     from zoo.outputs.store import open_runs
 
-    runs = open_runs("*", inputs.data)
+    try:
+        runs = open_runs("*", inputs.data)
+    except UnknownName as error:
+        hint = "Name models, such as @cifar10, or pass {files=PREDICTIONS}"
+        raise InputError("no models are named, and no outputs are stored", argument="models", hint=hint) from error
     return runs.common() if inputs.common else runs
 
 

@@ -25,7 +25,8 @@ from zoo.app.options import (
     command,
     model_argument,
 )  # fmt: skip
-from zoo.app.terminal import MISSING, count, note, percent, print_json, print_table, size
+from zoo.app.terminal import note, print_json, print_table, size
+from zoo.core.units import MISSING, count, percent
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

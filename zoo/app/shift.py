@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.options import NUMBERS, TABLE, TRUST, Fresh, Level, ModelFiles, Models, Results, command, spec_option
-from zoo.app.terminal import interval, note, percent, points, print_table
+from zoo.app.terminal import note, print_table
+from zoo.core.units import interval, percent, points
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

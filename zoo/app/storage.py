@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zoo.app.options import STORAGE, Json, OnlyData, OptionalModels, command
-from zoo.app.terminal import count, note, print_json, print_table, print_text, size
+from zoo.app.terminal import note, print_json, print_table, print_text, size
+from zoo.core.units import count
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards.names import shared_ending
-from zoo.core.text import as_text
+from zoo.core.text import as_text, wrap
+from zoo.core.units import MISSING, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING = "–"
 _GAP = 2  # spaces between the columns of a table
 _NUMBER_WIDTH = 6  # of a number with four significant digits
 _MIN_WRAPPED = 8  # a column whose texts are wrapped is not made narrower than this
@@ -53,14 +53,7 @@ def wrote(path: Path, about: str = "") -> None:
 
 def fill(text: str, indent: str = "") -> str:
     """Return text word-wrapped to the terminal. `indent` starts the first line, spaces of its width the others."""
-    return textwrap.fill(
-        as_text(" ".join(text.split())),
-        min(width(), _MAX_PROSE_WIDTH),
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrap(as_text(" ".join(text.split())), min(width(), _MAX_PROSE_WIDTH), indent))
 
 
 @contextmanager
@@ -129,52 +122,11 @@ def cell(value: Any) -> str:
     >>> cell(0.123456), cell(12), cell(None), cell(True)
     ('0.1235', '12', '–', 'yes')
     """
-    if _is_missing(value):
+    if is_missing(value):
         return MISSING
     if type(value).__name__ in ("bool", "bool_"):  # Python's or NumPy's
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else as_text(value)
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """Return a fraction in percent.
-
-    >>> percent(0.9123), percent(None)
-    ('91.2%', '–')
-    """
-    return MISSING if _is_missing(value) else f"{100 * value:.{digits}f}%"  # type: ignore[operator]
-
-
-def points(value: float | None) -> str:
-    """Return a difference of two fractions in percentage points.
-
-    >>> points(0.023), points(-0.004)
-    ('+2.3', '-0.4')
-    """
-    return MISSING if _is_missing(value) else f"{100 * value:+.1f}"  # type: ignore[operator]
-
-
-def interval(ends: Sequence[float | None] | None, level: float | None = 0.95, digits: int = 1) -> str:
-    """Return a confidence interval of a fraction, in percent or percentage points; without `level` its ends only.
-
-    >>> interval((0.9, 0.922)), interval((0.014, 0.032), level=None)
-    ('95% CI 90.0 to 92.2', '1.4 to 3.2')
-    """
-    if ends is None or any(map(_is_missing, ends)):
-        return MISSING
-    low, high = (f"{100 * float(end):.{digits}f}" for end in ends if end is not None)
-    return f"{low} to {high}" if level is None else f"{level * 100:g}% CI {low} to {high}"
-
-
-def estimate(value: float | None, ends: Sequence[float | None] | None, digits: int = 1) -> str:
-    """Return a fraction in percent with its confidence interval, whose level the title of the table says.
-
-    >>> estimate(0.912, (0.9, 0.922)), estimate(0.01234, (0.01, 0.015), digits=2)
-    ('91.2% (90.0 to 92.2)', '1.23% (1.00 to 1.50)')
-    """
-    limits = interval(ends, None, digits)
-    text = percent(value, digits)
-    return text if MISSING in (text, limits) else f"{text} ({limits})"
 
 
 def size(count: float) -> str:
@@ -188,15 +140,6 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun in the right form.
-
-    >>> count(1, "model"), count(1200, "example")
-    ('1 model', '1,200 examples')
-    """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def matrix_fits(frame: "pd.DataFrame") -> bool:
@@ -265,8 +208,8 @@ def _fit(
     while True:
         widths = {key: natural[key] for key in keys}
         excess = sum(widths.values()) + gap * (len(keys) - 1) - width()
-        # Names, in the first column, are wrapped last.
-        for group in [list(cut)] if cut else [[key for key in text_columns if key != keys[0]], keys[:1]]:
+        names = {keys[0], *(key for key in keys if key in _NAME_COLUMNS)}  # are wrapped last
+        for group in [list(cut)] if cut else [[key for key in text_columns if key not in names], [*names]]:
             narrowest = {key: len(headers[key]) if cut else _MIN_WRAPPED for key in group if key in text_columns}
             while excess > 0 and (wide := [key for key in narrowest if key in widths and widths[key] > narrowest[key]]):
                 widths[max(wide, key=widths.__getitem__)] -= 1
@@ -301,9 +244,5 @@ def _escape_lines(text: object) -> str:
     return "\n".join(map(as_text, str(text).split("\n")))
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and not _is_missing(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and not is_missing(value)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoo.app.options import TRAIN, Data, Json, Models, NewName, command, model_argument, spec_option
-from zoo.app.terminal import note, percent, print_json, print_table, print_text
+from zoo.app.terminal import note, print_json, print_table, print_text
+from zoo.core.units import percent
 from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:

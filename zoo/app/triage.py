@@ -8,7 +8,8 @@ import typer
 from zoo.app import options
 from zoo.app.checks import read_by_id
 from zoo.app.options import COMPARE, NUMBERS, TABLE, Inputs, OptionalModels, Results, command
-from zoo.app.terminal import note, percent, print_table
+from zoo.app.terminal import note, print_table
+from zoo.core.units import percent
 from zoo.errors import InputError
 
 _MAX_ID = 24  # characters of an id that the table shows

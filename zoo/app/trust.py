@@ -22,7 +22,8 @@ from zoo.app.options import (
     command,
     population,
 )
-from zoo.app.terminal import estimate, interval, note, percent, print_table
+from zoo.app.terminal import note, print_table
+from zoo.core.units import estimate, interval, percent
 from zoo.errors import InputError
 
 if TYPE_CHECKING:

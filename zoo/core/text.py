@@ -1,6 +1,7 @@
 """Texts from files (names, ids, messages), made safe for terminals, spreadsheets and storage."""
 
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 # UTF-8.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
+# Parts of a sentence that stay on one line: intervals, and numbers with what they count. The report's script uses it too.
+UNBROKEN = re.compile(
+    r"((?:\d+% CI )?[-+]?[\d.,]+%? to [-+]?[\d.,]*\d%?|\b[prTρ] = [-\w.]*\w|[-+]?\d[\d.,]*(?: [kMG]B| points?| models?)\b)"
+)
 
 
 def as_text(value: Any) -> str:
@@ -29,6 +34,25 @@ def as_text(value: Any) -> str:
 def is_one_line(value: str) -> bool:
     """Return whether a text has no ASCII control characters, such as line breaks and terminal escapes."""
     return min(value, default=" ") >= " "
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Return text as lines. Names, intervals, and numbers with what they count are not broken.
+
+    Args:
+        text: the text.
+        width: of the lines.
+        indent: start of the first line; the others start with spaces of its width.
+
+    >>> wrap("The gain is 2.3 points (95% CI 1.6 to 2.9).", 30)
+    ['The gain is 2.3 points', '(95% CI 1.6 to 2.9).']
+    """
+    glued = UNBROKEN.sub(lambda part: part[0].replace(" ", "\xa0"), " ".join(text.split()))
+    lines = textwrap.wrap(
+        glued, width, initial_indent=indent, subsequent_indent=" " * len(indent), break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def csv_cell(value: Any) -> Any:

@@ -8,8 +8,9 @@ from raised import fields
 
 import ensembles
 import zoo
-from zoo.app.ensemble import parse_cost, short_number
+from ensembles.costs import parse_budget
 from zoo.calibration import calibrate
+from zoo.core.units import short_number
 from zoo.errors import InputError, UnknownName, ZooError
 from zoo.outputs import store
 from zoo.outputs.outputs import Outputs
@@ -180,8 +181,8 @@ class TestCosts:
 
 @pytest.mark.parametrize(("text", "number"), [("2M", 2e6), ("1.5g", 1.5e9), ("300", 300), ("7k", 7000), ("1e3", 1000)])
 def test_costs_have_units(text, number):
-    assert parse_cost(text, "limit") == number
-    assert parse_cost(short_number(number), "limit") == number
+    assert parse_budget(text, "limit") == number
+    assert parse_budget(short_number(number), "limit") == number
 
 
 @pytest.mark.slow

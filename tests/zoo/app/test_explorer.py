@@ -19,8 +19,9 @@ import diversity
 import ensembles
 import zoo
 from diversity import MEASURES
+from diversity.categories import TITLES
 from zoo.app.report import calibration, page_arrays
-from zoo.app.report.analysis import CATEGORY_TITLES, Analysis
+from zoo.app.report.analysis import Analysis
 from zoo.app.report.compose import compose
 from zoo.app.report.document import Part, shown
 from zoo.app.report.html import chart_specs, to_explorer
@@ -135,13 +136,13 @@ def measure_text(value, measure):
 def assert_interval(found, low, high, measure=None):
     """The ends on the page are those of the API, up to the chance of two bootstraps of 1,000 resamples."""
     if measure is not None and measure.of:  # Wilson's interval is not random
-        assert found == f"{measure_text(low, measure)} to {measure_text(high, measure)}"
+        assert found == shown((float(low), float(high)), percent=True)
         return
     if np.isnan(low):
-        assert found == " to "
+        assert found == ""
         return
     scale = 100 if measure is None or measure.unit == "share" or measure.difference else 1
-    assert [float(end.rstrip("%")) for end in found.split(" to ")] == pytest.approx(
+    assert [float(end) for end in found.split(" to ")] == pytest.approx(
         [scale * float(low), scale * float(high)], abs=scale * float(0.15 * (high - low)) + 0.005 * scale + 1e-3
     )
 
@@ -216,7 +217,7 @@ def test_twelve_ensembles_are_those_of_the_api(document, explorer):
             low, high = diversity.intervals.wilson(gains.ensemble_accuracy, len(labels))
             expected = {
                 "accuracy": f"{gains.ensemble_accuracy:.1%}",
-                "interval": f"{low:.1%} to {high:.1%}",
+                "interval": f"{100 * low:.1f} to {100 * high:.1f}",
                 "best": f"{max(gains.accuracies):.1%}",
                 "gain": f"{100 * gains.gain_over_best:+z.1f}",
                 "gain-over-mean": f"{100 * gains.gain_over_mean:+z.1f}",
@@ -351,7 +352,7 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     means = diversity.by_category(diversity.pair_frame(Runs(document.analysis.runs[name] for name in kept)))
     assert [(row[0], int(row[1]), *row[2:]) for row in table(explorer, "#by-category")] == [
         (
-            CATEGORY_TITLES[row["category"]],
+            TITLES[row["category"]],
             row["pairs"],
             *(shown(row[m.name], not m.difference, m.difference) for m in MEASURES.values() if m.by_category),
         )
@@ -396,13 +397,13 @@ FOUND = "return document.body.dataset.found"
 
 def without_interval(finding):
     """The sentence without the interval of a correlation, which the page does not compute."""
-    return re.sub(r"(r = -?\d\.\d+), 95% CI -?\d\.\d+ to -?\d\.\d+", r"\1", finding.sentence)
+    return re.sub(r"(r = -?\d\.\d+) \(95% CI -?\d\.\d+ to -?\d\.\d+\)", r"\1", finding.sentence)
 
 
 def parted(sentence):
     """The sentence without confidence intervals, and their ends; those of a bootstrap differ by chance."""
-    ends = re.findall(r"95% CI (-?[\d.]+)%? to (-?[\d.]+)", sentence)
-    return re.sub(r"95% CI -?[\d.]+%? to -?[\d.]+", "95% CI", sentence), [(float(low), float(high)) for low, high in ends]
+    ends = re.findall(r"95% CI (-?[\d.]+) to (-?[\d.]+)", sentence)
+    return re.sub(r"95% CI -?[\d.]+ to -?[\d.]+", "95% CI", sentence), [(float(low), float(high)) for low, high in ends]
 
 
 def starting_from(browser, title):
@@ -461,7 +462,7 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     gains = path["gain"].map(lambda gain: shown(gain, points=True)).mask(first, "")
     assert steps == [
         [
-            row["model"], str(row["step"]), CATEGORY_TITLES.get(row["category"], ""), shown(row["selection"], True),
+            row["model"], str(row["step"]), TITLES.get(row["category"], ""), shown(row["selection"], True),
             shown(row["test"], True), gain, "yes" * row["in_best"],
         ]
         for row, gain in zip(path.to_dict(orient="records"), gains, strict=True)

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from zoo.app import terminal
-from zoo.app.terminal import percent, plain, points, print_json, print_table, print_text
+from zoo.app.terminal import plain, print_json, print_table, print_text
+from zoo.core.units import percent, points
 
 
 def lines(capsys) -> list[str]:

@@ -6,6 +6,8 @@ chosen on one half of them, the selection split, and reported on the other half,
 
 import contextlib
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,33 +29,18 @@ from zoo.outputs.outputs import Outputs, Runs
 
 MAX_ALL_PAIRS = 32  # models; of more, only pairs with the best model are compared, as in the paper
 ACCURACY_BAND = 4.0  # percentage points between two models of comparable accuracy
-
-CATEGORY_TITLES = {
-    "reinit": "same recipe, other seed",
-    "hparam": "hyper-parameters",
-    "arch": "architecture",
-    "fwork": "training framework",
-    "dataset": "training data",
-    "unknown": "unknown",
-}
-# Okabe and Ito's palette, which readers with a colour vision deficiency can tell apart.
-CATEGORY_COLOURS = {
-    "reinit": "#56b4e9",
-    "hparam": "#0072b2",
-    "arch": "#e69f00",
-    "fwork": "#cc79a7",
-    "dataset": "#d55e00",
-    "unknown": "#999999",
-}
+MAX_GROUPS = 10  # entries of a legend
 
 
-def category_title(category: object) -> str | None:
-    """Return the name of a training category in words; None if it is missing.
+def limited(groups: Sequence[str]) -> list[str]:
+    """Return groups with all but the most frequent ones replaced by "other", so that a legend stays short.
 
-    >>> category_title("reinit"), category_title(float("nan"))
-    ('same recipe, other seed', None)
+    >>> limited([*"abcdefghij", "b"])[:3], limited([*"abcdefghijk", "k"])[-3:]
+    (['a', 'b', 'c'], ['other', 'k', 'k'])
     """
-    return CATEGORY_TITLES.get(category) if isinstance(category, str) else None
+    counts = Counter(groups)
+    frequent = {group for group, _ in counts.most_common(MAX_GROUPS - (len(counts) > MAX_GROUPS))}
+    return [group if group in frequent else "other" for group in groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +103,11 @@ class Analysis:
     def short(self, name: str) -> str:
         """Return a model's name without the ending that all names share."""
         return name.removesuffix(self.shared_ending) if self.shared_ending else name
+
+    @property
+    def families(self) -> list[str]:
+        """The family of each model, for colours; rare ones are "other"."""
+        return limited([outputs.card.family if outputs.card else "unknown" for outputs in self.runs.values()])
 
     @cached_property
     def costs(self) -> dict[str, tuple[float | None, float | None]]:

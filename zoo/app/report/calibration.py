@@ -10,14 +10,15 @@ from diversity.charts import reliability_chart
 from ensembles.ensemble_temperature import apply_temperature
 from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section
-from zoo.app.report.findings import percent
 from zoo.app.report.models import uncalibrated
 from zoo.calibration import expected_calibration_error, reliability
 from zoo.calibration.selective import certainty, risk_coverage
+from zoo.core.units import percent
 from zoo.outputs.outputs import Runs
 
 MIN_BIN = 5  # examples in a bin that is drawn
-MAX_DIAGRAMS = 11  # of models, besides the ensemble's
+MAX_DIAGRAMS = 63  # of models, besides the ensemble's
+COLUMNS = 6  # of diagrams, if there are many
 MAX_ELEMENTS = 2**28  # examples x classes of the ensemble's probabilities
 
 
@@ -55,15 +56,21 @@ def calibration(analysis: Analysis) -> Part | None:
         "On the diagonal, accuracy equals confidence; above it a model is underconfident, below it overconfident. Grey: "
         "before the temperature; blue: after it. Larger dots are bins of more examples; bins of fewer than "
         f"{MIN_BIN} are left out.",
-        _with_counts(reliability_chart(pd.concat(frames, ignore_index=True), MIN_BIN).to_dict()),
+        _chart(pd.concat(frames, ignore_index=True)),
         wide=True,
     )
     section = Section("calibration", "Can their confidence be trusted?", lead, analysis.population, [figure, *figures])
     return Part(section, findings, numbers)
 
 
-def _with_counts(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a reliability diagram whose dots have the size of their bins."""
+def _chart(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return reliability diagrams in the order of the frame, whose dots have the size of their bins."""
+    spec: dict[str, Any] = reliability_chart(frame, MIN_BIN).to_dict()
+    models = list(dict.fromkeys(frame["model"]))
+    spec["facet"]["sort"] = models
+    if len(models) > 2 * COLUMNS:
+        spec["columns"] = COLUMNS
+        spec["facet"]["header"] = {"labelFontSize": 9}
     size = {"field": "count", "type": "quantitative", "scale": {"type": "sqrt", "range": [4, 90]}, "legend": None}
     for layer in spec["spec"]["layer"]:
         if layer["mark"]["type"] == "point":
@@ -93,8 +100,8 @@ def _finding(analysis: Analysis) -> Finding:
     members = found["members"].values()
     bias = "underconfident" if found["temperature"] < 1 else "overconfident"
     text = (
-        f"The mean of the {len(members)} calibrated members is {bias}: its expected calibration error on {analysis.tested} "
-        f"is {percent(found['ece_before'])}, and {percent(found['ece_after'])} at its own temperature "
+        f"The mean of the {len(members)} calibrated members is {bias}: its expected calibration error (ECE) on "
+        f"{analysis.tested} is {percent(found['ece_before'])}, and {percent(found['ece_after'])} at its own temperature "
         f"{found['temperature']:.2f}, fitted on the selection examples. The members alone have {percent(min(members))} to "
         f"{percent(max(members))}."
     )

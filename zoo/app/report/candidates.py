@@ -7,10 +7,12 @@ import altair as alt
 import pandas as pd
 
 import ensembles
-from diversity.charts import inline
+from diversity.categories import category_title
+from diversity.charts import category_colour, inline
 from ensembles.recommendation import Recommendation
-from zoo.app.report.analysis import Analysis, category_title
+from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
+from zoo.core.units import interval, points
 from zoo.errors import InputError
 
 SHOWN = 20  # rows of the table
@@ -73,13 +75,13 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
 
 def _finding(found: Recommendation, analysis: Analysis, title: str) -> Finding:
     first, level = found.table.iloc[0], found.settings["level"]
-    gain, low, high = (f"{100 * first[name]:+z.1f}" for name in ("gain", "low", "high"))
+    gain, ends = points(first["gain"]), interval((first["low"], first["high"]), None)
     within_noise = bool(first["low"] <= 0)
     equal = int((found.table["gain"] >= first["gain"] - TIE).sum()) - 1
     others = f" (as would {equal} other{'s' * (equal > 1)})" if equal else ""
     text = (
         f"By its card, {found.best} would add {gain} points to {analysis.short(analysis.best)}{others}, the most of "
-        f"{len(found.table):,} candidates ({level:.0%} prediction interval {low} to {high}, on {analysis.tested})."
+        f"{len(found.table):,} candidates ({level:.0%} prediction interval {ends}, on {analysis.tested})."
     )
     if within_noise:
         text += " That is within noise: run it on some examples first."
@@ -88,11 +90,12 @@ def _finding(found: Recommendation, analysis: Analysis, title: str) -> Finding:
 
 def _chart(frame: pd.DataFrame) -> alt.LayerChart:
     data = frame[["model", "gain", "low", "high", "category"]].rename(columns={"model": "candidate"})
+    data["category"] = data["category"].map(category_title).fillna("unknown")
     base = alt.Chart(inline(data)).encode(y=alt.Y("candidate:N", sort=list(data["candidate"]), title=None))
     x = alt.X("low:Q", title="gain in accuracy", axis=alt.Axis(format="+.1%"))
     ends = [alt.Tooltip(f"{name}:Q", format="+.2%") for name in ("gain", "low", "high")]
     bars = base.mark_rule().encode(x=x, x2="high:Q")
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x="gain:Q", color=alt.Color("category:N", title="differs in"), tooltip=["candidate:N", "category:N", *ends]
+        x="gain:Q", color=category_colour(data, "differs in"), tooltip=["candidate:N", "category:N", *ends]
     )
     return (bars + dots).properties(width=600, height=max(120, 22 * len(data)))

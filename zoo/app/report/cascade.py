@@ -10,13 +10,14 @@ from diversity.charts import inline
 from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.core.stop_rules import NEVER
+from zoo.core.units import compared, interval, percent
 from zoo.errors import ZooError
 from zoo.outputs.outputs import Runs
 
 CERTAINTY = {
     "confidence": "the probability of its predicted class",
     "margin": "the difference between its two largest probabilities",
-    "agreement": "how many of the evaluated members predict its class",
+    "agreement": "the fraction of the evaluated members that predict its class, where its probability breaks ties",
 }
 
 
@@ -84,17 +85,13 @@ def _short(cost: float) -> float:
 
 
 def _finding(found: ensembles.Cascade, analysis: Analysis) -> Finding:
-    low, high = found.interval or (0.0, 0.0)
     text = (
-        f"A cascade of the {len(found.full_ensemble.members)} members reaches {found.test_score:.1%} accuracy on "
-        f"{analysis.tested} at {found.cost_fraction:.0%} of the full ensemble's cost: {_points(found.gain or 0.0)} points "
-        f"compared with evaluating all of them (95% CI {_points(low)} to {_points(high)})."
+        f"A cascade of the {len(found.full_ensemble.members)} members reaches {percent(found.test_score)} accuracy on "
+        f"{analysis.tested} at {percent(found.cost_fraction, 0)} of the full ensemble's cost, {compared(found.gain or 0.0)} "
+        f"the accuracy of evaluating all of them (95% CI {interval(found.interval, None)})."
     )
-    return Finding("Cascade", f"{found.cost_fraction:.0%} of the cost", text, warning=high < 0, headline=True)
-
-
-def _points(fraction: float) -> str:
-    return f"{100 * fraction:+z.1f}"
+    loss = found.interval is not None and found.interval[1] < 0
+    return Finding("Cascade", f"{percent(found.cost_fraction, 0)} of the cost", text, warning=loss, headline=True)
 
 
 def _chart(found: ensembles.Cascade) -> alt.LayerChart:

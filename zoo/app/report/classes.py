@@ -32,14 +32,14 @@ def classes(analysis: Analysis) -> Part | None:
     low, high = np.quantile(accuracy[:, drawn], [0.02, 1])
     order = [outputs.name for outputs in runs]
     ending = len(analysis.shared_ending)
-    axis = {"labelExpr": f"slice(datum.label, 0, -{ending})"} if ending else {}
+    axis = {"labelFontSize": 9, "labelLimit": 220} | ({"labelExpr": f"slice(datum.label, 0, -{ending})"} if ending else {})
     spec = {
         "data": {"values": rows},
         "height": max(120, 13 * len(runs)),
         "mark": {"type": "rect", "cursor": "pointer"},
         "encoding": {
             "x": {"field": "class", "type": "nominal", "sort": None, "title": "class", "axis": {"labelAngle": -40}},
-            "y": {"field": "model", "type": "nominal", "sort": order, "title": None, "axis": {**axis, "labelFontSize": 9}},
+            "y": {"field": "model", "type": "nominal", "sort": order, "title": None, "axis": axis},
             "color": {
                 "field": "accuracy", "type": "quantitative", "title": "accuracy", "legend": {"format": "%"},
                 "scale": {"scheme": "viridis", "domain": [float(low), float(high)], "clamp": True},

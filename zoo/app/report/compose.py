@@ -47,7 +47,7 @@ def compose(inputs: ReportInputs, base: str | None = None, steps: int = 10, seed
     for part in parts:
         numbers |= part.numbers
     subtitle = (
-        f"{len(first.classes)} classes, {analysis.population}. The best model, pairs and ensembles were chosen on "
+        f"{len(first):,} examples, {len(first.classes)} classes. The best model, pairs and ensembles were chosen on "
         f"{selection:,} of these examples (selection) and are reported on the other {test:,} (test)."
     )
     if analysis.shared_ending:

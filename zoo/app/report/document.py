@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from zoo.core.units import interval, short_number
+
 if TYPE_CHECKING:
     from zoo.app.report.analysis import Analysis
 
@@ -37,6 +39,7 @@ class Table:
     Args:
         percent: columns of fractions, shown as percentages.
         points: columns of differences of fractions, shown as percentage points with their sign.
+        large: columns of large counts, shown with a unit such as M.
         filterable: whether the page offers a filter, a choice of columns, and shows the first rows only.
         hidden: columns that the page shows on request only.
     """
@@ -46,6 +49,7 @@ class Table:
     rows: list[dict[str, Any]]
     percent: frozenset[str] = frozenset()
     points: frozenset[str] = frozenset()
+    large: frozenset[str] = frozenset()
     filterable: bool = False
     hidden: frozenset[str] = frozenset()
 
@@ -60,7 +64,10 @@ class Table:
 
     def text(self, row: dict[str, Any], column: str) -> str:
         """Return a cell as the page prints it."""
-        return shown(row[column], column in self.percent, column in self.points)
+        value = row[column]
+        if column in self.large and value is not None:
+            return short_number(value)
+        return shown(value, column in self.percent, column in self.points)
 
     def sort_key(self, row: dict[str, Any], column: str) -> str:
         """Return the exact number that a numeric column is sorted by, empty for a missing value."""
@@ -116,10 +123,10 @@ def shown(value: Any, percent: bool = False, points: bool = False) -> str:
     """Return a value as the page prints it: fractions as percent with one decimal, other numbers with three digits.
 
     >>> shown(0.125, percent=True), shown(0.9), shown(602), shown(0.023, points=True), shown((0.1, 0.2), percent=True)
-    ('12.5%', '0.900', '602', '+2.3', '10.0% to 20.0%')
+    ('12.5%', '0.900', '602', '+2.3', '10.0 to 20.0')
     """
     if isinstance(value, tuple):
-        return " to ".join(shown(end, percent, points) for end in value)
+        return interval(value, None) if percent or points else " to ".join(map(shown, value))
     if value is None or value != value:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -129,17 +136,3 @@ def shown(value: Any, percent: bool = False, points: bool = False) -> str:
     if percent:
         return f"{100 * value:.1f}%"
     return f"{value:,}" if isinstance(value, int) else f"{value:#.3g}"
-
-
-def amount(count: float | None) -> str:
-    """Return a large count with its unit.
-
-    >>> amount(11_173_962), amount(512), amount(None)
-    ('11.2 M', '512', '')
-    """
-    if count is None:
-        return ""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:#.3g}".rstrip(".") + f" {unit}"
-    return f"{count:.0f}"

@@ -1,6 +1,7 @@
 """The section on ensembles: the path of a greedy search, on the examples it searched and on the test split."""
 
-from zoo.app.report.analysis import Analysis, category_title
+from diversity.categories import category_title
+from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Part, Section, Table
 from zoo.app.report.findings import smallest_sufficient
 
@@ -26,18 +27,11 @@ def ensemble(analysis: Analysis) -> Part:
         f"{', where predicted classes vote' if not analysis.has_probabilities else ''}. The test examples played no part in "
         "the search. If selection accuracy rises while test accuracy does not, the search overfits the selection examples."
     )
-    spec = path.chart().to_dict()
-    for layer in spec["layer"]:
-        layer["encoding"]["y"]["axis"] = {"format": "%"}
-        layer["encoding"]["color"]["legend"] = None  # one search has one start
-        if "shape" in layer["encoding"]:
-            layer["mark"]["size"] = 90
-            layer["encoding"]["shape"]["title"] = "differs in"
     figure = Figure(
         "path",
         "Accuracy as members are added",
         "Dashed: selection examples. Solid: test examples. The ring marks the ensemble with the best selection accuracy.",
-        spec,
+        path.chart(),
         wide=True,
     )
     table = Table("steps", "", rows, frozenset({"selection", "test"}), frozenset({"gain, points", "95% CI"}))

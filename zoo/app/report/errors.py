@@ -7,10 +7,10 @@ import pandas as pd
 
 import diversity
 from diversity import MEASURES, charts
-from zoo.app.report.analysis import ACCURACY_BAND, MAX_ALL_PAIRS, Analysis, category_title
+from diversity.categories import category_title
+from zoo.app.report.analysis import ACCURACY_BAND, MAX_ALL_PAIRS, Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.findings import diversity_of_errors
-from zoo.outputs.outputs import Outputs
 
 MAX_SQUARE = 12  # models up to which the matrix has a neighbour
 
@@ -41,8 +41,8 @@ def errors(analysis: Analysis) -> Part:
                 "gain",
                 "Error inconsistency against the ensemble's gain",
                 f"Each dot is a pair; stars are means of a training category. The line is fitted to the pairs whose "
-                f"accuracies differ by at most {ACCURACY_BAND:g} points; other pairs are faint, because a gap in accuracy "
-                "raises both axes.",
+                f"accuracies differ by at most {ACCURACY_BAND:g} points. Other pairs are faint or outside the chart, "
+                "because a gap in accuracy raises both axes.",
                 charts.gain_chart(frame),
             )
         )
@@ -102,21 +102,21 @@ def _category_table(summary: pd.DataFrame) -> Table:
 def _map(analysis: Analysis, matrix: pd.DataFrame) -> Figure:
     places, explained = scaled(matrix.to_numpy(float))
     rows = [
-        {"model": name, "x": x, "y": y, "accuracy": outputs.accuracy, "family": family_of(outputs)}
-        for (name, outputs), (x, y) in zip(analysis.runs.items(), places.round(5).tolist(), strict=True)
+        {"name": outputs.name, "x": x, "y": y, "accuracy": outputs.accuracy, "group": family}
+        for outputs, family, (x, y) in zip(analysis.runs.values(), analysis.families, places.round(5).tolist(), strict=True)
     ]
     axis = {"type": "quantitative", "axis": None, "scale": {"zero": False, "nice": False, "padding": 16}}
     spec = {
         "data": {"values": rows},
-        "height": 300,
+        "height": 350,
         "mark": {"type": "point", "filled": True, "opacity": 0.85},
         "encoding": {
             "x": {"field": "x", **axis},
             "y": {"field": "y", **axis},
-            "color": {"field": "family", "type": "nominal", "title": "family"},
+            "color": {"field": "group", "type": "nominal", "title": "family"},
             "size": {"field": "accuracy", "type": "quantitative", "legend": {"format": "%", "tickCount": 3},
                      "scale": {"zero": False, "range": [25, 160]}},
-            "tooltip": [{"field": "model"}, {"field": "accuracy", "format": ".1%"}, {"field": "family"}],
+            "tooltip": [{"field": "name", "title": "model"}, {"field": "accuracy", "format": ".1%"}, {"field": "group"}],
         },
     }  # fmt: skip
     caption = (
@@ -139,7 +139,3 @@ def scaled(distances: np.ndarray) -> tuple[np.ndarray, float]:
     places = vectors[:, ::-1][:, :2] * np.sqrt(largest[:2])
     places *= np.where(places[np.abs(places).argmax(0), [0, 1]] < 0, -1, 1)  # the sign of an eigenvector is arbitrary
     return places, float(largest[:2].sum() / max(largest.sum(), 1e-300))
-
-
-def family_of(outputs: Outputs) -> str:
-    return outputs.card.family if outputs.card else "unknown"

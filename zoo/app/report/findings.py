@@ -13,9 +13,10 @@ import diversity
 import ensembles
 from diversity.intervals import wilson
 from diversity.summary import Line
-from zoo.app.report.analysis import ACCURACY_BAND, Analysis
+from zoo.app.report.analysis import ACCURACY_BAND, MAX_ALL_PAIRS, Analysis
 from zoo.app.report.assets import asset
-from zoo.app.report.document import Finding, shown
+from zoo.app.report.document import Finding
+from zoo.core.units import compared, count, interval, percent
 
 MAX_NAMED = 4  # members that a sentence names; tables name all
 
@@ -31,23 +32,12 @@ def sentence(template: str, **values: object) -> str:
     return templates()[template].format_map(values)
 
 
-def percent(fraction: float) -> str:
-    return shown(float(fraction), percent=True)
-
-
-def ends(interval: tuple[float, float], signed: bool = True) -> dict[str, str]:
-    """Return the ends of an interval as the fields `low` and `high`: of differences in points, else in percent."""
-    low, high = (f"{100 * end:z.1f}" if signed else percent(end) for end in interval)
-    return {"low": low, "high": high}
-
-
 def best_model(analysis: Analysis) -> Finding:
     """Return the headline on the best single model."""
     best = analysis.test[analysis.best]
-    low, high = wilson(best.accuracy, len(best))
     text = sentence(
         "best_model", model=analysis.short(best.name), models=len(analysis.runs), accuracy=percent(best.accuracy),
-        examples=f"{len(best):,}", **ends((float(low), float(high)), signed=False),
+        examples=f"{len(best):,}", interval=interval(wilson(best.accuracy, len(best)), None),
     )  # fmt: skip
     return Finding("Best single model", percent(best.accuracy), text, headline=True)
 
@@ -60,10 +50,10 @@ def best_pair(analysis: Analysis, comparison: diversity.Comparison) -> Finding:
         inconsistency = percent(comparison.inconsistency)
         text = sentence("most_different_pair", first=first, second=second, inconsistency=inconsistency, examples=examples)
         return Finding("Most different pair", inconsistency, text, headline=True)
-    accuracy, gain = percent(comparison.ensemble_accuracy), float(comparison.gain_over_best)
+    accuracy = percent(comparison.ensemble_accuracy)
     text = sentence(
-        "best_pair", first=first, second=second, accuracy=accuracy, examples=examples, gain=f"{abs(100 * gain):.1f}",
-        side="below" if gain < 0 else "above", **ends(comparison.interval("gain_over_best")),
+        "best_pair", first=first, second=second, accuracy=accuracy, examples=examples,
+        gain=compared(float(comparison.gain_over_best)), interval=interval(comparison.interval("gain_over_best"), None),
     )  # fmt: skip
     return Finding("Best pair", accuracy, text, headline=True)
 
@@ -74,38 +64,41 @@ def smallest_sufficient(analysis: Analysis) -> Finding:
     start = " + ".join(analysis.short(str(name)) for name in path.members[: path.start])
     if path.best == path.start:
         text = sentence("no_gain", start=start, selection=f"{len(analysis.splits[0]):,}")
-        return Finding(title, _models(path.start), text, warning=True, headline=True)
+        return Finding(title, count(path.start, "model"), text, warning=True, headline=True)
     assert path.test_score is not None
     size = path.smallest_sufficient() or path.best
-    values = {
-        "best_size": path.best,
-        "best_accuracy": percent(path.test_score[path.best - 1]),
-        "examples": f"{len(analysis.splits[1]):,}",
-        "members": named([analysis.short(str(name)) for name in path.members[:size]]),
-        "accuracy": percent(path.test_score[size - 1]),
-        "p": f"{_p_value(path, size):.2g}",
-        "start": start,
-        "gain": f"{100 * (path.gain or 0.0):+z.1f}",
-    }
-    text = sentence("sufficient" if size < path.best else "all_needed", **values)
-    text += " " + sentence("gain_over_start", **values, **ends(path.interval or (math.nan, math.nan)))
+    text = sentence(
+        "sufficient" if size < path.best else "all_needed",
+        size=size,
+        best_size=path.best,
+        best_accuracy=percent(path.test_score[path.best - 1]),
+        examples=f"{len(analysis.splits[1]):,}",
+        members=named([analysis.short(str(name)) for name in path.members[:size]]),
+        accuracy=percent(path.test_score[size - 1]),
+        p=f"{_p_value(path, size):.2g}",
+        start=start,
+        gain=compared(path.gain or 0.0),
+        interval=interval(path.interval, None),
+    )
     if path.within_noise:
         text += " " + sentence("within_noise")
-    return Finding(title, _models(size), text, path.within_noise, headline=True)
+    return Finding(title, count(size, "model"), text, path.within_noise, headline=True)
 
 
 def diversity_of_errors(analysis: Analysis, over_mean: Line, over_best: Line) -> Finding:
     """Return the finding on error inconsistency and the ensemble's gain, among models of comparable accuracy."""
+    base = f" with {analysis.short(analysis.best)}" if len(analysis.runs) > MAX_ALL_PAIRS else ""
     values = {
         "band": f"{ACCURACY_BAND:g}",
-        "pairs": over_mean.points,
+        "pairs": over_best.points,
+        "base": base,
         "examples": f"{len(analysis.runs.labels):,}",
     }
     title = "Different errors and gain"
-    if math.isnan(over_mean.correlation):
+    if math.isnan(over_best.correlation) or math.isnan(over_mean.correlation):
         return Finding(title, "undefined", sentence("no_diversity", **values))
-    text = sentence("diversity", **values, correlation=_correlation(over_mean), correlation_best=_correlation(over_best))
-    return Finding(title, str(over_mean), text)
+    text = sentence("diversity", **values, over_best=_correlation(over_best), over_mean=_correlation(over_mean))
+    return Finding(title, str(over_best), text)
 
 
 def named(names: list[str]) -> str:
@@ -118,10 +111,6 @@ def named(names: list[str]) -> str:
     return " + ".join(names[:MAX_NAMED] + more)
 
 
-def _models(count: int) -> str:
-    return f"{count} model{'s' * (count != 1)}"
-
-
 def _p_value(path: ensembles.Path, size: int) -> float:
     """Return McNemar's p-value that the first `size` members are as accurate as the best ensemble."""
     assert path.test_correct is not None
@@ -131,4 +120,4 @@ def _p_value(path: ensembles.Path, size: int) -> float:
 
 def _correlation(line: Line) -> str:
     low, high = line.interval
-    return str(line) if math.isnan(low) else f"{line}, 95% CI {low:.2f} to {high:.2f}"
+    return str(line) if math.isnan(low) else f"{line} (95% CI {low:.2f} to {high:.2f})"

@@ -9,13 +9,12 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from zoo.app.report.analysis import CATEGORY_COLOURS, CATEGORY_TITLES
 from zoo.app.report.assets import asset, bundle
 from zoo.app.report.document import Document, Figure
 from zoo.app.report.page_data import page_data
 from zoo.app.report.pair import ANGLE, OWNED_TITLE
 from zoo.app.terminal import plain
-from zoo.core.text import as_text
+from zoo.core.text import UNBROKEN, as_text
 
 # Inline styles and scripts only, no network. Vega compiles its expressions, which needs unsafe-eval.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"
@@ -51,6 +50,7 @@ def _render(
         loader=FunctionLoader(lambda name: asset(f"markup/{name}")), autoescape=True, undefined=StrictUndefined,
         finalize=_visible, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    environment.filters["unbroken"] = _unbroken
     analysis, explorer = document.analysis, script == "explorer"
     titles = {section.id: section.title for section in document.sections}
     if explorer:
@@ -61,10 +61,16 @@ def _render(
         document=document, analysis=analysis, explorer=explorer, titles=titles, policy=POLICY,
         short_names={name: analysis.short(name) for name in analysis.runs} if analysis.shared_ending else {},
         missing_images=first.dataset if analysis.inputs.images is None else None, angle=ANGLE, owned_title=OWNED_TITLE,
-        json={id: Markup(_json(value)) for id, value in data.items()}, arrays=arrays or {},
+        json={id: Markup(_json(value)) for id, value in data.items()}, arrays=arrays or {}, unbroken=UNBROKEN.pattern,
         style=Markup(asset("page.css") + style), script=Markup(bundle(script)),
         library=Markup(_chart_library() if data["specs"] else ""),
     )  # fmt: skip
+
+
+def _unbroken(text: str) -> Markup:
+    """Return a sentence whose intervals, and numbers with what they count, stay on one line."""
+    parts = enumerate(UNBROKEN.split(as_text(text)))
+    return Markup("").join(Markup('<span class="whole">{}</span>').format(part) if i % 2 else part for i, part in parts)
 
 
 def _with_examples(id: str, title: str) -> list[tuple[str, str]]:
@@ -78,7 +84,7 @@ def _visible(value: Any) -> Any:
 
 
 def _spec(figure: Figure) -> dict[str, Any]:
-    """Return a chart's Vega-Lite specification without schema and theme, with training categories in words and colours."""
+    """Return a chart's Vega-Lite specification without schema and theme."""
     chart = figure.chart if isinstance(figure.chart, dict) else figure.chart.to_dict()
     spec: dict[str, Any] = _cleaned(chart)
     spec.pop("$schema", None)
@@ -87,21 +93,12 @@ def _spec(figure: Figure) -> dict[str, Any]:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return a specification with every text made visible, and training categories as the page shows them."""
+    """Return a specification with every text made visible."""
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     if not isinstance(value, dict):
         return as_text(value) if isinstance(value, str) else value
-    found = {key: _cleaned(item) for key, item in value.items()}
-    if found.get("category") in CATEGORY_TITLES:
-        found["category"] = CATEGORY_TITLES[found["category"]]
-    if found.get("field") == "category" and isinstance(found.get("sort"), list):
-        found["sort"] = [CATEGORY_TITLES.get(one, one) for one in found["sort"]]
-    colour = found.get("color")
-    if isinstance(colour, dict) and colour.get("field") == "category":
-        scale = {"domain": list(CATEGORY_TITLES.values()), "range": list(CATEGORY_COLOURS.values())}
-        found["color"] = {**colour, "scale": scale}
-    return found
+    return {key: _cleaned(item) for key, item in value.items()}
 
 
 def _json(value: Any) -> str:

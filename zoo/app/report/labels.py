@@ -10,6 +10,7 @@ from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Finding, Part, Section, Table, Thumbnail
 from zoo.app.report.thumbnails import data_uris
 from zoo.cards.labels import describe
+from zoo.core.units import count
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.outputs import Runs
 
@@ -78,11 +79,11 @@ def _examined(analysis: Analysis) -> tuple[Runs, str]:
 
 
 def _finding(found: diversity.Triage) -> Finding:
-    count = found.counts()["mislabelled"]
-    labels = f"{count:,} label{'s' * (count != 1)}"
+    number = found.counts()["mislabelled"]
+    labels = count(number, "label")
     sentence = (
-        f"{labels} of {len(found.frame):,} {'is' if count == 1 else 'are'} probably wrong: most groups of models predict "
-        "the same other class. There may be more; checking a random sample gives their number (zoo triage)."
+        f"{labels} of {len(found.frame):,} {'is' if number == 1 else 'are'} probably wrong: most groups of models predict "
+        "the same other class. There may be more; checking a random sample gives their number (zoo triage --sample)."
     )
     return Finding("Probably wrong labels", labels, sentence)
 

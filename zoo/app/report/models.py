@@ -7,37 +7,36 @@ import torch
 from diversity.intervals import wilson
 from zoo import calibration
 from zoo.app.report.analysis import Analysis
-from zoo.app.report.document import Part, Section, Table, amount
+from zoo.app.report.document import Part, Section, Table
 from zoo.core import arrays
 from zoo.core.arrays import NO_PREDICTION
 from zoo.outputs.outputs import Outputs
 
-PERCENT = frozenset({"accuracy", "95% CI", "top-5", "ECE before", "ECE after"})
+PERCENT = frozenset({"accuracy", "95% CI", "top-5", "ECE uncalibrated", "ECE"})
+LARGE = frozenset({"parameters", "FLOPs"})
 FACTS = ("family", "trained on", "objective", "licence")
-HIDDEN = frozenset({"top-5", "licence", "NLL", "ECE before", "temperature"})  # shown on request
+HIDDEN = frozenset({"top-5", "licence", "NLL", "ECE uncalibrated", "temperature"})  # shown on request
 
 
 def models(analysis: Analysis) -> Part:
     """Return the table of models, the most accurate first."""
     rows = sorted((_row(outputs, analysis) for outputs in analysis.runs.values()), key=lambda row: -row["accuracy"])
     lead = "The accuracy of each model, with its 95% confidence interval."
-    if any(row["ECE before"] is not None for row in rows):
-        lead += " ECE is the expected calibration error in 15 bins."
-    if any(row["temperature"] is not None for row in rows):
-        lead += (
-            " Each model has one temperature: above 1 it was overconfident, below 1 underconfident. ECE is given before and "
-            "after dividing by it."
-        )
+    if any(row["ECE uncalibrated"] is not None for row in rows):
+        lead += " ECE is the expected calibration error in 15 bins"
+        if any(row["temperature"] is not None for row in rows):
+            lead += (
+                ", after calibration: each model has a temperature by which its logits are divided. Above 1 the model was "
+                "overconfident, below 1 underconfident"
+            )
+        lead += "."
     if any(row["no prediction"] for row in rows):
         lead += " An example without a valid prediction counts as an error."
     shared = _shared_facts(rows)
     if shared:
         lead += f" The same for all models: {', '.join(f'{fact} {value}' for fact, value in shared.items())}."
-    table_rows = [
-        {key: amount(value) or None if key in ("parameters", "FLOPs") else value for key, value in row.items()}
-        for row in ({key: value for key, value in row.items() if key not in shared} for row in rows)
-    ]
-    table = Table("model-table", "", table_rows, PERCENT, filterable=True, hidden=HIDDEN)
+    table_rows = [{key: value for key, value in row.items() if key not in shared} for row in rows]
+    table = Table("model-table", "", table_rows, PERCENT, large=LARGE, filterable=True, hidden=HIDDEN)
     return Part(Section("models", "The models", lead, analysis.population, tables=[table]), [], {"models": rows})
 
 
@@ -63,15 +62,15 @@ def _row(outputs: Outputs, analysis: Analysis) -> dict[str, Any]:
         "trained on": card.dataset if card else None,
         "objective": card.objective if card else None,
         "licence": card.license if card else None,
-        **dict.fromkeys(("temperature", "NLL", "ECE before", "ECE after")),
+        **dict.fromkeys(("temperature", "NLL", "ECE uncalibrated", "ECE")),
     }
     if outputs.kind == "predictions":
         return row | {"no prediction": int((outputs.predictions == NO_PREDICTION).sum()) or None}
     labels, p = outputs.require_labels(), outputs.probabilities
     row["NLL"] = calibration.negative_log_likelihood(p, labels)
-    row["ECE before"] = calibration.expected_calibration_error(uncalibrated(outputs), labels)
+    row["ECE uncalibrated"] = calibration.expected_calibration_error(uncalibrated(outputs), labels)
     if outputs.temperature is not None:
-        row |= {"temperature": outputs.temperature, "ECE after": calibration.expected_calibration_error(p, labels)}
+        row |= {"temperature": outputs.temperature, "ECE": calibration.expected_calibration_error(p, labels)}
     return row
 
 

@@ -7,7 +7,6 @@ from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Part, Section
 from zoo.app.report.findings import best_model
 
-MAX_GROUPS = 9  # families with a separate colour; further ones are "other"
 ENSEMBLE = "ensemble"
 
 
@@ -20,7 +19,8 @@ def overview(analysis: Analysis) -> Part:
         for rank, row in enumerate(ranked, 1):
             row["cost"] = rank
     caption = (
-        "Each dot is a model with its 95% confidence interval; diamonds are ensembles, at the sum of their members' costs. "
+        "Each dot is a model with its 95% confidence interval. Diamonds are ensembles, with the number of their members, at "
+        "the sum of the members' costs. "
     )
     if unit:
         caption += "Dashed: the Pareto front, on which nothing cheaper is as accurate."
@@ -46,11 +46,9 @@ def _rows(analysis: Analysis) -> list[dict[str, Any]]:
             "high": float(high), "cost": sum(costs[name] for name in members) if costs else None,
         }  # fmt: skip
 
-    families = [outputs.card.family if outputs.card else "models" for outputs in analysis.runs.values()]
-    common = sorted(set(families), key=lambda family: -families.count(family))[:MAX_GROUPS]
     rows = [
-        row(analysis.short(outputs.name), outputs.accuracy, [outputs.name], family if family in common else "other")
-        for outputs, family in zip(analysis.test.values(), families, strict=True)
+        row(analysis.short(outputs.name), outputs.accuracy, [outputs.name], family)
+        for outputs, family in zip(analysis.test.values(), analysis.families, strict=True)
     ]
     path = analysis.path
     if path.test_score is None:
@@ -80,7 +78,6 @@ def _chart(rows: list[dict[str, Any]], unit: str | None) -> dict[str, Any]:
         {"field": "high", "format": ".1%"}, {"field": "cost", "title": title, "format": ".3s"},
     ]  # fmt: skip
     colour = {"field": "group", "type": "nominal", "title": "family"}
-    largest = max(len(row["members"]) for row in rows)
     is_ensemble = f"datum.group === '{ENSEMBLE}'"
     rising = [
         {"sort": [{"field": "cost"}, {"field": "accuracy", "order": "descending"}], "frame": [None, 0],
@@ -108,13 +105,10 @@ def _chart(rows: list[dict[str, Any]], unit: str | None) -> dict[str, Any]:
             "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 160, "color": "#808080"},
             "encoding": {"x": x, "y": y, "tooltip": tooltip},
         },
-        *(
-            {
-                "transform": [{"filter": f"{is_ensemble} && datum.members.length {test}"}],
-                "mark": {"type": "text", "align": "right", "dy": dy, "fontWeight": "bold"},
-                "encoding": {"x": x, "y": y, "text": {"field": "title"}},
-            }
-            for test, dy in ((f"< {largest}", -14), (f">= {largest}", 30))  # names of two ensembles stay apart
-        ),
+        {
+            "transform": [{"filter": is_ensemble}, {"calculate": "datum.members.length", "as": "size"}],
+            "mark": {"type": "text", "dy": -15, "fontWeight": "bold"},
+            "encoding": {"x": x, "y": y, "text": {"field": "size"}},
+        },
     ]
     return {"data": {"values": values}, "height": 340, "layer": layers}

@@ -9,9 +9,9 @@ import numpy as np
 
 import ensembles
 from diversity import MEASURES, bootstrap, linear_cka
-from diversity.categories import CATEGORIES, category, share_initialisation
+from diversity.categories import CATEGORIES, COLOURS, TITLES, category, share_initialisation
 from diversity.comparison import CKA_ROWS, cka_rows
-from zoo.app.report.analysis import ACCURACY_BAND, CATEGORY_COLOURS, CATEGORY_TITLES, MAX_ALL_PAIRS, Analysis
+from zoo.app.report.analysis import ACCURACY_BAND, MAX_ALL_PAIRS, Analysis
 from zoo.app.report.document import Document
 from zoo.app.report.findings import templates
 from zoo.app.report.page_arrays import bytes_for, exact_pair_counts, pack, pack_bytes, prediction_arrays
@@ -76,8 +76,8 @@ def page_data(document: Document) -> tuple[dict[str, Any], dict[str, str], list[
         ],
         "matrix": [*MATRIX_MEASURES, *(["cka"] if cka else [])],
         "categories": list(CATEGORIES),
-        "categoryTitles": CATEGORY_TITLES,
-        "categoryColours": CATEGORY_COLOURS,
+        "categoryTitles": TITLES,
+        "categoryColours": COLOURS,
         "sentences": templates(),
         "band": ACCURACY_BAND,
         "pairs": _pairs(analysis, place),

@@ -1,5 +1,7 @@
 """The section on two models side by side: their confidence, the classes that each handles better, and images."""
 
+import itertools
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +12,12 @@ from zoo.app.report.document import Figure, Part, Section, Table, Thumbnail
 from zoo.app.report.findings import best_pair
 from zoo.app.report.thumbnails import data_uris
 from zoo.cards.labels import describe
+from zoo.core.text import as_text
 from zoo.datasets import Dataset
 
 IMAGES = 6  # per model
 CLASSES = 10  # at each end of the ranking
+MAX_CLASSES = 24  # of the chart of different predictions
 OWNED_TITLE = "Accuracy by class, and the better model where p < 0.05 (McNemar's test with Holm's correction)"
 ANGLE = (
     "The angle θ compares their confidences on one example: to the right the first model is more confident, to the left the "
@@ -48,7 +52,7 @@ def pair(analysis: Analysis) -> Part:
         f"Side by side: {first} and {second}",
         lead,
         analysis.chosen("the pair was"),
-        _figures(comparison) if has_angle else [],
+        [*_confusion(comparison, (first, second)), *(_figures(comparison) if has_angle else [])],
         [table],
         images,
     )
@@ -71,6 +75,32 @@ def _figures(comparison: diversity.Comparison) -> list[Figure]:
             charts.class_chart(comparison),
         ),
     ]
+
+
+def _confusion(comparison: diversity.Comparison, names: tuple[str, str]) -> list[Figure]:
+    """Return the chart of both models' predictions where they differ; none if there are many classes."""
+    classes = [as_text(describe(name)) for name in comparison.classes]
+    if len(classes) > MAX_CLASSES:
+        return []
+    counts = Counter(zip(comparison.rows.first.tolist(), comparison.rows.second.tolist(), strict=True))
+    rows = [
+        {"a": classes[k], "b": classes[m], "count": counts[k, m]} for k, m in itertools.permutations(range(len(classes)), 2)
+    ]
+    axis = {"type": "nominal", "sort": classes, "scale": {"domain": classes}}
+    spec = {
+        "data": {"values": rows},
+        "height": max(200, 22 * len(classes)),
+        "mark": {"type": "rect", "cursor": "pointer"},
+        "encoding": {
+            "x": {"field": "b", "title": f"{names[1]} predicts", "axis": {"labelAngle": -40}, **axis},
+            "y": {"field": "a", "title": f"{names[0]} predicts", **axis},
+            "color": {"field": "count", "type": "quantitative", "title": "examples", "scale": {"scheme": "viridis"}},
+            "tooltip": [
+                {"field": "a", "title": "first"}, {"field": "b", "title": "second"}, {"field": "count", "title": "examples"},
+            ],
+        },
+    }  # fmt: skip
+    return [Figure("flips-chart", "Different predictions", "Number of examples by the classes that the two predict.", spec)]
 
 
 def _accuracy(name: str) -> str:

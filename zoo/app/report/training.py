@@ -3,13 +3,12 @@
 from typing import Any
 
 from diversity.training_curves import read_log
-from zoo.app.report.analysis import Analysis
+from zoo.app.report.analysis import Analysis, limited
 from zoo.app.report.document import Figure, Part, Section
 from zoo.errors import ZooError
 
 # The fields of a log that are drawn. Training accuracy is that of the augmented batches.
 CURVES = {"accuracy": "training", "holdout_accuracy": "held-out", "test_accuracy": "test"}
-MAX_GROUPS = 10  # objectives with a separate colour
 
 
 def training(analysis: Analysis) -> Part | None:
@@ -17,9 +16,8 @@ def training(analysis: Analysis) -> Part | None:
     rows = [row for name in analysis.runs for row in _rows(analysis, name)]
     if not rows:
         return None
-    objectives = list(dict.fromkeys(row["objective"] for row in rows))
-    for row in rows if len(objectives) > MAX_GROUPS else []:
-        row["objective"] = row["objective"] if row["objective"] in objectives[: MAX_GROUPS - 1] else "other"
+    for row, objective in zip(rows, limited([row["objective"] for row in rows]), strict=True):
+        row["objective"] = objective
     models = len({row["model"] for row in rows})
     spec = {
         "data": {"values": rows},
@@ -28,7 +26,7 @@ def training(analysis: Analysis) -> Part | None:
         "encoding": {
             "x": {"field": "epoch", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1}},
             "y": {"field": "accuracy", "type": "quantitative", "axis": {"format": "%"}, "scale": {"zero": False}},
-            "color": {"field": "objective", "type": "nominal", "sort": objectives},
+            "color": {"field": "objective", "type": "nominal"},
             "strokeDash": {"field": "examples", "type": "nominal", "sort": list(CURVES.values())},
             "detail": {"field": "model"},
             "tooltip": [

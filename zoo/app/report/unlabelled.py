@@ -13,6 +13,7 @@ from diversity.charts import inline
 from zoo.app.report.analysis import MAX_ALL_PAIRS, Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.core.arrays import NO_PREDICTION
+from zoo.core.units import interval, percent
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -76,11 +77,11 @@ def _finding(found: diversity.UnlabelledAccuracy, name: str, analysis: Analysis)
     model = analysis.best if analysis.best in rows.index else str(rows["source_accuracy"].idxmax())
     row, (labelled, new) = rows.loc[model], found.examples
     text = (
-        f"{analysis.short(model)} has an estimated accuracy of {row['accuracy']:.1%} on {new:,} unlabelled examples of "
-        f"{name} ({found.level:.0%} CI {row['low']:.1%} to {row['high']:.1%}); on {labelled:,} labelled examples it has "
-        f"{row['source_accuracy']:.1%}."
+        f"{analysis.short(model)} has an estimated accuracy of {percent(row['accuracy'])} on {new:,} unlabelled examples of "
+        f"{name} ({interval((row['low'], row['high']), found.level)}); on {labelled:,} labelled examples it has "
+        f"{percent(row['source_accuracy'])}."
     )
-    return Finding(TITLE, f"{row['accuracy']:.1%}", text)
+    return Finding(TITLE, percent(row["accuracy"]), text)
 
 
 def _joined(findings: list[Finding]) -> Finding:

@@ -144,12 +144,15 @@ test("tables are saved as CSV, Markdown and LaTeX", async () => {
 });
 
 test("legends have at most ten entries", async () => {
-  const { limited } = await from("groups");
-  const dots = Array.from({ length: 40 }, (_, i) => ({ group: `g${i % 5 ? i % 5 : i}` }));
-  limited(dots);
-  const groups = new Set(dots.map(({ group }) => group));
+  const { coloured, limited } = await from("groups");
+  const given = Array.from({ length: 40 }, (_, i) => `g${i % 5 ? i % 5 : i}`);
+  const groups = new Set(limited(given));
   assert.equal(groups.size, 10);
   assert.ok(groups.has("other") && groups.has("g1"));
+  const { scale } = coloured(given.map((kind) => ({ name: "", short: "", fields: { kind }, parameters: null, flops: null })), "kind");
+  assert.deepEqual(new Set(scale.domain), groups);
+  assert.equal(new Set(scale.range).size, 10);
+  assert.equal(scale.domain.at(-1), "other");
 });
 
 test("an axis does not repeat the dataset that all names end in", async () => {

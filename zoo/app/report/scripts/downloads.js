@@ -75,8 +75,8 @@ export function tableText(head, rows, numeric, kind) {
 function fromPage(table, kind) {
   const header = /** @type {HTMLTableSectionElement} */ (table.tHead).rows[0];
   const columns = [...header.cells].map((_, i) => i).filter((i) => !header.cells[i].hidden && !header.cells[i].classList.contains("tick"));
-  const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden && !row.classList.contains("out"));
-  const text = (/** @type {HTMLTableCellElement} */ cell) => cell.dataset.name ?? (kind === "csv" && cell.dataset.value ? cell.dataset.value : (cell.textContent ?? "").trim());
+  const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden && !row.classList.contains("out") && !row.classList.contains("part"));
+  const text = (/** @type {HTMLTableCellElement | undefined} */ cell) => !cell ? "" : cell.dataset.name ?? (kind === "csv" && cell.dataset.value ? cell.dataset.value : (cell.textContent ?? "").trim());
   return tableText(
     columns.map((i) => text(header.cells[i])),
     rows.map((row) => columns.map((i) => text(row.cells[i]))),

@@ -2,7 +2,7 @@
 // Any ensemble: its members, its scores, and the commands that build it.
 import { byId, element, fill, options } from "./dom.js";
 import { contributions, corrected, pythonLine, score, shellLine } from "./ensemble.js";
-import { amount, digits, percent, points, whole } from "./format.js";
+import { amount, digits, interval, percent, points, whole } from "./format.js";
 
 const MAX_CONTRIBUTIONS = 40; // members up to which each one's contribution is computed
 
@@ -127,14 +127,13 @@ function showMembers(app, parts) {
  */
 function numbers({ data, members }, selection, test) {
   const { rows, about } = data;
-  const range = (/** @type {[number, number]} */ ends, /** @type {(x: number) => string} */ shown) => ends.map(shown).join(" to ");
   /** @type {[string, string, (score: Score) => string][]} */
   const lines = [
     ["accuracy", "accuracy", (one) => percent(one.accuracy)],
-    ["interval", "95% CI", (one) => range(one.interval, (end) => percent(end))],
+    ["interval", "95% CI", (one) => interval(one.interval)],
     ["best", "best member alone", (one) => percent(one.best)],
     ["gain", "gain over the best member, points", (one) => points(one.gain)],
-    ["gain-interval", "95% CI of the gain", (one) => range(one.gainInterval, points)],
+    ["gain-interval", "95% CI of the gain", (one) => interval(one.gainInterval)],
     ["gain-over-mean", "gain over the mean member, points", (one) => points(one.gainOverMean)],
     ["conversion", "correct where members disagree (conversion rate)", (one) => percent(one.conversion)],
   ];

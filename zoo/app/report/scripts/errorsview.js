@@ -3,7 +3,7 @@
 import { categoryTitle } from "./data.js";
 import { byId, element, options } from "./dom.js";
 import { draw } from "./drawing.js";
-import { byCategory, gains, heatmap } from "./figures.js";
+import { byCategory, categoryScale, gains, heatmap } from "./figures.js";
 import { inUnit, whole } from "./format.js";
 import { limited, pairValue } from "./groups.js";
 import { comparable, gainLine, matrixOf, pairRows } from "./pairs.js";
@@ -54,17 +54,19 @@ export async function showErrors(app) {
   app.filtered = shown.length < names.length;
   const byField = state.colour !== "category";
   const used = comparable(data, pairs);
+  const groups = byField
+    ? limited(pairs.map(({ first, second }) => pairValue(about.models[first], about.models[second], state.colour)))
+    : pairs.map(({ category }) => categoryTitle(data, category));
   const dots = pairs.map(({ first, second, category, values }, i) => ({
     first: names[first],
     second: names[second],
     category: categoryTitle(data, category),
-    group: byField ? pairValue(about.models[first], about.models[second], state.colour) : categoryTitle(data, category),
+    group: groups[i],
     inconsistency: Number(values.inconsistency),
     gain_over_mean: values.gain_over_mean ?? NaN,
     comparable: used[i],
   }));
-  if (byField) limited(dots);
-  const colours = byField ? null : { domain: Object.values(about.categoryTitles), range: Object.values(about.categoryColours) };
+  const colours = byField ? null : categoryScale(about, groups);
   const line = gainLine(data, pairs);
   if (present("gain", line !== null) && line) drawn.push(await draw("gain", gains(dots, colours, line)));
   const known = dots.filter((dot) => dot.category !== categoryTitle(data, null));

@@ -44,6 +44,11 @@ export function prepareExamples(app) {
     });
   };
   for (const id of ["class", "outcome", "half", "sort", "order", "least", "most", "words"]) byId(`example-${id}`).addEventListener("change", read);
+  for (const cell of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#doubted tbody th"))) {
+    const row = app.data.ids.indexOf(cell.dataset.name ?? "");
+    const show = () => app.go({ open: row }, "examples");
+    if (row >= 0) cell.replaceChildren(element("button", { type: "button", class: "link", title: "Show this example", onclick: show }, cell.textContent));
+  }
   const scroller = byId("example-list");
   scroller.addEventListener("scroll", () => drawLines(app, true));
   scroller.addEventListener("click", (event) => {

@@ -10,7 +10,7 @@ import { WRONG } from "./examples.js";
 import { prepareExamples, showExample, showExamples } from "./examplesview.js";
 import { prepareFound, showFound } from "./foundview.js";
 import { bestModel } from "./greedy.js";
-import { fieldsOf, visible } from "./groups.js";
+import { coloured, fieldsOf, visible } from "./groups.js";
 import { prepareModels, showModels } from "./modelsview.js";
 import { preparePair, showPair } from "./pairview.js";
 import { fromHash, toHash } from "./state.js";
@@ -20,6 +20,8 @@ import { offerFilter, offerSorting } from "./tables.js";
  * @typedef {import("./state.js").State} State
  * @typedef {import("./data.js").Data} Data
  */
+
+const BY_MODEL = ["overview-chart", "map"]; // stored charts with a dot for each model, whose colour can be chosen
 
 export class Explorer {
   /** @param {Data} data */
@@ -99,7 +101,8 @@ export class Explorer {
     if (changed("open", "hidden")) showExample(this);
     if (changed("pair", "on", "hidden")) work.push(showPair(this));
     if (changed("hidden", "colour", "matrix")) work.push(showErrors(this));
-    if (changed("hidden")) work.push(this.showOthers(), showFound(this));
+    if (changed("hidden", "colour")) work.push(this.showOthers());
+    if (changed("hidden")) work.push(showFound(this));
     await Promise.all(work);
   }
 
@@ -121,18 +124,33 @@ export class Explorer {
 
   /** The charts that are stored in the page, without rows that name a hidden model. The path is computed again. */
   async showOthers() {
-    const { names } = this.data;
-    const gone = new Set(names.filter((_, model) => !this.shown.includes(model)));
+    const { names, short, about } = this.data;
+    const { colour } = this.state;
+    const colours = colour === "category" ? null : coloured(about.models, colour);
+    const gone = new Set([...names, ...short].filter((_, i) => !this.shown.includes(i % names.length)));
     const keep = (/** @type {any} */ row) =>
-      !["model", "first", "second"].some((key) => gone.has(row[key])) && !row.members?.some?.((/** @type {string} */ name) => gone.has(name));
+      !["name", "model", "first", "second"].some((key) => gone.has(row[key])) && !row.members?.some?.((/** @type {string} */ name) => gone.has(name));
     for (const [id, given] of Object.entries(this.given)) {
-      if (id === "path" && gone.size) continue;
+      if (id === "flips-chart" || (id === "path" && gone.size)) continue; // drawn by `showPair` and `showFound`
       const spec = structuredClone(given);
       if (gone.size) for (const rows of datasets(spec)) rows.splice(0, rows.length, ...rows.filter(keep));
+      if (colours && BY_MODEL.includes(id)) recolour(spec, colour, colours.scale, (name) => colours.groups[names.indexOf(name)]);
       const view = await draw(id, spec);
       if (id === "class-accuracy") view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => this.openClass(item?.datum));
     }
   }
+}
+
+/**
+ * Colour the dots of a stored chart by another field of the models.
+ * @param {any} spec
+ * @param {string} title
+ * @param {{domain: string[], range: string[]}} scale
+ * @param {(name: string) => string | undefined} groupOf
+ */
+function recolour(spec, title, scale, groupOf) {
+  for (const row of datasets(spec).flat()) row.group = groupOf(row.name) ?? row.group;
+  for (const { encoding } of [spec, ...(spec.layer ?? [])]) if (encoding?.color?.field === "group") Object.assign(encoding.color, { title, scale });
 }
 
 /** Let links to sections scroll without changing the address. */

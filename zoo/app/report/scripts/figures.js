@@ -61,33 +61,47 @@ export function heatmap(cells, order, tree, { title, unit }) {
 
 /**
  * @typedef {{first: string, second: string, category: string, group: string, inconsistency: number, gain_over_mean: number, comparable: boolean}} PairDot
- * @typedef {{domain: string[], range: string[]} | null} Colours of the training categories
+ * @typedef {{domain: string[], range: string[]} | null} Scale of the colours, if they are fixed
  */
 
 /**
- * The colour of a dot by its group; categories have fixed colours, of which the legend shows those that occur.
- * @param {PairDot[]} dots
- * @param {Colours} colours
- * @param {boolean} [named] whether an axis names the groups
+ * The fixed colours of the training categories that occur; anything else is grey.
+ * @param {import("./data.js").About} about
+ * @param {string[]} groups
  */
-function colourOf(dots, colours, named = false) {
-  const groups = new Set(dots.map((dot) => dot.group));
-  const used = colours?.domain.map((_, i) => i).filter((i) => groups.has(colours.domain[i])) ?? [];
-  const scale = colours && { domain: used.map((i) => colours.domain[i]), range: used.map((i) => colours.range[i]) };
-  return { field: "group", type: "nominal", title: null, ...(scale ? { scale } : {}), legend: named ? null : { orient: "bottom", columns: 2 } };
+export function categoryScale({ categoryTitles, categoryColours }, groups) {
+  const titles = Object.entries(categoryTitles).filter(([, title]) => groups.includes(title));
+  const others = [...new Set(groups)].filter((group) => !titles.some(([, title]) => title === group));
+  return {
+    domain: [...others, ...titles.map(([, title]) => title)],
+    range: [...others.map(() => categoryColours.unknown), ...titles.map(([key]) => categoryColours[key])],
+  };
 }
 
 /**
+ * The colour of a dot by its group.
+ * @param {Scale} scale
+ * @param {boolean} [named] whether an axis names the groups
+ */
+const colourOf = (scale, named = false) =>
+  ({ field: "group", type: "nominal", title: null, ...(scale ? { scale } : {}), legend: named ? null : { orient: "bottom", columns: 2 } });
+
+/**
  * @param {PairDot[]} dots
- * @param {Colours} colours
+ * @param {Scale} colours
  * @param {{slope: number, intercept: number, title: string}} line
  */
 export function gains(dots, colours, line) {
-  const axis = { format: "%" };
-  const x = { field: "inconsistency", type: "quantitative", title: "error inconsistency", axis, scale: { zero: false } };
-  const y = { field: "gain_over_mean", type: "quantitative", title: "gain over the mean member", axis, scale: { zero: false } };
-  const color = colourOf(dots, colours);
   const fitted = dots.filter((dot) => dot.comparable);
+  const along = (/** @type {"inconsistency" | "gain_over_mean"} */ field, /** @type {string} */ title) => {
+    const values = fitted.map((dot) => dot[field]);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const margin = 0.08 * (high - low || 0.01);
+    return { field, type: "quantitative", title, axis: { format: "%" }, scale: { zero: false, domain: [low - margin, high + margin] } };
+  };
+  const x = along("inconsistency", "error inconsistency");
+  const y = along("gain_over_mean", "gain over the mean member");
+  const color = colourOf(colours);
   const ends = [Math.min, Math.max].map((end) => end(...fitted.map((dot) => dot.inconsistency)));
   const fit = ends.map((at) => ({ inconsistency: at, gain_over_mean: line.slope * at + line.intercept }));
   const tooltip = [
@@ -105,7 +119,7 @@ export function gains(dots, colours, line) {
     height: 300,
     layer: [
       { data: { values: fit }, mark: { type: "line", color: "grey", strokeDash: [4, 4] }, encoding: { x, y } },
-      { data: { values: dots }, mark: { type: "circle", size: 45, ...pointer }, encoding: { x, y, color, opacity, tooltip } },
+      { data: { values: dots }, mark: { type: "circle", size: 45, clip: true, ...pointer }, encoding: { x, y, color, opacity, tooltip } },
       { data: { values: means }, mark: { type: "point", shape: STAR, size: 200, filled: true }, encoding: { x, y, color, tooltip: tooltip.slice(2) } },
     ],
   };
@@ -114,7 +128,7 @@ export function gains(dots, colours, line) {
 /**
  * @param {PairDot[]} dots
  * @param {string[]} categories
- * @param {Colours} colours
+ * @param {Scale} colours
  */
 export function byCategory(dots, categories, colours) {
   const x = { field: "category", type: "nominal", sort: categories, title: null, axis: { labelAngle: 0, labelLimit: 90, labelExpr: "split(replace(datum.label, '-', '- '), ' ')" } };
@@ -127,7 +141,7 @@ export function byCategory(dots, categories, colours) {
       {
         mark: { type: "circle", opacity: 0.6, size: 45, ...pointer },
         encoding: {
-          x, y, xOffset: { field: "jitter", type: "quantitative", scale: { domain: [-0.5, 1.5] } }, color: colourOf(dots, colours, colours !== null),
+          x, y, xOffset: { field: "jitter", type: "quantitative", scale: { domain: [-0.5, 1.5] } }, color: colourOf(colours, colours !== null),
           tooltip: [{ field: "first" }, { field: "second" }, { field: "inconsistency", format: ".2%" }],
         },
       },
@@ -147,7 +161,7 @@ export function angles(counts, first, second, band) {
   const titles = new Map(OUTCOMES.map((outcome) => [outcome, outcome.replace("first", first).replace("second", second).replace(/right$/, "correct")]));
   return {
     data: { values: counts.map((one) => ({ ...one, outcome: titles.get(one.outcome) })) },
-    title: { text: [`← ${second} more confident`, `${first} more confident →`], fontSize: 11 },
+    title: { text: `θ > 0: ${first} is more confident`, subtitle: `θ < 0: ${second} is more confident`, fontSize: 11 },
     columns: 2,
     facet: { field: "outcome", type: "nominal", sort: [...titles.values()], title: null },
     resolve: { scale: { y: "independent" } },

@@ -1,6 +1,6 @@
 // @ts-check
 // The findings on the models that are shown. Their templates are `sentences.json`, which the package fills in too.
-import { fixed, percent, points, whole } from "./format.js";
+import { compared, fixed, interval, percent, whole } from "./format.js";
 import { mcnemar, wilson } from "./statistics.js";
 
 const MAX_NAMED = 4; // members that a sentence names
@@ -18,11 +18,6 @@ const MIN_MODELS = 5; // for a rank correlation
  */
 export const sentence = ({ about }, template, values) => about.sentences[template].replace(/\{(\w+)\}/g, (_, field) => String(values[field]));
 
-/** Points without a plus sign.
- * @param {number} fraction
- */
-const plainPoints = (fraction) => points(fraction).replace("+", "");
-
 /**
  * @param {Data} data
  * @param {number} best
@@ -34,24 +29,26 @@ export function ofBest(data, best, models) {
   const { test } = data.rows;
   const correct = test.reduce((total, row) => total + Number(predicted[best * examples + row] === labels[row]), 0);
   const accuracy = correct / test.length;
-  const [low, high] = wilson(accuracy, test.length).map((end) => percent(end));
-  const values = { model: data.short[best], models, accuracy: percent(accuracy), examples: whole(test.length), low, high };
+  const values = {
+    model: data.short[best], models, accuracy: percent(accuracy), examples: whole(test.length), interval: interval(wilson(accuracy, test.length)),
+  };
   return { number: percent(accuracy), sentence: sentence(data, "best_model", values) };
 }
 
 /**
  * @param {Data} data
- * @param {{r: number, text: string, points: number} | null} overMean
- * @param {{text: string} | null} overBest
+ * @param {number | null} base the model that all pairs have, if they are not all pairs
+ * @param {{r: number, text: string} | null} overMean
+ * @param {{r: number, text: string, points: number} | null} overBest
  * @returns {Finding | null}
  */
-export function ofLine(data, overMean, overBest) {
+export function ofLine(data, base, overMean, overBest) {
   if (!overMean || !overBest) return null;
   const values = {
-    band: data.about.band, pairs: overMean.points, examples: whole(data.rows.all.length), correlation: overMean.text, correlation_best: overBest.text,
+    band: data.about.band, pairs: overBest.points, base: base === null ? "" : ` with ${data.short[base]}`, examples: whole(data.rows.all.length), over_best: overBest.text, over_mean: overMean.text,
   };
-  if (Number.isNaN(overMean.r)) return { number: "undefined", sentence: sentence(data, "no_diversity", values) };
-  return { number: overMean.text, sentence: sentence(data, "diversity", values) };
+  if (Number.isNaN(overMean.r) || Number.isNaN(overBest.r)) return { number: "undefined", sentence: sentence(data, "no_diversity", values) };
+  return { number: overBest.text, sentence: sentence(data, "diversity", values) };
 }
 
 /**
@@ -67,11 +64,9 @@ export function ofPair(data, pair, { values, ends, theta }) {
     const inconsistency = percent(Number(values.inconsistency));
     return { number: inconsistency, sentence: sentence(data, "most_different_pair", { first, second, inconsistency, examples }) };
   }
-  const [low, high] = (ends.gain_over_best ?? [NaN, NaN]).map(plainPoints);
   const accuracy = percent(Number(values.ensemble_accuracy));
-  const gain = Number(values.gain_over_best);
-  const text = { first, second, accuracy, examples, gain: fixed(Math.abs(100 * gain), 1), side: gain < 0 ? "below" : "above", low, high };
-  return { number: accuracy, sentence: sentence(data, "best_pair", text) };
+  const gain = compared(Number(values.gain_over_best));
+  return { number: accuracy, sentence: sentence(data, "best_pair", { first, second, accuracy, examples, gain, interval: interval(ends.gain_over_best) }) };
 }
 
 /**
@@ -99,10 +94,10 @@ export function smallestSufficient({ correct, size: best }) {
 /**
  * @param {Data} data
  * @param {import("./greedy.js").Path} path
- * @param {[number, number]} interval of the gain
+ * @param {[number, number]} ends of the gain's interval
  * @returns {Finding}
  */
-export function ofPath(data, path, interval) {
+export function ofPath(data, path, ends) {
   const { members, size, test } = path;
   const start = data.short[members[0]];
   const count = (/** @type {number} */ models) => `${models} model${models === 1 ? "" : "s"}`;
@@ -110,13 +105,13 @@ export function ofPath(data, path, interval) {
   const { size: enough, p } = smallestSufficient(path);
   const names = members.slice(0, enough).map((model) => data.short[model]);
   const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
-  const [low, high] = interval.map(plainPoints);
   const values = {
-    best_size: size, best_accuracy: percent(test[size - 1]), examples: whole(data.rows.test.length), members: [...names.slice(0, MAX_NAMED), ...more].join(" + "),
-    accuracy: percent(test[enough - 1]), p: general(p), start, gain: points(test[size - 1] - test[0]), low, high,
+    size: enough, best_size: size, best_accuracy: percent(test[size - 1]), examples: whole(data.rows.test.length),
+    members: [...names.slice(0, MAX_NAMED), ...more].join(" + "), accuracy: percent(test[enough - 1]), p: general(p), start,
+    gain: compared(test[size - 1] - test[0]), interval: interval(ends),
   };
-  const warning = interval[0] <= 0;
-  const parts = [enough < size ? "sufficient" : "all_needed", "gain_over_start", ...(warning ? ["within_noise"] : [])];
+  const warning = ends[0] <= 0;
+  const parts = [enough < size ? "sufficient" : "all_needed", ...(warning ? ["within_noise"] : [])];
   return { number: count(enough), sentence: parts.map((part) => sentence(data, part, values)).join(" "), warning };
 }
 

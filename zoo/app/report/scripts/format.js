@@ -47,12 +47,17 @@ export function digits(x) {
 /** @param {number} n */
 export const whole = (n) => n.toLocaleString("en-US");
 
+/** A difference of fractions in words that a name may follow.
+ * @param {number} fraction
+ */
+export const compared = (fraction) => `${fixed(Math.abs(100 * fraction), 1)} points ${fraction < 0 ? "below" : "above"}`;
+
 /** A large count with its unit.
  * @param {number} n
  */
 export function amount(n) {
   for (const [size, unit] of /** @type {[number, string][]} */ ([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])) {
-    if (n >= size) return `${(n / size).toPrecision(3)} ${unit}`;
+    if (n >= size) return `${Number((n / size).toPrecision(3))}${unit}`;
   }
   return String(n);
 }
@@ -63,3 +68,11 @@ export function amount(n) {
  * @param {string} unit
  */
 export const inUnit = (value, unit) => (unit === "share" ? percent(value) : unit === "points" ? points(value) : digits(value));
+
+/**
+ * Print a confidence interval; its ends have no unit.
+ * @param {[number, number]} ends
+ * @param {string} unit
+ */
+export const interval = (ends, unit = "share") =>
+  ends.some(Number.isNaN) ? "" : ends.map((end) => (unit === "share" || unit === "points" ? fixed(100 * end, 1).replace(/^-0.0$/, "0.0") : digits(end))).join(" to ");

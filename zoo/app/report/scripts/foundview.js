@@ -7,7 +7,8 @@ import { datasets, draw } from "./drawing.js";
 import { showStarts } from "./ensembleview.js";
 import { showExample, showExamples } from "./examplesview.js";
 import { ofBest, ofLine, ofPair, ofPath, ofTransfer, smallestSufficient } from "./findings.js";
-import { percent, points, whole } from "./format.js";
+import { interval, percent, points, whole } from "./format.js";
+import { categoryScale } from "./figures.js";
 import { greedy } from "./greedy.js";
 import { bestPair, gainLine, pairRows } from "./pairs.js";
 import { showPair, showPopulation } from "./pairview.js";
@@ -82,7 +83,8 @@ async function find(app, chosen, goOn) {
     const [a, b] = chosen.pair;
     say("pair", ofPair(data, chosen.pair, compare(data.answers, data.store, a, b, rows.test, about.measures, about.seed, exactRight(data, a, b))));
   } else say("pair", null);
-  say("errors", ofLine(data, gainLine(data, pairs), gainLine(data, pairs, "gain_over_best")));
+  const base = shown.length > about.allPairs ? chosen.best : null;
+  say("errors", ofLine(data, base, gainLine(data, pairs), gainLine(data, pairs, "gain_over_best")));
   showStarts(app);
   if (app.pair === comparedBefore) showPopulation(app);
   else {
@@ -112,8 +114,14 @@ function say(section, finding) {
   place.classList.toggle("warning", finding?.warning ?? false);
   if (!finding) return;
   /** @type {HTMLElement} */ (place.querySelector("strong")).textContent = finding.number;
-  /** @type {HTMLElement} */ (place.querySelector(".sentence")).textContent = finding.sentence;
+  /** @type {HTMLElement} */ (place.querySelector(".sentence")).replaceChildren(...unbroken(finding.sentence));
 }
+
+/**
+ * A sentence whose intervals, and numbers with what they count, stay on one line.
+ * @param {string} text
+ */
+const unbroken = (text) => text.split(new RegExp(byId("unbroken").textContent ?? "")).map((part, i) => (i % 2 ? element("span", { class: "whole" }, part) : part));
 
 /**
  * Show a finding as stored, with a note if it is about more models than are shown.
@@ -151,7 +159,7 @@ function showSteps({ data }, path, intervals) {
   const rows = path.members.map((model, i) => [
     data.short[model], [String(i + 1), i + 1], ...(known ? [categories[i] ? categoryTitle(data, categories[i]) : ""] : []),
     [percent(path.selection[i]), path.selection[i]], [percent(path.test[i]), path.test[i]], i ? [points(path.test[i] - path.test[0]), path.test[i] - path.test[0]] : "",
-    !i ? "" : intervals ? [intervals[i].map(points).join(" to "), intervals[i][0]] : "…", i < path.size ? "yes" : "",
+    !i ? "" : intervals ? [interval(intervals[i]), intervals[i][0]] : "…", i < path.size ? "yes" : "",
   ]);
   byId("steps").replaceWith(table("steps", columns, rows));
   for (const note of document.querySelectorAll("#ensemble .mark")) note.remove();
@@ -173,23 +181,15 @@ function pathSpec({ data, given: specs }, path) {
     start: data.names[path.members[0]],
     members: i + 1,
     model: data.names[model],
-    category: i ? pathCategory(data, path.members[0], model) : "start",
+    category: i ? categoryTitle(data, categoryOf(data, path.members[0], model)) : "start",
     best: i + 1 === path.size,
     split,
     score: path[split][i],
   })));
   for (const rows of datasets(spec)) rows.splice(0, rows.length, ...points);
+  const scale = categoryScale(data.about, points.map(({ category }) => category));
+  for (const { encoding } of spec.layer) if (encoding.color) encoding.color.scale = scale;
   return spec;
-}
-
-/**
- * @param {import("./data.js").Data} data
- * @param {number} first
- * @param {number} model
- */
-function pathCategory(data, first, model) {
-  const category = categoryOf(data, first, model);
-  return category ? categoryTitle(data, category) : "added";
 }
 
 /**

@@ -5,6 +5,7 @@
 
 export const NONE = "–"; // the value of a field that is missing on a card
 const MAX_GROUPS = 10; // entries of a legend; further groups are "other"
+const COLOURS = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac"];
 
 /**
  * Return the fields in which the models differ.
@@ -56,13 +57,24 @@ export function pairValue(a, b, field) {
 }
 
 /**
- * Replace all but the most frequent groups by "other", so that a legend stays short.
- * @param {{group: string}[]} dots
+ * Return groups with all but the most frequent ones replaced by "other", so that a legend stays short.
+ * @param {string[]} groups
  */
-export function limited(dots) {
+export function limited(groups) {
   const counts = new Map();
-  for (const { group } of dots) counts.set(group, (counts.get(group) ?? 0) + 1);
-  if (counts.size <= MAX_GROUPS) return;
+  for (const group of groups) counts.set(group, (counts.get(group) ?? 0) + 1);
+  if (counts.size <= MAX_GROUPS) return groups;
   const frequent = new Set([...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_GROUPS - 1).map(([group]) => group));
-  for (const dot of dots) if (!frequent.has(dot.group)) dot.group = "other";
+  return groups.map((group) => (frequent.has(group) ? group : "other"));
+}
+
+/**
+ * Return the group of each model by the field that models are coloured by, and the colours of the groups.
+ * @param {Model[]} models
+ * @param {string} field
+ */
+export function coloured(models, field) {
+  const groups = limited(models.map((model) => valueOf(model, field)));
+  const domain = [...new Set(groups)].sort((a, b) => Number(a === "other") - Number(b === "other") || a.localeCompare(b, undefined, { numeric: true }));
+  return { groups, scale: { domain, range: COLOURS.slice(0, domain.length) } };
 }

@@ -1,10 +1,8 @@
 // @ts-check
 // The table of models: which are shown, their colour, and which are members of the ensemble.
 import { byId, element, fill, options } from "./dom.js";
-import { valueOf, valuesOf } from "./groups.js";
+import { coloured, valueOf, valuesOf } from "./groups.js";
 import { filterModels } from "./tables.js";
-
-const COLOURS = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac"];
 
 /** @typedef {import("./explorer.js").Explorer} Explorer */
 
@@ -25,7 +23,7 @@ export function prepareModels(app) {
     });
     row.append(element("td", { class: "tick" }, tick));
   });
-  options("colour", app.colours.map((field) => [field, field]), app.state.colour);
+  options("colour", app.colours.map((field) => [field, field === "category" ? "difference in training" : field]), app.state.colour);
   if (!fields.length) /** @type {HTMLElement} */ (byId("colour").parentElement).hidden = true; // the cards do not differ
   byId("colour").addEventListener("change", (event) => app.go({ colour: /** @type {HTMLSelectElement} */ (event.target).value }));
   options("field", [...fields, "model"].map((field) => [field, field]), fields[0] ?? "model");
@@ -38,15 +36,15 @@ export function showModels(app) {
   const { data, shown, state } = app;
   const { models } = data.about;
   const field = state.colour === "category" ? null : state.colour;
-  const values = field ? valuesOf(models, field) : [];
+  const found = field ? coloured(models, field) : null;
   for (const row of /** @type {NodeListOf<HTMLTableRowElement>} */ (document.querySelectorAll("#model-table tbody tr"))) {
     const model = Number(row.dataset.model);
     row.classList.toggle("out", !shown.includes(model));
     const tick = /** @type {HTMLInputElement} */ (row.querySelector(".tick input"));
     tick.checked = state.members.includes(model);
     const swatch = /** @type {HTMLElement} */ (row.querySelector(".swatch"));
-    swatch.hidden = !field;
-    if (field) swatch.style.background = COLOURS[values.indexOf(valueOf(models[model], field)) % COLOURS.length];
+    swatch.hidden = !found;
+    if (found) swatch.style.background = found.scale.range[found.scale.domain.indexOf(found.groups[model])];
   }
   /** @type {HTMLSelectElement} */ (byId("colour")).value = state.colour;
   fill("visible", shown.length === models.length ? `all ${models.length} models shown` : `${shown.length} of ${models.length} models shown`);

@@ -6,7 +6,7 @@ import { exactRight } from "./data.js";
 import { byId, element, fill, options, table } from "./dom.js";
 import { draw } from "./drawing.js";
 import { WRONG } from "./examples.js";
-import { digits, inUnit, percent, points, whole } from "./format.js";
+import { digits, inUnit, interval, percent, points, whole } from "./format.js";
 import { captioned } from "./images.js";
 
 const OWNED = 10; // classes at each end of a long ranking
@@ -53,19 +53,41 @@ export async function showPair(app) {
   fill("pair-outcomes", outcomes(app, pair, first, second));
   showMeasures(app, pair, first, second);
   fill("pair-owned", owned(app, pair, first, second));
-  fill("pair-flips", disagreements(app, pair, first, second));
+  const changed = flips(pair, data.answers, a, b);
+  fill("pair-flips", disagreements(app, changed, first, second));
   fill("pair-images", ...extremes(app, pair));
-  const figures = pair.theta
-    ? Promise.all([
-        draw("theta", angles(histogram(pair), first, second, pair.band ?? [])),
-        draw("classes", angleByClass(classHistogram(pair, data.answers), about.classes, first)).then((view) =>
-          view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => {
-            if (about.classes[item?.datum?.first] === item?.datum?.class) open(app, { label: item.datum.first, outcome: "apart" });
-          })),
-      ])
-    : null;
-  await figures;
+  const figures = [drawConfusion(app, changed, first, second)];
+  if (pair.theta) {
+    figures.push(draw("theta", angles(histogram(pair), first, second, pair.band ?? [])));
+    figures.push(draw("classes", angleByClass(classHistogram(pair, data.answers), about.classes, first)));
+  }
+  const [flipsView, , classView] = await Promise.all(figures);
+  const onCell = (/** @type {any} */ view, /** @type {(cell: any) => void} */ show) =>
+    view?.addEventListener("click", (/** @type {Event} */ _event, /** @type {any} */ item) => item?.datum && show(item.datum));
+  onCell(flipsView, ({ first: k, second: l }) => open(app, { said: [[a, k], [b, l]] }));
+  onCell(classView, (cell) => {
+    if (about.classes[cell.first] === cell.class) open(app, { label: cell.first, outcome: "apart" });
+  });
   finish(app, pair, [a, b], `${a},${b},${state.on}`); // not awaited: the page is ready before
+}
+
+/**
+ * Draw the stored chart of different predictions with the numbers of this pair.
+ * @param {Explorer} app
+ * @param {ReturnType<typeof flips>} changed
+ * @param {string} first
+ * @param {string} second
+ */
+async function drawConfusion({ data, given }, changed, first, second) {
+  if (!given["flips-chart"]) return null; // there are too many classes
+  const spec = structuredClone(given["flips-chart"]);
+  const { classes } = data.about;
+  const counts = new Map(changed.map((one) => [`${one.first},${one.second}`, one.count]));
+  spec.data.values = classes.flatMap((a, first) =>
+    classes.map((b, second) => ({ first, second, a, b, count: counts.get(`${first},${second}`) ?? 0 })).filter((cell) => cell.first !== cell.second));
+  spec.encoding.x.title = `${second} predicts`;
+  spec.encoding.y.title = `${first} predicts`;
+  return draw("flips-chart", spec);
 }
 
 /**
@@ -149,17 +171,17 @@ function outcomes(app, { cells, values }, first, second) {
 function showMeasures({ data }, pair, first, second) {
   const rows = [];
   let section = "";
-  for (const { name, title, section: part, unit, interval } of data.about.measures) {
+  for (const { name, title, section: part, unit, interval: has } of data.about.measures) {
     const value = pair.values[name];
     if (value === null || value === undefined) continue;
     if (part !== section) rows.push(element("tr", { class: "part" }, element("th", { colspan: 3, scope: "colgroup" }, (section = part))));
     const ends = pair.ends[name];
-    const waiting = interval && !ends;
+    const waiting = has && !ends;
     const named = title.replace(/\b(the )?first\b/, first).replace(/\b(the )?second\b/, second);
     rows.push(element("tr", { "data-measure": name },
       element("th", { scope: "row" }, unit === "points" ? `${named}, points` : named),
       element("td", { class: "number" }, inUnit(value, unit)),
-      element("td", { class: "number soft" }, waiting ? "…" : ends ? ends.map((end) => inUnit(end, unit)).join(" to ") : "")));
+      element("td", { class: "number soft" }, waiting ? "…" : ends ? interval(ends, unit) : "")));
   }
   const head = element("thead", {}, element("tr", {}, ...["measure", "value", "95% CI"].map((title, i) =>
     element("th", { scope: "col", class: i ? "number" : null }, title))));
@@ -196,14 +218,14 @@ function owned(app, pair, first, second) {
 /**
  * The most frequent pairs of different predictions.
  * @param {Explorer} app
- * @param {Comparison} pair
+ * @param {ReturnType<typeof flips>} changed
  * @param {string} first
  * @param {string} second
  */
-function disagreements(app, pair, first, second) {
+function disagreements(app, changed, first, second) {
   const { data, pair: [a, b] } = app;
   const name = (/** @type {number} */ k) => data.about.classes[k] ?? "no prediction";
-  const rows = flips(pair, data.answers, a, b).slice(0, FLIPS);
+  const rows = changed.slice(0, FLIPS);
   return table("flips",
     [
       { title: `${first} predicts` }, { title: `${second} predicts` }, { title: "examples", number: true },
