@@ -342,7 +342,7 @@ def _resampled_means(columns: list[Tensor], resamples: int, seed: int) -> np.nda
 
 
 def _by_agreement(source: Runs, shifted: Runs, accuracy: np.ndarray) -> np.ndarray:
-    """Return equation (agreement) [M] of this module."""
+    """Return A [M], the estimates from agreement in the equations at the top of this module."""
     classes, labelled = len(source[source.names[0]].classes), len(source.labels)
     p = np.clip(accuracy, 0.5 / labelled, 1 - 0.5 / labelled)
     votes = np.maximum(np.rint(VOTE_UNIT * np.log(max(classes - 1, 1) * p / (1 - p))), 1).astype(np.int64)

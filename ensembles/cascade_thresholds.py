@@ -62,7 +62,7 @@ def first_stop(certain: np.ndarray) -> np.ndarray:
 
 
 def read_stages(library: ModelLibrary, order: Sequence[int], check: bool = False) -> Stages:
-    """Return the stages of models in this order, in one pass over their rows; `check` that these are distributions."""
+    """Return the stages of models in this order, in one pass over the rows; `check` refuses rows that do not sum to one."""
     sizes = stage_sizes(len(order))
     shape = (len(sizes), len(library.labels))
     correct = np.empty(shape, bool)

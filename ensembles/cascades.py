@@ -375,8 +375,8 @@ def _pareto_front(tried: Sequence[CandidateCascade]) -> list[CandidateCascade]:
 def _pick(front: Sequence[CandidateCascade], full_score: float, loss: float, budget: float) -> CandidateCascade:
     """Return the best cascade within the budget; without a budget, the cheapest that loses at most `loss`.
 
-    To allow for the luck of the cheapest among many cascades, its score must be high enough even one standard error lower.
-    If none is, the last of the front is returned, which scores at least as high as the full ensemble.
+    Among many cascades, a cheap one may score well by chance. So its score minus one standard error must be high enough. If
+    no cascade passes, the last one of the Pareto front is returned, which scores at least as high as the full ensemble.
     """
     if math.isinf(budget):
         return next((one for one in front if one.score - one.standard_error >= full_score - loss - TIE), front[-1])

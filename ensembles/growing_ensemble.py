@@ -383,6 +383,6 @@ class _Pairs:
         return backend(weights).bincount(self.candidate, weights, candidates)
 
     def by_candidate(self, candidates: int) -> list[Any]:
-        """Return the examples of each candidate's pairs."""
+        """Return, for each candidate, the rows of the examples that it is paired with."""
         ends = np.cumsum(arrays.to_numpy(backend(self.candidate).bincount(self.candidate, None, candidates)))
         return [self.row[start:end] for start, end in zip([0, *ends], ends, strict=False)]

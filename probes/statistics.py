@@ -1,4 +1,4 @@
-"""Statistics over seeds and over models, as in Kornblith et al. (2021), and for few points as their number demands.
+"""Statistics over seeds (Kornblith et al. 2021) and over models, with exact p-values of rank correlations of few points.
 
 Tables show means with standard errors. A number is bold if it does not differ significantly from the best of its column: by
 a t-test for one dataset, by a two-way analysis of variance for the average over datasets.

@@ -164,7 +164,9 @@ def search(
     votes: Votes = False,
     accuracy: Annotated[
         str | None,
-        typer.Option(metavar="LOW..HIGH", rich_help_panel=_DETAILS, help="Add only models of this accuracy, in percent."),
+        typer.Option(
+            metavar="LOW..HIGH", rich_help_panel=_DETAILS, help="Add only models in this range of accuracy, in percent."
+        ),
     ] = None,
     stop_early: Annotated[
         bool, typer.Option("--stop-early", rich_help_panel=_DETAILS, help="Stop when no model improves the score.")

@@ -12,7 +12,7 @@ from zoo.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Images per forward pass. Default: by memory.")]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Images per forward pass. Default: what memory allows.")]
 
 
 def register(app: typer.Typer) -> None:

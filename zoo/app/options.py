@@ -224,7 +224,7 @@ def read_classes(text: str) -> str | list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInputs(ModelFiles):
-    """From models to their outputs: existing ones, else the models are run."""
+    """The outputs of models: existing outputs are used, missing ones are computed."""
 
     data: Data = None
     fresh: Fresh = False

@@ -41,7 +41,7 @@ def probe(
     base: options.Base = None,
     seeds: Annotated[int, typer.Option(help="concat: random draws of dimensions.")] = 3,
     target: Annotated[
-        float | None, typer.Option("--target-score", help="compress: score to reach. Default: the base's own.")
+        float | None, typer.Option("--target-score", help="compress: score to reach. Default: that of the base alone.")
     ] = None,
     multiples: Annotated[int | None, typer.Option("--dimensions-per-step", help="compress: default 256.")] = None,
     order: Annotated[

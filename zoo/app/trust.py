@@ -61,7 +61,7 @@ def trust(
         ),
     ] = "confidence",
     coverage: Annotated[float, typer.Option(help="Report the accuracy on this fraction of the examples.")] = 0.8,
-    min_accuracy: Annotated[float, typer.Option(help="Report the fraction of examples on which this is reached.")] = 0.95,
+    min_accuracy: Annotated[float, typer.Option(help="Report the largest fraction of examples with this accuracy.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
     groups: Annotated[
         str | None,

@@ -137,7 +137,7 @@ class Likelihood:
         return len(self.labels)
 
     def sample(self, elements: int) -> "Likelihood":
-        """Return a sample of about `elements` numbers: every n-th row of every block, as views; itself if it is small."""
+        """Return a sample of about `elements` numbers: every n-th row of every block, as views; all if there are fewer."""
         step = -(-len(self) * self.logits.shape[1] // elements)
         if step <= 1:
             return self

@@ -74,16 +74,16 @@ def fold_numbers(labels: "ArrayLike", folds: int, seed: int = 0, ids: Iterable[o
 
 
 def hold_out(
-    labels: np.ndarray, share: float, seed: int, ids: Iterable[object] | None = None
+    labels: np.ndarray, fraction: float, seed: int, ids: Iterable[object] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the row numbers (kept, held out) of a split for validation, both sorted.
 
     Of each class with at least two examples, at least one is held out and at least one is kept. A class with one example is
-    kept, so that every class can be learnt.
+    kept, so that every class has a training example.
 
     Args:
         labels: [N] class indices.
-        share: fraction of each class to hold out, between 0 and 1.
+        fraction: of each class to hold out, between 0 and 1.
         seed: at least 0.
         ids: [N] unique ids of the examples.
 
@@ -91,9 +91,9 @@ def hold_out(
     >>> len(kept), len(held), 7 in kept
     (6, 2, True)
     """
-    _check_fraction("validation", share)
+    _check_fraction("validation", fraction)
     count = np.bincount(labels)
-    take = np.where(count > 1, np.clip(np.round(share * count), 1, np.maximum(count - 1, 1)), 0)
+    take = np.where(count > 1, np.clip(np.round(fraction * count), 1, np.maximum(count - 1, 1)), 0)
     held = random_rank(labels, seed, ids) < take[labels]
     if not held.any():
         raise InputError(
