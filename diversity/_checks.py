@@ -1,17 +1,9 @@
 """Checks of arguments that several measures share."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from zoo.core import arrays, checks, limits
+from zoo.core import checks, limits
 from zoo.core.checks import whole_number as whole_number
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-def class_labels(values: Any, rows: int | None = None, name: str = "labels") -> "Tensor":
-    """Return `class_indices` [N] as a tensor."""
-    return class_indices(arrays.tensor(values, name), rows, name)
 
 
 def class_indices(values: Any, rows: int | None = None, name: str = "labels") -> Any:

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from torch.nn.functional import embedding_bag, pad
 
 from diversity._activations import CHUNK, chunks, column_means, matrix, nonzero_norms, row_norms
-from diversity._checks import class_labels
+from diversity._checks import class_indices
 from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.errors import InputError
@@ -43,7 +43,7 @@ class ClassSums:
     def update(self, x: ArrayLike | Array, labels: ArrayLike | Array) -> None:
         """Add a batch of activations [n, ...] with class indices [n]."""
         rows = matrix(x, self.name)
-        y = class_labels(labels, len(rows)).to(rows.device)
+        y = arrays.like(class_indices(labels, len(rows)), rows)
         self._allocate(int(y.max()) + 1, rows)
         if self.centre is None and not self.unit:
             self.centre = column_means(rows[:CHUNK], self.name)

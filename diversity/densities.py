@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from diversity._activations import chunks, matrix, unit_rows
-from diversity._checks import class_labels, whole_number
+from diversity._checks import class_indices, whole_number
 from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.errors import InputError
@@ -48,7 +48,7 @@ def distance_densities(
     whole_number(bins, "bins")
     whole_number(rows, "rows", minimum=2)
     values = matrix(x)
-    y = class_labels(labels, len(values)).to(values.device)
+    y = arrays.like(class_indices(labels, len(values)), values)
     if len(values) > rows:
         drawn = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))[:rows].sort().values
         values, y = values[drawn.to(values.device)], y[drawn.to(values.device)]

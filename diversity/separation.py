@@ -7,8 +7,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from diversity._activations import Batches, matrix
-from diversity._checks import class_labels
+from diversity._checks import class_indices
 from diversity.class_sums import ClassSums
+from zoo.core import arrays
 from zoo.core.arrays import Array
 from zoo.core.class_spread import ClassSpread
 from zoo.core.columns import Column
@@ -74,7 +75,7 @@ def class_variances(x: ArrayLike | Array | Column, labels: ArrayLike | Array, me
     batches = Batches(x)
     centre = batches.means() if metric == "centered-cosine" else None
     sums = separation_sums(metric, centre)
-    y = class_labels(labels, len(batches))
+    y = class_indices(labels, len(batches))
     for span, rows in batches:
         sums.update(rows, y[span])
     return variances(sums)
@@ -133,7 +134,7 @@ class OrderedSeparation:
         """Add a batch of activations [n, ...] with class indices [n]."""
         sums = self._sums
         rows = matrix(x, sums.name)
-        y = class_labels(labels, len(rows)).to(rows.device)
+        y = arrays.like(class_indices(labels, len(rows)), rows)
         if bool((y.diff() < 0).any()) or (self._label is not None and int(y[0]) < self._label):
             raise InputError("examples are not sorted by class: a label is smaller than one before it", where=sums.name)
         classes, slots = torch.unique_consecutive(y, return_inverse=True)

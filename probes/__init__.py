@@ -13,7 +13,7 @@ How good are predictions?
 Is a difference more than noise?
     `mean_and_error`, `indistinguishable_from_best`, `indistinguishable_on_average`, `spearman`, `holm`.
 
-Everything else is imported from its module, such as `probes.charts`, `probes.statistics.table` or
+Everything else is imported from its module, such as `probes.probe_charts`, `probes.statistics.table` or
 `probes.accuracy_line.accuracy_line`.
 """
 
@@ -24,10 +24,10 @@ from probes.finetuning import finetune
 from probes.knn import KNNProbe
 from probes.linear import LinearProbe
 from probes.metrics import accuracy, mean_auc, mean_per_class_accuracy, voc_map
+from probes.model_probes import probe, relearn
 from probes.multilabel import MultilabelProbe
 from probes.overlap import class_overlap
 from probes.statistics import holm, indistinguishable_from_best, indistinguishable_on_average, mean_and_error, spearman
-from probes.transfer import probe, relearn
 
 __all__ = [
     "KNNProbe",

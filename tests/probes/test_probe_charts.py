@@ -10,8 +10,8 @@ import pytest
 import vl_convert
 from raised import fields
 
-from probes.charts import compression_chart, concatenation_chart, score_chart, stacking_chart
 from probes.compression import Compression
+from probes.probe_charts import compression_chart, concatenation_chart, score_chart, stacking_chart
 from zoo.errors import InputError
 
 CONCATENATED = pd.DataFrame(

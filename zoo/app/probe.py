@@ -99,7 +99,7 @@ class _Splits:
         Args:
             multilabel: whether the probe accepts several classes per example.
         """
-        from probes.transfer import features_of, labels_of
+        from probes.model_probes import features_of, labels_of
 
         features, labels = features_of(self.train)
         test_features, test_labels = features_of(self.test)
@@ -179,7 +179,7 @@ def _hold_out(runs: "Runs") -> "tuple[np.ndarray, np.ndarray]":
 
 def _scored(splits: _Splits, metric: str, **settings: Any) -> _Result:
     import probes
-    from probes.charts import score_chart
+    from probes.probe_charts import score_chart
 
     frame = probes.probe(splits.train, splits.test, metric=metric, **settings)
     rows = records(frame.sort_values("score", ascending=False, kind="stable"))
@@ -192,7 +192,7 @@ def _scored(splits: _Splits, metric: str, **settings: Any) -> _Result:
 
 def _concatenated(splits: _Splits, metric: str, base: str | None, seeds: int) -> _Result:
     import probes
-    from probes.charts import concatenation_chart
+    from probes.probe_charts import concatenation_chart
 
     features, labels, test = splits.features()
     base = _base(base, splits.train)
@@ -215,7 +215,7 @@ def _compressed(
     import pandas as pd
 
     import probes
-    from probes.charts import compression_chart
+    from probes.probe_charts import compression_chart
 
     features, labels, (test_features, test_labels) = splits.features()
     base = _base(base, splits.train)
@@ -250,7 +250,7 @@ def _compressed(
 
 def _stacked(splits: _Splits, metric: str, standardised: bool) -> _Result:
     import probes
-    from probes.charts import stacking_chart
+    from probes.probe_charts import stacking_chart
 
     features, labels, test = splits.features(multilabel=True)
     frame = probes.stack(features, labels, test=test, multilabel=labels.ndim == 2, standardised=standardised, metric=metric)

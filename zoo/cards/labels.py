@@ -72,20 +72,12 @@ def classes(name: str) -> tuple[str, ...]:
 
 
 def whole(name: str) -> str:
-    """Return the label set or dataset that another one is made from; any other name is returned unchanged.
-
-    >>> whole("cifar10-half"), whole("cifar10")
-    ('cifar10', 'cifar10')
-    """
+    """Return the label set or dataset that another one is made from; any other name is returned unchanged."""
     return _PARTS[name][0] if name in _PARTS else name
 
 
 def describe(name: str) -> str:
-    """Return the words of a WordNet id; any other class name is returned unchanged.
-
-    >>> describe("n02012849"), describe("truck")
-    ('crane', 'truck')
-    """
+    """Return the words of a WordNet id; any other class name is returned unchanged."""
     return _lemmas().get(name, name)
 
 

@@ -134,20 +134,12 @@ def full(name: str, default_dataset: str) -> str:
 
 
 def snapshot(name: str, epoch: int) -> str:
-    """Return the name of the snapshot of a model after an epoch.
-
-    >>> snapshot("resnet8-cosine.digits", 4)
-    'resnet8-cosine.digits@epoch4'
-    """
+    """Return the name of the snapshot of a model after an epoch, such as `resnet8-cosine.digits@epoch4`."""
     return f"{name}@epoch{epoch}"
 
 
 def split_snapshot(name: str) -> tuple[str, int | None]:
-    """Return the model and the epoch of a snapshot's name; for any other name the name itself and None.
-
-    >>> split_snapshot("resnet8-cosine.digits@epoch4"), split_snapshot("resnet8-cosine.digits")
-    (('resnet8-cosine.digits', 4), ('resnet8-cosine.digits', None))
-    """
+    """Return the model and the epoch of a snapshot's name; for any other name the name itself and None."""
     match = _SNAPSHOT.match(name)
     return (match[1], int(match[2])) if match else (name, None)
 
@@ -187,11 +179,7 @@ def among(name: str, known: Iterable[str]) -> str | None:
 
 
 def canonical_dataset(name: str) -> str:
-    """Return the canonical name of a dataset that may be given by an alias.
-
-    >>> canonical_dataset("imagenet-1k"), canonical_dataset("cifar10")
-    ('in1k', 'cifar10')
-    """
+    """Return the canonical name of a dataset that may be given by an alias: `in1k` for `imagenet-1k`."""
     return _DATASET_ALIASES.get(name, name)
 
 

@@ -64,11 +64,7 @@ def remove(name: str) -> None:
 
 
 def framework(objective: str) -> Framework:
-    """Return the training framework of an objective, or of a combination.
-
-    >>> framework("sigmoid+dropout"), framework("simclr")
-    ('supervised', 'contrastive')
-    """
+    """Return the training framework of an objective, or of a combination."""
     return next((FRAMEWORKS[part] for part in objective.split("+") if part in FRAMEWORKS), "supervised")
 
 

@@ -31,11 +31,7 @@ SOURCES: dict[str, About] = {
 
 
 def of_prefix(prefix: str) -> str | None:
-    """Return the source whose models are called `PREFIX:id` and need no card; None if there is none.
-
-    >>> of_prefix("hf"), of_prefix("keras")
-    ('transformers', None)
-    """
+    """Return the source whose models are called `PREFIX:id` and need no card; None if there is none."""
     return next((name for name, about in SOURCES.items() if about.prefix == prefix), None)
 
 

@@ -57,11 +57,7 @@ def like(values: Any, other: Any) -> Any:
 
 
 def seed(value: Any, name: str = "seed") -> int:
-    """Return a seed as an int, after checking that it is a whole number of at least 0.
-
-    >>> seed(7)
-    7
-    """
+    """Return a seed as an int, after checking that it is a whole number of at least 0."""
     return checks.whole_number(value, name, minimum=0)
 
 

@@ -180,20 +180,12 @@ def labels(
 def optional_predictions(
     values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions"
 ) -> Any:
-    """Return predicted classes [N] as int64, where `NO_PREDICTION` is allowed; otherwise checked as `labels` are.
-
-    >>> optional_predictions([2, -1, 0]).tolist()
-    [2, -1, 0]
-    """
+    """Return predicted classes [N] as int64, where `NO_PREDICTION` is allowed; otherwise checked as `labels` are."""
     return labels(values, num_classes, rows, name, least=NO_PREDICTION)
 
 
 def whole_number(value: Any, argument: str, minimum: int = 1) -> int:
-    """Return `value` as an int, or raise an error unless it is a whole number of at least `minimum`.
-
-    >>> whole_number(40, "bins")
-    40
-    """
+    """Return `value` as an int, or raise an error unless it is a whole number of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
         raise InputError(argument=argument, expected=f"a whole number of at least {minimum}", found=value)
     return int(value)

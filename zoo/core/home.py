@@ -22,11 +22,7 @@ Folder = Literal["weights", "cards", "outputs", "heads", "models", "datasets", "
 
 
 def folder(name: Folder, home: Path | str | None = None) -> Path:
-    """Return the path of a folder of `home`, by default `ZOO_HOME`. The folder may not exist yet.
-
-    >>> folder("outputs", "/tmp/zoo").as_posix()
-    '/tmp/zoo/outputs'
-    """
+    """Return the path of a folder of `home`, by default `ZOO_HOME`. The folder may not exist yet."""
     return root(home) / name
 
 

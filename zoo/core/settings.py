@@ -55,11 +55,7 @@ def max_classes() -> int:
 
 
 def max_id_bytes() -> int:
-    """Return `ZOO_MAX_ID_BYTES`.
-
-    >>> max_id_bytes()
-    4096
-    """
+    """Return `ZOO_MAX_ID_BYTES`."""
     return _limit("ZOO_MAX_ID_BYTES", 4096)
 
 

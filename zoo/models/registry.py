@@ -246,11 +246,7 @@ def parts(name: str) -> Sequence[str]:
 
 
 def availability(name: str) -> Availability:
-    """Return where a model's weights are: shipped, local, to download, to train, or never published. Loads no library.
-
-    >>> availability("resnet50-cosine.in1k"), availability("simclr-resnet50")
-    ('to train', 'never published')
-    """
+    """Return where a model's weights are: shipped, local, to download, to train, or never published. Loads no library."""
     return available(card(name))
 
 

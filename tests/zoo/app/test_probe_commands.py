@@ -10,7 +10,7 @@ from PIL import Image
 from raised import fields
 
 import probes
-from probes.transfer import features_of
+from probes.model_probes import features_of
 from zoo.app.probe import split_specs
 from zoo.errors import InputError, UnknownName
 from zoo.runs.runner import run

@@ -13,7 +13,7 @@ from diversity import charts
 from diversity.comparison import Comparison, joint_histogram
 from diversity.specialization import LIMIT, OUTCOMES
 from diversity.summary import ACCURACY_BAND, GAIN_PARTS, Line, fit_line
-from probes.charts import score_chart
+from probes.probe_charts import score_chart
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure

@@ -9,8 +9,8 @@ import ensembles
 import probes
 from diversity.charts import matrix_chart
 from ensembles.charts import front_chart, path_chart
-from probes.charts import compression_chart, concatenation_chart, stacking_chart
-from probes.transfer import features_of, labels_of
+from probes.model_probes import features_of, labels_of
+from probes.probe_charts import compression_chart, concatenation_chart, stacking_chart
 from zoo import datasets
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, TASK, TRAINING_SPLIT, models

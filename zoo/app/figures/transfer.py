@@ -13,9 +13,9 @@ from diversity import class_separation
 from diversity.feature_charts import similarity_chart
 from probes.finetuning import LEARNING_RATES, STEPS, WEIGHT_DECAYS, FineTuning
 from probes.metrics import auc
+from probes.model_probes import labels_of
 from probes.multilabel import MultilabelProbe, strata
 from probes.overlap import assign_classes
-from probes.transfer import labels_of
 from zoo import datasets
 from zoo.app.figures import needs, papers, shapes
 from zoo.app.figures.layers import INCEPTION, TEN_EPOCHS, layer_cka

@@ -9,7 +9,7 @@ import pandas as pd
 import diversity
 import probes
 from diversity import feature_charts
-from probes import charts
+from probes import probe_charts
 from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
 from zoo.app.report.findings import sentence
@@ -129,13 +129,13 @@ def joint_features(analysis: Analysis) -> Part | None:
                 "concatenation",
                 "Dimensions of one replaced by dimensions of the other",
                 "Accuracy of the probe: mean and spread over seeds.",
-                charts.concatenation_chart(mixed),
+                probe_charts.concatenation_chart(mixed),
             ),
             Figure(
                 "compression",
                 "Least redundant dimensions first",
                 "Accuracy of the probe by the number of dimensions.",
-                charts.compression_chart(squeezed),
+                probe_charts.compression_chart(squeezed),
             ),
             Figure(
                 "cka",

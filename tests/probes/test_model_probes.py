@@ -8,8 +8,8 @@ from raised import fields
 from sklearn.datasets import load_digits
 
 import probes
-from probes.charts import score_chart
-from probes.transfer import features_of
+from probes.model_probes import features_of
+from probes.probe_charts import score_chart
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
