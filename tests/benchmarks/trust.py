@@ -33,9 +33,7 @@ import ensembles
 import zoo
 from zoo.calibration.conformal import fit_and_evaluate, fit_conformal
 from zoo.calibration.selective import certainty, risk_coverage
-from zoo.core import arrays
 from zoo.core.pages import kept_pages
-from zoo.core.prediction_sets import as_floats
 from zoo.core.splits import stratified_split
 from zoo.outputs.outputs import Runs
 
@@ -51,8 +49,7 @@ def significance(runs: Runs) -> str:
 def curves(runs: Runs) -> str:
     found = []
     for outputs in runs.values():
-        p = arrays.to_numpy(as_floats(outputs.probabilities))
-        found.append(risk_coverage(certainty(p), p.argmax(1) == outputs.labels))
+        found.append(risk_coverage(certainty(outputs.probabilities), outputs.correct))
     return f"AURC {np.mean([curve.aurc for curve in found]):.4f}"
 
 

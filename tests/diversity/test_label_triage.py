@@ -179,11 +179,12 @@ def test_nobody_votes_for_an_example() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_example_that_every_model_contradicts_is_never_fine(seed: int) -> None:
+def test_an_example_that_most_models_contradict_is_never_fine(seed: int) -> None:
     runs, y = simulated(800, seed=seed, skill=1.5)
     found = triage(runs, flip(y, 0.02, seed)).frame
-    contradicted = found[found["against"] == 1]
+    contradicted = found[found["against"] > 0.5]
     assert len(contradicted) > 5
+    assert (contradicted["against"] == 1).any()
     assert (contradicted["kind"] != "fine").all()
     assert (contradicted["wrong"] <= 0.5).any()  # the probability alone would not have told
     assert {*found["kind"]} >= {"fine", "mislabelled"}

@@ -57,7 +57,13 @@ def triage(
     found = triage_runs(inputs.runs(models), checked=None if checked is None else _read_checked(checked))
     if sample is not None:
         drawn = found.sample(sample, seed).assign(correct="")
-        results.deliver(drawn, lambda: print_table(drawn[["id", "label"]]), table=drawn)
+
+        def show_sample() -> None:
+            shown = drawn.head(first) if results.output else drawn
+            print_table(shown[["id", "label"]])
+            note("fill in the column correct (yes, no, or the correct class) and pass the file with --checked")
+
+        results.deliver(drawn, show_sample, table=drawn)
         return
     chosen = found.frame if only is None else found.of_kind(only)
     value = {

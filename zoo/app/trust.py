@@ -222,16 +222,17 @@ def _judge(
         alpha: of the conformal sets.
         seed: of resamples and randomised sets.
     """
+    import numpy as np
+
     from zoo.calibration.conformal import fit_and_evaluate
     from zoo.calibration.selective import binomial_interval, certainty, choose_threshold, judge_threshold, risk_coverage
     from zoo.calibration.smooth import smooth_calibration_error
-    from zoo.core import arrays
-    from zoo.core.prediction_sets import as_floats
+    from zoo.core.prediction_sets import parts
 
-    p = arrays.to_numpy(as_floats(probabilities))
-    correct = p.argmax(1) == labels
+    correct = np.concatenate([p.argmax(1) for _, p in parts(probabilities)]) == labels
     alone = score == "disagreement" and name != ENSEMBLE
-    scores, confidence = certainty(p, "confidence" if alone else score, members), p.max(1).clip(0, 1)
+    scores = certainty(probabilities, "confidence" if alone else score, members)
+    confidence = certainty(probabilities).clip(0, 1)
     curve = risk_coverage(scores, correct, RESAMPLES, seed)
     error, error_interval = smooth_calibration_error(confidence, correct, RESAMPLES, seed)
 
@@ -240,16 +241,16 @@ def _judge(
 
     return _Trust(
         model=name,
-        examples=len(p),
+        examples=len(labels),
         accuracy=curve.accuracy,
-        accuracy_interval=binomial_interval(int(correct.sum()), len(p)),
+        accuracy_interval=binomial_interval(int(correct.sum()), len(labels)),
         confidence=float(confidence.mean()),
         calibration_error=error,
         calibration_interval=error_interval,
         curve=curve,
         at_coverage=judged(coverage=coverage),
         at_accuracy=judged(accuracy=min_accuracy),
-        sets=fit_and_evaluate(p, labels, fitted, alpha, seed),
+        sets=fit_and_evaluate(probabilities, labels, fitted, alpha, seed),
     )
 
 

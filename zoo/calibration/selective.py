@@ -5,7 +5,7 @@ answers, risk the fraction of errors among these. Examples with equal scores are
 expectation over that order, so they do not depend on the order of the rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,8 +14,8 @@ import numpy as np
 from zoo.calibration.metrics import MIN_PROBABILITY
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
-from zoo.core.backend import backend, replaced
-from zoo.core.prediction_sets import as_floats
+from zoo.core.backend import replaced
+from zoo.core.prediction_sets import parts
 from zoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,26 +36,31 @@ def certainty(probabilities: Array, score: Score = "confidence", members: Iterab
     """
     if score not in get_args(Score):
         raise InputError(argument="score", expected=" or ".join(get_args(Score)), found=score)
-    p = as_floats(probabilities)
-    xp = backend(p)
-    if score == "confidence":
-        return arrays.to_numpy(xp.amax(p, 1))
-    if score == "margin":
-        first = xp.amax(p, 1)
-        others = replaced(p, p.argmax(1), xp.zeros_like(first))
-        return arrays.to_numpy(first - xp.amax(others, 1))
-    if score == "entropy":
-        return arrays.to_numpy(-_entropy(p))
-    each = [_entropy(as_floats(arrays.like(member, p))) for member in members]
-    if not each:
-        raise InputError("disagreement needs the probabilities of an ensemble's members", argument="members")
-    return arrays.to_numpy(sum(each) / len(each) - _entropy(p))
+    if score == "disagreement":
+        each = [_by_part(member, _entropy) for member in members]
+        if not each:
+            raise InputError("disagreement needs the probabilities of an ensemble's members", argument="members")
+        return sum(each) / len(each) - _by_part(probabilities, _entropy)
+    of_part = {"confidence": lambda p: p.max(1), "margin": _margin, "entropy": lambda p: -_entropy(p)}[score]
+    return _by_part(probabilities, of_part)
 
 
-def _entropy(p: Any) -> Any:
-    """Return the entropy [N] of each row; a probability of 0 adds nothing."""
-    xp = backend(p)
-    return -(p * xp.log(xp.clip(p, MIN_PROBABILITY, None))).sum(1)
+def _by_part(probabilities: Array, of_part: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return a measure [N] of each row, computed a part of the rows at a time."""
+    return np.concatenate([of_part(p) for _, p in parts(probabilities)])
+
+
+def _margin(p: np.ndarray) -> np.ndarray:
+    first = p.max(1)
+    others = replaced(p, p.argmax(1), np.zeros_like(first))
+    margin: np.ndarray = first - others.max(1)
+    return margin
+
+
+def _entropy(p: np.ndarray) -> np.ndarray:
+    """Return the entropy of each row; a probability of 0 adds nothing."""
+    entropy: np.ndarray = -(p * np.log(np.maximum(p, p.dtype.type(MIN_PROBABILITY)))).sum(1)
+    return entropy
 
 
 @dataclass(frozen=True)

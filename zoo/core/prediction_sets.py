@@ -18,7 +18,7 @@ import numpy as np
 
 from zoo.core import arrays, checks, typed
 from zoo.core.arrays import Array
-from zoo.core.backend import is_tensor, single_or_double
+from zoo.core.backend import single_or_double
 from zoo.errors import InputError
 
 Method = Literal["lac", "aps", "raps"]
@@ -182,13 +182,14 @@ def read_rule(details: Mapping[str, Any], where: str) -> SetRule | None:
 
 
 def parts(probabilities: Array, rows: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield probabilities a part at a time, in float32 or float64, after checking them.
+    """Yield probabilities a part at a time, in float32 or float64 on the CPU, after checking them.
 
     Args:
         probabilities: [N, K].
         rows: [n] the rows to read, in their order; default: all. A yielded slice is one of these n rows.
     """
-    p = _matrix(probabilities)
+    p = checks.matrix(probabilities, "probabilities")
+    p = arrays.by_size(p, math.prod(p.shape))  # torch converts float16 many times as fast as NumPy
     step = max(1, _PART // p.shape[1])
     for start in range(0, len(p) if rows is None else len(rows), step):
         span = slice(start, start + step)
@@ -196,19 +197,6 @@ def parts(probabilities: Array, rows: np.ndarray | None = None) -> Iterator[tupl
         if not _are_distributions(part):
             checks.probabilities(p)  # says which row is wrong
         yield span, part
-
-
-def as_floats(probabilities: Array) -> Any:
-    """Return probabilities [N, K] in float32 or float64, after checking them."""
-    p = single_or_double(_matrix(probabilities))
-    on_cpu = not is_tensor(p) or p.device.type == "cpu"
-    return p if on_cpu and _are_distributions(arrays.to_numpy(p)) else checks.probabilities(p)
-
-
-def _matrix(probabilities: Array) -> Any:
-    """Return a matrix, as a tensor if it is large: torch converts float16 many times as fast as NumPy."""
-    p = checks.matrix(probabilities, "probabilities")
-    return arrays.by_size(p, math.prod(p.shape))
 
 
 def _are_distributions(p: np.ndarray) -> bool:
