@@ -22,8 +22,9 @@ A card alone gives category and accuracy, and so wide intervals. With fewer than
 doubled width, is the prior, which is combined with the gain on the n examples by precision.
 
 If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
-large, and the prediction is combined with the gain on the n examples, too. The factor was chosen on the shipped CIFAR-10
-outputs, with one category after the other left out of the known models.
+large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, which may
+matter more than anything that was varied among the known models, the published pairs take the place of these, with the same
+factor. The factor was chosen on the shipped CIFAR-10 outputs, with one category after the other left out of the known models.
 
 Limits: on these outputs, predictions rank candidates better than accuracy on the same examples does if the base is one
 model. If the base is a greedy ensemble of three, the two do not differ measurably, and rank correlations are about 0.5
@@ -166,7 +167,7 @@ class Recommendation:
 
     `table` has one row per candidate: model, gain and its interval (low, high), category relative to the nearest member,
     accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, `by`:
-    what the prediction was regressed on, and `new_category`: whether no known model is of its category.
+    what the prediction was regressed on, and `new_category`: whether no known model has its category, or its training data.
     """
 
     base: list[Name]
@@ -200,9 +201,8 @@ class Recommendation:
         lines += [f"predicted from {by}" for by in self.table["by"].unique()]
         if self.settings["shipped"]:
             lines.append(f"{self.settings['shipped']} of the known models are shipped")
-        if new := sorted(set(self.table["category"][self.table["new_category"]]), key=CATEGORIES.index):
-            named = " or ".join(TITLES[category] for category in new)
-            lines.append(f"no known model differs in {named}: wider intervals")
+        if new := list(self.table["model"][self.table["new_category"]]):
+            lines.append(f"no known model has the category or training data of {', '.join(new)}: wider intervals")
         return "\n".join([*text_table(columns), *lines])
 
 
@@ -218,8 +218,8 @@ def recommend(
 ) -> Recommendation:
     """Predict what each candidate would add to the accuracy of the base, before it is run on all examples.
 
-    Models of which only predictions are stored are skipped with a warning. If no known model is of a candidate's training
-    category, the prediction extrapolates: its interval is wider, and a warning says so.
+    Models of which only predictions are stored are skipped with a warning. If no known model has a candidate's training
+    category or training data, the prediction extrapolates: its interval is wider, and a warning says so.
 
     Args:
         runs: outputs of the base's members and of all other known models, on the same labelled examples. The more models,
@@ -264,7 +264,7 @@ def recommend(
         half_width = float(student.ppf((1 + level) / 2, prediction.degrees_of_freedom) * prediction.error[0])
         gain = float(prediction.gain[0])
         row |= {"gain": gain, "low": gain - half_width, "high": gain + half_width}
-        row["new_category"] = known.is_new(row["category"])
+        row["new_category"] = known.is_new(row.pop("card"))
     _warn_of_new_categories(known, rows)
     columns = ["model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by"]
     columns.append("new_category")
@@ -320,9 +320,19 @@ class KnownGains:
         """The categories [M] of the known models."""
         return [self.category(card) for card in self.cards(self.models)]
 
-    def is_new(self, kind: str | None) -> bool:
-        """Return whether a candidate is of a category that no known model has."""
-        return kind is not None and kind not in self.categories
+    def is_new(self, card: Card | None) -> bool:
+        """Return whether a candidate is of a category that no known model has, or has training data that none has."""
+        kind = self.category(card)
+        return kind is not None and (kind not in self.categories or self.has_new_data(card))
+
+    def has_new_data(self, card: Card | None) -> bool:
+        """Return whether a candidate has other training data than the base and every known model."""
+        known = {one.dataset for one in self.cards([*self.base, *self.models]) if one is not None}
+        return self.category(card) == "dataset" and card is not None and card.dataset not in known
+
+    def is_too_little_for(self, card: Card | None) -> bool:
+        """Return whether published pairs tell more about a candidate than the known models do."""
+        return len(self.models) < MIN_KNOWN_MODELS or self.has_new_data(card)
 
     @property
     def card_features(self) -> tuple[np.ndarray, np.ndarray]:
@@ -403,13 +413,13 @@ def _class_names(outputs: Outputs) -> list[str]:
 
 
 def _warn_of_new_categories(known: KnownGains, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Warn if gains are extrapolated to categories that no known model has. Published pairs have all categories."""
+    """Warn if gains are extrapolated to candidates unlike all known models. Published pairs have all categories."""
     new = [row for row in rows if row["new_category"]]
     if new and len(known.models) >= MIN_KNOWN_MODELS:
-        categories = " or ".join(sorted({row["category"] for row in new}, key=CATEGORIES.index))
+        names = ", ".join(row["model"] for row in new)
         warnings.warn(
-            f"no known model is of category {categories}, so the gains of {', '.join(row['model'] for row in new)} are "
-            "extrapolated and their intervals are wider",
+            f"no known model has the category or training data of {names}, so the gains are extrapolated and their intervals "
+            "are wider",
             ZooWarning,
             stacklevel=3,
         )
@@ -418,8 +428,15 @@ def _warn_of_new_categories(known: KnownGains, rows: Sequence[Mapping[str, Any]]
 def _row_from_card(known: KnownGains, card: Card) -> dict[str, Any]:
     """Return a row of the table, predicted from category and accuracy."""
     kind, accuracy = known.category(card), _card_accuracy(card)
-    prediction, by = _predict(known, kind, accuracy)
-    row = {"model": card.name, "category": kind, "accuracy": accuracy, "disagreement": math.nan, "ratio": math.nan}
+    prediction, by = _predict(known, card, accuracy)
+    row = {
+        "model": card.name,
+        "card": card,
+        "category": kind,
+        "accuracy": accuracy,
+        "disagreement": math.nan,
+        "ratio": math.nan,
+    }
     return row | {"examples": 0, "by": by, "prediction": prediction}
 
 
@@ -427,14 +444,14 @@ def _card_accuracy(card: Card | None) -> float:
     return math.nan if card is None or card.accuracy is None else card.accuracy / 100
 
 
-def _predict(known: KnownGains, kind: str | None, accuracy: float, *measured: np.ndarray) -> tuple[Prediction, str]:
+def _predict(known: KnownGains, card: Card | None, accuracy: float, *measured: np.ndarray) -> tuple[Prediction, str]:
     """Return the prediction for one candidate and what it was regressed on.
 
     `measured` [M + 1, F] are features of the known models and, last, of the candidate; published pairs have none.
     """
-    if len(known.models) >= MIN_KNOWN_MODELS:
-        return _predict_from_known(known, kind, accuracy, *measured)
-    return _predict_from_published(known, kind, accuracy)
+    if known.is_too_little_for(card):
+        return _predict_from_published(known, card, accuracy)
+    return _predict_from_known(known, card, accuracy, *measured)
 
 
 def _features(
@@ -455,16 +472,17 @@ def _features(
 
 
 def _predict_from_known(
-    known: KnownGains, kind: str | None, accuracy: float, *measured: np.ndarray
+    known: KnownGains, card: Card | None, accuracy: float, *measured: np.ndarray
 ) -> tuple[Prediction, str]:
+    kind = known.category(card)
     features = _features(*known.card_features, kind, known.log_error(accuracy), *measured)
     prediction = ridge(features[:-1], known.gains, features[-1:])
-    if known.is_new(kind):
+    if known.is_new(card):
         prediction = replace(prediction, error=prediction.error * NEW_CATEGORY_WIDTH)
     return prediction, f"{len(known.models)} known models"
 
 
-def _predict_from_published(known: KnownGains, kind: str | None, accuracy: float) -> tuple[Prediction, str]:
+def _predict_from_published(known: KnownGains, card: Card | None, accuracy: float) -> tuple[Prediction, str]:
     """Return a prediction regressed on the pairs that cards quote, in units of the base's error.
 
     With n equal members, the part of the error that averaging removes falls as 1 / n. So one more than n removes
@@ -478,12 +496,14 @@ def _predict_from_published(known: KnownGains, kind: str | None, accuracy: float
     base = alone[[pair[2] for pair in pairs].index("reinit")]  # the paper's base, trained again
     categories = np.array([category_features(pair[2]) for pair in pairs])
     gains, errors = (joint - base) / (100 - base), np.log((100 - alone) / (100 - base))
-    features = _features(categories, errors, kind, known.log_error(accuracy))
+    features = _features(categories, errors, known.category(card), known.log_error(accuracy))
     prediction = ridge(features[:-1], gains, features[-1:])
     unit = (1 - known.base_accuracy) * 2 / (len(known.base) * (len(known.base) + 1))
-    width = PUBLISHED_WIDTH * (NEW_CATEGORY_WIDTH if known.is_new(kind) else 1)
+    width = PUBLISHED_WIDTH * (NEW_CATEGORY_WIDTH if known.is_new(card) else 1)
     prior = replace(prediction, gain=prediction.gain * unit, error=prediction.error * unit * width)
-    return prior, f"{len(pairs)} published pairs, because only {len(known.models)} models are known"
+    few = len(known.models) < MIN_KNOWN_MODELS
+    reason = f"only {len(known.models)} models are known" if few else "no known model has the same training data"
+    return prior, f"{len(pairs)} published pairs, because {reason}"
 
 
 def _by_examples(
@@ -532,12 +552,12 @@ def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.nd
     table = []
     for number, one in enumerate(group, len(known.models)):
         kind, accuracy = known.category(one.card), float(sample.accuracy[number])
-        prior_only = len(known.models) < MIN_KNOWN_MODELS
+        prior_only = known.is_too_little_for(one.card)
         measured = sample.features[[*range(len(known.models)), number]]
-        prediction, by = _predict(known, kind, accuracy if prior_only else _card_accuracy(one.card), measured)
-        if prior_only or known.is_new(kind):
+        prediction, by = _predict(known, one.card, accuracy if prior_only else _card_accuracy(one.card), measured)
+        if prior_only or known.is_new(one.card):
             prediction = _with_measured_gain(prediction, sample.gain[number], sample.changed[number], len(rows))
-        row = {"model": one.name, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by}
+        row = {"model": one.name, "card": one.card, "category": kind, "accuracy": accuracy, "examples": len(rows), "by": by}
         row |= {"disagreement": float(sample.disagreement[number]), "ratio": float(sample.ratio[number])}
         table.append(row | {"prediction": prediction})
     return table

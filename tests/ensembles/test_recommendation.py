@@ -224,10 +224,10 @@ def test_a_category_that_no_known_model_has_widens_the_interval_and_warns(sample
         return row["high"] - row["low"], row, str(found)
 
     seen, row, text = interval("in1k")
-    assert (row["category"], row["new_category"], "dataset" in text) == ("arch", False, False)
-    with pytest.warns(ZooWarning, match=r"dataset.*m4"):
+    assert (row["category"], row["new_category"], "training data" in text) == ("arch", False, False)
+    with pytest.warns(ZooWarning, match="m4"):
         new, row, text = interval("wit-400m")
-    assert (row["category"], row["new_category"], "dataset" in text.splitlines()[-1]) == ("dataset", True, True)
+    assert (row["category"], row["new_category"], "m4" in text.splitlines()[-1]) == ("dataset", True, True)
     assert new > seen
     monkeypatch.setattr(recommendation, "NEW_CATEGORY_WIDTH", 1.0)
     with pytest.warns(ZooWarning):
@@ -255,7 +255,7 @@ def in_memory(runs):
     )  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:no known model is of category:zoo.errors.ZooWarning")
+@pytest.mark.filterwarnings("ignore:no known model has the category:zoo.errors.ZooWarning")
 def test_intervals_hold_if_no_model_of_the_candidates_category_is_known():
     """For each base, each category in turn is left out of the known models. 51 shipped models, 95% intervals."""
     runs = in_memory(shipped_runs().aligned())
@@ -277,6 +277,26 @@ def test_intervals_hold_if_no_model_of_the_candidates_category_is_known():
     for each in inside.values():
         assert len(each) == 250
         assert np.mean(each) >= 0.9
+
+
+@pytest.mark.filterwarnings("ignore:no known model has the category:zoo.errors.ZooWarning")
+def test_training_data_that_no_known_model_has_widens_the_interval():
+    """Other models differ from the base in their training data, but none was trained on ImageNet."""
+    runs = in_memory(shipped_runs().aligned())
+    p = {name: np.asarray(one.probabilities, np.float64) for name, one in runs.items()}
+    few = runs.select(np.sort(np.random.default_rng(0).choice(len(runs.labels), 256, replace=False)))
+    names = [name for name in runs if runs[name].card.dataset == "imagenet-1k"]
+    known = Runs(one for name, one in runs.items() if name not in names)
+    for base in ("r7x2.cifar10", "resnet7-softmax.cifar10", "resnet7-cosine.cifar10"):
+        alone = (p[base].argmax(1) == runs.labels).mean()
+        for candidates in ([runs[name].card for name in names], [few[name] for name in names]):
+            table = ensembles.recommend(known, candidates, base=base, use_shipped=False).table
+            assert (table["category"] == "dataset").all()
+            assert table["new_category"].all()
+            true = [((p[base] + p[name]).argmax(1) == runs.labels).mean() - alone for name in table["model"]]
+            assert ((table["low"] <= true) & (true <= table["high"])).all()
+    learnt = ensembles.recommend(known, runs["resnet7-cifar10-grey-linear.cifar10"].card, base="r7x2.cifar10").table
+    assert learnt["new_category"].all()  # it is the only one that was trained on grey images
 
 
 def test_shipped_outputs_count_as_known_in_a_fresh_home():

@@ -81,6 +81,7 @@ def _evidence(
     from zoo.datasets import load
     from zoo.errors import ZooError
     from zoo.models import registry
+    from zoo.runs.resolver import shipped_outputs
     from zoo.runs.runner import run
 
     usable = {"shipped", "local", *(["to download"] if download else [])}
@@ -89,12 +90,18 @@ def _evidence(
         note(f"{len(cards) - len(ready)} candidates are judged by their cards only: their weights are not on this machine")
     if not ready or spec is None:
         return list(cards)
+    ids = next(iter(runs.values())).ids
+    rng = np.random.default_rng(seed)
     try:
         dataset = load(spec)
     except ZooError as error:
-        note(f"all candidates are judged by their cards only, because images are missing: {error}")
-        return list(cards)
-    reported = np.flatnonzero(np.isin(np.asarray(dataset.ids), next(iter(runs.values())).ids))
-    rows = np.sort(np.random.default_rng(seed).choice(reported, min(examples, len(reported)), replace=False))
+        sample = rng.choice(ids, min(examples, len(ids)), replace=False)
+        shipped = {card.name: shipped_outputs(card.name, spec) for card in cards}
+        found = [one.select(np.isin(one.ids, sample)) for one in shipped.values() if one is not None]
+        if len(found) < len(cards):
+            note(f"{len(cards) - len(found)} candidates are judged by their cards only, because images are missing: {error}")
+        return [*found, *(card for card in cards if shipped[card.name] is None)]
+    reported = np.flatnonzero(np.isin(np.asarray(dataset.ids), ids))
+    rows = np.sort(rng.choice(reported, min(examples, len(reported)), replace=False))
     sampled = run([card.name for card in ready], data=dataset.select(rows))
     return [*sampled.values(), *(card for card in cards if card not in ready)]

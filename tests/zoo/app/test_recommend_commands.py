@@ -37,3 +37,12 @@ def test_models_with_outputs_are_not_candidates(recommend, store_outputs, invoke
     assert "resnet20-softmax" not in printed.out
     with pytest.raises(InputError, check=fields(argument="candidates", found="resnet20-softmax.cifar10")):
         invoke("recommend", "--base", "mine-a", "--candidates", "resnet20-softmax.cifar10", *OPTIONS)
+
+
+def test_shipped_outputs_take_the_place_of_missing_images(cli):
+    names = ["efficientnet-lite0-linear.cifar10", "efficientnet-lite2-linear.cifar10"]
+    words = [word for name in names for word in ("--candidates", name)]
+    printed = cli("recommend", "--base", "r7x2.cifar10", *words, "--data", "cifar10:test", "--examples", "200", "--json")
+    rows = printed.json["candidates"]
+    assert {row["model"]: row["examples"] for row in rows} == dict.fromkeys(names, 200)
+    assert "cards only" not in printed.remarks
