@@ -17,7 +17,7 @@ from probes.probe_charts import score_chart
 from zoo.app.figures import papers, shapes
 from zoo.app.figures.needs import CARDS, models
 from zoo.app.figures.record import DIGITS, figure
-from zoo.app.figures.result import Result
+from zoo.app.figures.result import Result, number
 from zoo.app.figures.study import Study
 from zoo.cards.names import bare, shared_ending
 from zoo.errors import InputError
@@ -28,6 +28,7 @@ BANDED = f"{IMAGENET} -O low=74 -O high=78"  # the paper compares models of 74% 
 ALL_IN_BAND = f"{BANDED} -O band=0"
 MEASURES = ("gain_over_mean", "gain_over_best", "ensemble_accuracy", "conversion_rate")
 SHORT = {"gain_over_mean": "gain (mean)", "gain_over_best": "gain (best)", "ensemble_accuracy": "ensemble"}
+BY_CLASS = ("class", "count", "theta", "accuracy_first", "accuracy_second", "p_holm")  # columns of the table of Fig. 4
 MAX_POINTS = 2000  # of a pair in the confidence plane
 MAX_NAMED = 40  # classes whose names fit an axis
 HORIZONTAL = alt.Header(labelAngle=0, labelAlign="left")  # of rows of panels with long names
@@ -222,7 +223,10 @@ def _confidence_plane(comparison: Comparison, label: str) -> alt.LayerChart:
     x = alt.X("first:Q", title=f"confidence of {bare(comparison.names[0])}", scale=unit)
     y = alt.Y("second:Q", title=["confidence of", label], scale=unit)
     points = alt.Chart(charts.inline(data)).mark_circle(size=14, opacity=0.6).encode(
-        x=x, y=y, color=alt.Color("outcome:N", scale=alt.Scale(domain=list(OUTCOMES)), title=None)
+        x=x, y=y,
+        color=alt.Color(
+            "outcome:N", scale=alt.Scale(domain=list(OUTCOMES)), title=None, legend=alt.Legend(values=list(OUTCOMES[1:3]))
+        ),
     )  # fmt: skip
     band = comparison.band
     rays = []
@@ -254,7 +258,11 @@ def specialization_by_class(study: Study, *, bins: int = 40, groups: tuple[str, 
         for row in (one.by_class(group_of).to_dict("records") if groups else ())
         if row["group"] != OTHER
     ]
-    return Result(frame, shapes.side_by_side(*drawn), tuple(notes))
+    names = frame["pair"].map({pair: one.names for pair, one in comparisons.items()})
+    shown = frame[[*BY_CLASS]].round(3).map(number)
+    shown.insert(0, "first", names.str[0])
+    shown.insert(1, "second", names.str[1])
+    return Result(frame, shapes.side_by_side(*drawn), tuple(notes), shown)
 
 
 def _group_of(classes: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
