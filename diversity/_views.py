@@ -124,4 +124,4 @@ def _band_notes(comparison: "Comparison") -> list[str]:
 
 
 def _wrap(text: str) -> list[str]:
-    return wrap(text, WIDTH) or [""]
+    return wrap(text, WIDTH, break_words=True) or [""]

@@ -21,8 +21,8 @@ Budget: TypeAlias = float | str
 
 COST_TITLES = {"params": "parameters", "flops": "FLOPs", "latency": "milliseconds per image"}
 LATENCY_REPEATS = 5
-_BUDGET = re.compile(r"(\d+\.?\d*|\.\d+)\s*([kmgbt])", re.IGNORECASE)
-_BUDGET_UNITS = {unit.lower(): size for unit, size in UNITS.items()} | {"b": UNITS["G"]}
+_BUDGET = re.compile(r"(\d+\.?\d*|\.\d+)\s*([kKMGBT])")
+_BUDGET_UNITS = UNITS | {"K": UNITS["k"], "B": UNITS["G"]}
 
 
 def parse_budget(budget: Budget | None, argument: str = "budget") -> float:
@@ -35,7 +35,7 @@ def parse_budget(budget: Budget | None, argument: str = "budget") -> float:
         return math.inf
     match = _BUDGET.fullmatch(budget.strip()) if isinstance(budget, str) else None
     try:
-        number = float(match[1]) * _BUDGET_UNITS[match[2].lower()] if match else float(budget)
+        number = float(match[1]) * _BUDGET_UNITS[match[2]] if match else float(budget)
     except (TypeError, ValueError):
         number = math.nan
     if not number >= 0:

@@ -16,7 +16,7 @@ from ensembles.ensemble_sets import EnsembleSets, fit_sets
 from ensembles.ensemble_temperature import EnsembleTemperature, WeightedEnsemble, apply_temperature
 from ensembles.inputs import Name
 from ensembles.model_library import ModelLibrary
-from ensembles.text_table import ends_text, gain_text, score_text, text_table
+from ensembles.text_table import ends_text, gain_text, score_text, text_table, wrapped
 from zoo.cards.card import Card
 from zoo.core.prediction_sets import Conditioning, Method
 from zoo.core.units import MISSING, count, percent, short_number
@@ -182,7 +182,8 @@ class Path:
         }
 
     def __str__(self) -> str:
-        return "\n".join([*text_table(self._text_columns()), *self.summary()])
+        lines = [line for text in self.summary() for line in wrapped(text[2:], text[:2])]
+        return "\n".join([*text_table(self._text_columns()), *lines])
 
     def _text_columns(self) -> dict[str, list[str]]:
         score, gain = score_text(self.objective), gain_text(self.objective)

@@ -67,6 +67,6 @@ def ends_text(ends: Sequence[float] | None, objective: str) -> str:
     return MISSING if ends[0] != ends[0] else "{:.4f} to {:.4f}".format(*ends)
 
 
-def wrapped(text: str) -> list[str]:
+def wrapped(text: str, indent: str = "") -> list[str]:
     """Return a sentence as lines."""
-    return wrap(text, WIDTH)
+    return wrap(text, WIDTH, indent)

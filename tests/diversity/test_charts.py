@@ -11,6 +11,7 @@ from raised import fields
 
 import diversity
 from diversity import charts
+from diversity.categories import TITLES
 from diversity.comparison import joint_histogram
 from zoo.calibration import fit_temperature, reliability, to_probabilities
 from zoo.errors import InputError
@@ -62,7 +63,7 @@ def test_categories(frame):
     assert len(dots) == 6
     for row in frame.itertuples():
         assert dots[row.first, row.second]["conversion_rate"] == f"{row.conversion_rate:.2%}"
-    means = frame.fillna({"category": "unknown"}).groupby("category")["conversion_rate"].mean()
+    means = frame.fillna({"category": "unknown"}).groupby("category")["conversion_rate"].mean().rename(TITLES)
     drawn_means = {kind: float(mark["Mean of conversion_rate"]) for kind, mark in ticks.items()}
     assert drawn_means == pytest.approx(means.to_dict(), abs=1e-6)
 
@@ -85,7 +86,7 @@ def test_gain(frame, measure):
     np.testing.assert_allclose(line[measure], slope * np.array([x.min(), x.max()]) + intercept, atol=2e-6)
     np.testing.assert_allclose(dots[["inconsistency", measure]], frame[["inconsistency", measure]], atol=1e-6)
     hparam = frame[frame["category"] == "hparam"]
-    star = stars.set_index("category").loc["hparam"]
+    star = stars.set_index("category").loc[TITLES["hparam"]]
     assert star[measure] == pytest.approx(hparam[measure].sum() / 2, abs=1e-6)
     assert "<svg" in drawn(charts.gain_chart(frame, measure))
 
@@ -98,7 +99,7 @@ def test_the_line_of_gains_is_through_pairs_of_comparable_accuracy(frame):
     slope, intercept = np.polyfit(x, y, 1)
     np.testing.assert_allclose(line["gain_over_mean"], slope * np.array([x.min(), x.max()]) + intercept, atol=2e-6)
     assert (dots["opacity"] < 0.5).tolist() == (~comparable).tolist()
-    assert "dataset" not in set(stars["category"])
+    assert TITLES["dataset"] not in set(stars["category"])
     assert "4 of 6 pairs" in spec["title"]
     too_few = charts.gain_chart(frame.assign(comparable=[True, *[False] * 5])).to_dict()
     assert "6 pairs" in too_few["title"]

@@ -201,7 +201,7 @@ def test_category_comes_from_the_cards():
 
     r = diversity.compare(outputs("a", 0, card=card("a", "in1k")), outputs("b", 1, card=card("b", "wit")))
     assert r.category == "dataset"
-    assert "category dataset" in str(r)
+    assert "Difference in training: training data." in str(r)
 
 
 def test_views(comparison):
@@ -209,10 +209,10 @@ def test_views(comparison):
     assert all(len(line) <= 80 for line in text.splitlines())
     for expected in ("First: a", "Second: b", "300 examples of d:test", "conversion rate", "Not calibrated"):
         assert expected in text
-    low, high = (f"{end:.1%}" for end in comparison.interval("inconsistency"))
+    low, high = (f"{100 * end:.1f}" for end in comparison.interval("inconsistency"))
     words = " ".join(text.split())
     assert f"error inconsistency {comparison.inconsistency:.1%} (95% CI {low} to {high})" in words
-    low, high = (f"{100 * end:+.1f}" for end in comparison.interval("gain_over_mean"))
+    low, high = (f"{100 * end:.1f}" for end in comparison.interval("gain_over_mean"))
     assert f"gain over the mean member {100 * comparison.gain_over_mean:+.1f} points (95% CI {low} to {high})" in words
     assert f"Exactly one model classifies {int(comparison.inconsistent)} examples correctly" in words
     assert f"{comparison.inconsistency:.1%}" in repr(comparison)

@@ -195,9 +195,9 @@ def test_the_printed_table_names_the_worst_group(result):
     lines = str(result).splitlines()
     assert len(lines) == 5
     row = result.frame.iloc[1]
-    assert f"{100 * row['accuracy']:.1f} ({100 * row['accuracy_low']:.1f} to {100 * row['accuracy_high']:.1f})" in lines[2]
+    assert f"{100 * row['accuracy']:.1f}% ({100 * row['accuracy_low']:.1f} to {100 * row['accuracy_high']:.1f})" in lines[2]
     assert "fog" in lines[-1]
-    assert f"{100 * row['gap']:+.1f}" in lines[-1]
+    assert f"{abs(100 * row['gap']):.1f} points below" in lines[-1]
 
 
 def test_numbers_are_sorted_as_numbers(runs):

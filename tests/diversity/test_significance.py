@@ -176,7 +176,7 @@ def test_the_printed_table_names_models_accuracies_and_letters():
     assert len(lines) == 8
     for row, line in zip(found.by_model().itertuples(), lines[1:], strict=False):
         assert line.split()[0] == row.model
-        assert f"{100 * row.accuracy:.2f}%" in line
+        assert f"{100 * row.accuracy:.1f}%" in line
         assert line.split()[-1] == row.letters
     assert re.search(rf"{found.models[0]}\b.*Holm.*15 pairs.*400 examples", lines[-1])
 

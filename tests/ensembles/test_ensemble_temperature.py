@@ -70,7 +70,7 @@ def test_the_path_reports_calibration_errors_and_temperature():
     assert path.to_dict()["calibration"] == {
         "temperature": found.temperature, "ece_before": found.ece_before, "ece_after": found.ece_after, "examples": 1000,
     }  # fmt: skip
-    for number in (f"{found.ece_before:.4f}", f"{found.ece_after:.4f}", f"{found.temperature:.3g}"):
+    for number in (f"{found.ece_before:.1%}", f"{found.ece_after:.1%}", f"{found.temperature:.2f}"):
         assert number in str(path)
 
 

@@ -90,15 +90,15 @@ def test_the_best_member_and_its_p_value_are_those_of_scipy():
     won, lost = int((together & ~correct[best]).sum()), int((correct[best] & ~together).sum())
     assert_allclose(found.mcnemar, scipy.stats.binomtest(won, won + lost).pvalue)
     text = str(found)
-    assert all(fact in text for fact in (f"m{best}", f"{found.ensemble_accuracy:.4f}", f"{found.gain_over_best:+.4f}"))
+    assert all(fact in text for fact in (f"m{best}", f"{found.ensemble_accuracy:.1%}", f"{100 * found.gain_over_best:+.1f}"))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert found.to_dict()["best_member"] == f"m{best}"
 
 
 @pytest.mark.parametrize(
-    ("correct", "verdict"), [(300, "significantly better"), (105, "not significantly"), (20, "significantly worse")]
+    ("correct", "side", "significant"), [(300, "above", True), (105, "above", False), (20, "below", True)]
 )
-def test_the_text_says_whether_the_ensemble_is_better(correct, verdict):
+def test_the_text_says_whether_the_ensemble_is_better(correct, side, significant):
     """Two members that are wrong on different examples; the weights decide how many the ensemble gets right."""
     first = np.tile([0.9, 0.1], (300, 1))
     first[100:] = [0.45, 0.55]
@@ -107,7 +107,9 @@ def test_the_text_says_whether_the_ensemble_is_better(correct, verdict):
     second[:100] = [0.4, 0.6] if correct > 100 else second[:100]
     found = ensembles.improvement([first, second], np.zeros(300, int))
     assert found.ensemble_accuracy == correct / 300
-    assert verdict in str(found)
+    text = " ".join(str(found).split())
+    assert f"points {side} its best member" in text
+    assert ("not significant" in text) == (not significant)
 
 
 def test_a_model_with_itself_gains_nothing():

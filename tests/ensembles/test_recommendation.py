@@ -201,7 +201,7 @@ def test_the_text_fits_in_eighty_columns():
     found = ensembles.recommend(RUNS, Runs([RUNS.select(ROWS)[name] for name in ("m3", "m7")]), base=["m0", "m1"])
     lines = str(found).splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert f"m0, m1: accuracy {found.base_accuracy:.4f}" in lines[-2]
+    assert f"m0 + m1, {found.base_accuracy:.1%} accuracy" in " ".join(lines)
     assert found.best == lines[1].split()[0] == found.to_dict()["candidates"][0]["model"]
 
 

@@ -26,5 +26,5 @@ def test_whole_names_fit_eighty_characters(names):
 def test_columns_are_aligned():
     names = [f"a-model-with-a-very-long-name-indeed-and-then-some-more-of-it-{i}-variant" for i in range(3)]
     lines = text_table({"#": ["1", "2", "10"], "model": names, "differs in": ["–"] * 3, "score": ["0.1"] * 3})
-    assert {len(line) for line in lines if line.endswith(("score", "0.1"))} == {80}
+    assert len({len(line) for line in lines if line.endswith(("score", "0.1"))}) == 1
     assert [line[:4] for line in lines if line[0] != " "] == ["#   ", "1   ", "2   ", "10  "]

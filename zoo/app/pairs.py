@@ -61,7 +61,7 @@ def pairs(
 
     [dim]zoo pairs @cifar10 --significance -o differences.csv[/dim]
     """
-    from diversity import pairwise
+    from diversity import MEASURES, pairwise
     from diversity.measures import title
 
     results.check(TABLE, NUMBERS, *(() if significance else CHARTS))
@@ -81,12 +81,11 @@ def pairs(
         value = {"measure": measure, "pairs": frame, "leaves": dendrogram.leaves, "linkage": dendrogram.linkage}
 
     def show() -> None:
-        if long:
-            print_table(frame)
-        elif matrix_fits(matrix):
-            print_table(frame, title=heading)
-        else:
-            print_table(_extremes(matrix), title=heading)
+        shown = frame if long or matrix_fits(matrix) else _extremes(matrix)
+        form = MEASURES[measure].text
+        formats = {str(column): form for column in shown.select_dtypes("number")}
+        print_table(shown, title=None if long else heading, formats=formats)
+        if shown is not frame:
             note(f"{len(matrix)} models do not fit this terminal; --long, --output or --json give all pairs")
         if dendrogram is not None:
             print_text("\n" + dendrogram.to_text(width()))

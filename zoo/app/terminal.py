@@ -208,7 +208,7 @@ def _fit(
     while True:
         widths = {key: natural[key] for key in keys}
         excess = sum(widths.values()) + gap * (len(keys) - 1) - width()
-        names = {keys[0], *(key for key in keys if key in _NAME_COLUMNS)}  # are wrapped last
+        names = {*keys[:1], *(key for key in keys if key in _NAME_COLUMNS)}  # are wrapped last
         for group in [list(cut)] if cut else [[key for key in text_columns if key not in names], [*names]]:
             narrowest = {key: len(headers[key]) if cut else _MIN_WRAPPED for key in group if key in text_columns}
             while excess > 0 and (wide := [key for key in narrowest if key in widths and widths[key] > narrowest[key]]):

@@ -36,20 +36,21 @@ def is_one_line(value: str) -> bool:
     return min(value, default=" ") >= " "
 
 
-def wrap(text: str, width: int, indent: str = "") -> list[str]:
+def wrap(text: str, width: int, indent: str = "", break_words: bool = False) -> list[str]:
     """Return text as lines. Names, intervals, and numbers with what they count are not broken.
 
     Args:
         text: the text.
         width: of the lines.
         indent: start of the first line; the others start with spaces of its width.
+        break_words: whether to break words that are longer than a line.
 
     >>> wrap("The gain is 2.3 points (95% CI 1.6 to 2.9).", 30)
     ['The gain is 2.3 points', '(95% CI 1.6 to 2.9).']
     """
     glued = UNBROKEN.sub(lambda part: part[0].replace(" ", "\xa0"), " ".join(text.split()))
     lines = textwrap.wrap(
-        glued, width, initial_indent=indent, subsequent_indent=" " * len(indent), break_long_words=False,
+        glued, width, initial_indent=indent, subsequent_indent=" " * len(indent), break_long_words=break_words,
         break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace("\xa0", " ") for line in lines]

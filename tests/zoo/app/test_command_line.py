@@ -40,7 +40,7 @@ def commands(group=None, words=()) -> dict[str, object]:
 COMMANDS = commands()
 OPTIONS = {name: [one for one in command.params if isinstance(one, TyperOption)] for name, command in COMMANDS.items()}
 PANELS = [
-    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe features", "Report and figures",
+    "Find models", "Run and import", "Compare", "Calibrate and trust", "Ensemble", "Probe embeddings", "Report and figures",
     "Train", "Storage",
 ]  # fmt: skip
 

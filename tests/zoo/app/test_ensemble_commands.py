@@ -28,7 +28,7 @@ def outputs(store_outputs):
 class TestSearch:
     def test_text(self, cli, outputs):
         lines = cli("ensemble", "search", *NAMES, "--base", "mine-a", "--steps", "3").out.splitlines()
-        assert lines[0].split()[:2] == ["step", "model"]
+        assert lines[0].split()[:2] == ["#", "model"]
         assert lines[1].split()[1] == "mine-a"
         assert [line.split()[0][0] for line in lines[1:5]] == ["1", "2", "3", "4"]
 
@@ -179,7 +179,7 @@ class TestCosts:
             invoke("ensemble", "budget", *self.MODELS, *self.DATA, "--name", "mine")
 
 
-@pytest.mark.parametrize(("text", "number"), [("2M", 2e6), ("1.5g", 1.5e9), ("300", 300), ("7k", 7000), ("1e3", 1000)])
+@pytest.mark.parametrize(("text", "number"), [("2M", 2e6), ("1.5G", 1.5e9), ("300", 300), ("7k", 7000), ("1e3", 1000)])
 def test_costs_have_units(text, number):
     assert parse_budget(text, "limit") == number
     assert parse_budget(short_number(number), "limit") == number

@@ -64,7 +64,7 @@ def test_a_matrix_that_is_too_wide_is_summarised(cli, predictions, monkeypatch):
     (row,) = [line.split() for line in printed.out.splitlines() if line.split()[:1] == ["weak"]]
     others = {name: np.mean(predictions[name] == predictions["weak"]) for name in SKILL if name != "weak"}
     assert (row[1], row[3]) == (max(others, key=others.get), min(others, key=others.get))
-    assert float(row[4]) == pytest.approx(min(others.values()), rel=1e-3)
+    assert float(row[4].rstrip("%")) == pytest.approx(100 * min(others.values()), abs=0.051)
 
 
 def test_files_that_are_not_stored(cli, predictions, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from zoo.app import terminal
 from zoo.app.terminal import plain, print_json, print_table, print_text
+from zoo.core import units
 from zoo.core.units import percent, points
 
 
@@ -71,16 +72,16 @@ def test_texts_are_escaped(capsys):
 
 
 def test_intervals():
-    assert terminal.interval((0.9, 0.9224)) == "95% CI 90.0 to 92.2"
-    assert terminal.interval((-0.004, 0.032), 0.9) == "90% CI -0.4 to 3.2"
-    assert terminal.interval((np.nan, 0.9)) == terminal.interval(None) == terminal.MISSING
+    assert units.interval((0.9, 0.9224)) == "95% CI 90.0 to 92.2"
+    assert units.interval((-0.004, 0.032), 0.9) == "90% CI -0.4 to 3.2"
+    assert units.interval((np.nan, 0.9)) == units.interval(None) == units.MISSING
 
 
 def test_estimates():
-    assert terminal.estimate(0.9123, (0.9, 0.9224)) == "91.2% (90.0 to 92.2)"
-    assert terminal.estimate(0.01234, (0.01, 0.015), digits=2) == "1.23% (1.00 to 1.50)"
-    assert terminal.estimate(0.5, None) == terminal.estimate(0.5, (np.nan, np.nan)) == "50.0%"
-    assert terminal.estimate(None, (0, 1)) == terminal.estimate(np.nan, (0, 1)) == terminal.MISSING
+    assert units.estimate(0.9123, (0.9, 0.9224)) == "91.2% (90.0 to 92.2)"
+    assert units.estimate(0.01234, (0.01, 0.015), digits=2) == "1.23% (1.00 to 1.50)"
+    assert units.estimate(0.5, None) == units.estimate(0.5, (np.nan, np.nan)) == "50.0%"
+    assert units.estimate(None, (0, 1)) == units.estimate(np.nan, (0, 1)) == units.MISSING
 
 
 def test_plain_values():

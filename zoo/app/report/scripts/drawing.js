@@ -103,7 +103,7 @@ export const columnsOf = (count, most) => {
   const largest = Math.max(1, Math.min(count, most));
   let columns = largest;
   while (columns > 1 && count % columns) columns--;
-  return 2 * columns > largest ? columns : largest;
+  return 4 * columns >= 3 * largest ? columns : largest;
 };
 
 const panels = (/** @type {Spec} */ spec) => {
