@@ -2,7 +2,7 @@
 
 Every card is built with random weights on the meta device, where networks have shapes but no numbers. Representatives of
 each source, family and kind of head also run on the CPU. `make test-all` runs every card on the CPU, except those of more
-than 400 million parameters.
+than 200 million parameters: smaller ones of the same architectures run there.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from zoo.cards import labels
 from zoo.errors import MissingWeights
 from zoo.models.model import Model
 
-MAX_PARAMETERS = 400e6
+MAX_PARAMETERS = 200e6
 
 CARDS = [name for name in zoo.list() if zoo.card(name).source not in ("reference", "ensemble")]
 RECIPES = [name for name in CARDS if zoo.card(name).source == "recipe"]
@@ -85,6 +85,7 @@ def check_behaviour(name: str) -> None:
         assert torch.equal(batch, model.transform(image))
         assert image.tobytes() == before
 
+    images = images[:2]
     embeddings = model.embed(images)
     assert embeddings.shape[0] == len(images)
     assert torch.isfinite(embeddings).all()
@@ -97,7 +98,7 @@ def check_behaviour(name: str) -> None:
         assert logits.shape == (len(images), len(model.classes))
         assert close(model.head(embeddings), logits)
     last = model.layer_names[-1]
-    hidden = model.layers(images[2], [last])[last]
+    hidden = model.layers(images[1], [last])[last]
     assert len(hidden) == 1
     assert torch.isfinite(hidden).all()
 

@@ -50,8 +50,8 @@ def import_outputs(
 
     Arrays (`.npz`, `.safetensors`, `.json`, a mapping) are called `logits`, `probabilities` or `predictions`, and maybe
     `embeddings`, `labels`, `ids`, `classes`; with several models `MODEL/logits`, or just `MODEL` if `kind` is given. The
-    array of a `.npy` file has no name, so `kind` says what it holds. A JSON list of class indices or names is predictions, and
-    so is a JSON object of them by id.
+    array of a `.npy` file has no name, so `kind` says what it holds. A JSON list of class indices or names is predictions,
+    and so is a JSON object of them by id.
 
     Tables (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.feather`, a pandas or polars frame, a `datasets.Dataset`) have one row
     per example, or per model and example with a column `model`. They have columns `id`, `label`, and either `prediction`, a
