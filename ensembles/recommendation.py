@@ -22,9 +22,9 @@ A card alone gives category and accuracy, and so wide intervals. With fewer than
 doubled width, is the prior, which is combined with the gain on the n examples by precision.
 
 If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
-large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, which may
-matter more than anything that was varied among the known models, the published pairs take the place of these, with the same
-factor. The factor was chosen on the shipped CIFAR-10 outputs, with one category after the other left out of the known models.
+large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, the
+published pairs take the place of the known models, with the larger error of the two. The factor was chosen on the shipped CIFAR-10
+outputs, with one category after the other left out of the known models.
 
 Limits: on these outputs, predictions rank candidates better than accuracy on the same examples does if the base is one
 model. If the base is a greedy ensemble of three, the two do not differ measurably, and rank correlations are about 0.5
@@ -418,8 +418,8 @@ def _warn_of_new_categories(known: KnownGains, rows: Sequence[Mapping[str, Any]]
     if new and len(known.models) >= MIN_KNOWN_MODELS:
         names = ", ".join(row["model"] for row in new)
         warnings.warn(
-            f"no known model has the category or training data of {names}, so the gains are extrapolated and their intervals "
-            "are wider",
+            f"no known model has the category or training data of {names}, so the gains are extrapolated and their "
+            "intervals are wider",
             ZooWarning,
             stacklevel=3,
         )
@@ -449,9 +449,13 @@ def _predict(known: KnownGains, card: Card | None, accuracy: float, *measured: n
 
     `measured` [M + 1, F] are features of the known models and, last, of the candidate; published pairs have none.
     """
-    if known.is_too_little_for(card):
-        return _predict_from_published(known, card, accuracy)
-    return _predict_from_known(known, card, accuracy, *measured)
+    if not known.is_too_little_for(card):
+        return _predict_from_known(known, card, accuracy, *measured)
+    prediction, by = _predict_from_published(known, card, accuracy)
+    if len(known.models) >= MIN_KNOWN_MODELS:  # for ensembles of several models the published errors may be too small
+        error = _predict_from_known(known, card, accuracy, *measured)[0].error
+        prediction = replace(prediction, error=np.maximum(prediction.error, error))
+    return prediction, by
 
 
 def _features(

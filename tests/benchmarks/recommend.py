@@ -2,6 +2,7 @@
 
     .venv/bin/python tests/benchmarks/recommend.py                            # the shipped outputs on CIFAR-10
     .venv/bin/python tests/benchmarks/recommend.py --leave-out-categories     # of categories that no known model has
+    .venv/bin/python tests/benchmarks/recommend.py --leave-out-data           # with training data that no known model has
     .venv/bin/python tests/benchmarks/recommend.py 'resnet*.cifar10' 'vit-mini-*.cifar10' --data cifar10:test
     .venv/bin/python tests/benchmarks/recommend.py --npz outputs.npz          # probabilities [M, N, K], labels, names
 
@@ -14,7 +15,8 @@ predictions and of accuracy. Bars: rho 0.85 as the goal, and at least 0.1 above 
 candidate 0.9; intervals 0.90 to 0.97.
 
 With `--leave-out-categories`, all models of a candidate's category are left out of the known models, for each category in
-turn. Printed is the fraction of true gains inside the intervals, by card and by examples. Bar: at least 0.90.
+turn; with `--leave-out-data`, all models with a candidate's training data, if the base has other training data. Printed is
+the fraction of true gains inside the intervals, by card and by examples. Bar: at least 0.90.
 """
 
 import argparse
@@ -96,13 +98,27 @@ def evaluate(runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: in
     }
 
 
+def leave_out_data(runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int) -> dict[str, float]:
+    """Return the fraction of true gains inside the intervals if no known model has the candidates' training data."""
+    of_base = {runs[name].card.dataset for name in base}
+    data = {name: one.card.dataset for name, one in runs.items() if name not in base}
+    return leave_out(runs, p, base, examples, seed, {name: None if one in of_base else one for name, one in data.items()})
+
+
 def leave_out_categories(
     runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int
 ) -> dict[str, float]:
     """Return the fraction of true gains inside the intervals if no known model is of the candidates' category."""
-    gains = true_gains(p, base, runs.labels)
-    found = {name: [category(runs[member].card, runs[name].card) for member in base] for name in gains}
+    found = {name: [category(runs[member].card, runs[name].card) for member in base] for name in runs if name not in base}
     kinds = {name: min((one for one in each if one), key=CATEGORIES.index, default=None) for name, each in found.items()}
+    return leave_out(runs, p, base, examples, seed, kinds)
+
+
+def leave_out(
+    runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int, kinds: dict[str, str | None]
+) -> dict[str, float]:
+    """Return the fraction of true gains inside the intervals, with the models of each kind in turn left out."""
+    gains = true_gains(p, base, runs.labels)
     rng = np.random.default_rng(seed)
     few = runs.select(np.sort(rng.choice(len(runs.labels), min(examples, len(runs.labels)), replace=False)))
     inside: dict[str, list[bool]] = {"inside, by card": [], "inside, by examples": []}
@@ -125,6 +141,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=256)
     parser.add_argument("--bases", type=int, default=10)
     parser.add_argument("--leave-out-categories", action="store_true")
+    parser.add_argument("--leave-out-data", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ZooWarning)
@@ -134,7 +151,9 @@ def main() -> None:
     starts = rng.choice(runs.names, min(options.bases, len(runs)), replace=False).tolist()
     threes = [list(map(str, ensembles.greedy(runs, base=name, steps=2, test_fraction=0).members)) for name in starts]
     print(f"{len(runs)} models, {len(runs.labels)} examples, {options.examples} of each candidate")
-    measure = leave_out_categories if options.leave_out_categories else evaluate
+    measure = (
+        leave_out_categories if options.leave_out_categories else leave_out_data if options.leave_out_data else evaluate
+    )
     for title, bases in {"one model": [[name] for name in starts], "greedy ensembles of three": threes}.items():
         found = [measure(runs, p, base, options.examples, options.seed + number) for number, base in enumerate(bases)]
         print(f"base: {title}, {len(bases)} of them")

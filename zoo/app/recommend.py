@@ -63,13 +63,17 @@ def recommend(
 
 
 def _stored(spec: str | None) -> list[str]:
-    """Return the models with stored outputs on a dataset."""
+    """Return the models with stored logits or probabilities on a dataset."""
     from zoo.datasets import canonical
     from zoo.outputs.store.lookup import on_dataset, stored
 
     if spec is None:
         raise InputError("is needed, because the models' dataset is unknown", argument="data")
-    return sorted({run.identity.name for run in on_dataset(stored(), canonical(spec))})
+    found = {run.identity.name: run.identity.kind for run in on_dataset(stored(), canonical(spec))}
+    usable = sorted(name for name, kind in found.items() if kind in ("logits", "probabilities"))
+    if len(usable) < len(found):
+        note(f"skipped models without probabilities: {', '.join(sorted({*found} - {*usable}))}")
+    return usable
 
 
 def _evidence(

@@ -46,3 +46,13 @@ def test_shipped_outputs_take_the_place_of_missing_images(cli):
     rows = printed.json["candidates"]
     assert {row["model"]: row["examples"] for row in rows} == dict.fromkeys(names, 200)
     assert "cards only" not in printed.remarks
+
+
+def test_stored_predictions_are_skipped(recommend, store_outputs):
+    for seed, letter in enumerate("abc"):
+        store_outputs(f"mine-{letter}", seed)
+    without = recommend("mine-b", "--examples", "0", "--json").json
+    store_outputs("votes", 3, kind="predictions")
+    printed = recommend("mine-b", "--examples", "0", "--json")
+    assert printed.json["candidates"] == without["candidates"]
+    assert "votes" in printed.remarks
