@@ -79,6 +79,15 @@ def test_tables_have_means_errors_and_the_papers_numbers() -> None:
     assert cell(frame, "squared-error", "class-separation")["paper_error"] == 0.0002
 
 
+def test_only_networks_of_a_recipe_have_the_papers_numbers() -> None:
+    head = dataclasses.replace(registry.card("resnet8-cosine.digits"), name="head", source="fitted", head="linear")
+    known = study()
+    known.cards["head"] = head
+    known.__dict__["names"] = [*known.names, "head"]
+    frame = by_row(known, [(name, "top1", 90.0) for name in known.names], papers.loss_table("1")).frame.set_index("row")
+    assert frame["paper"].notna().to_dict() == {"softmax": True, "sigmoid": True, "squared-error": True, "head": False}
+
+
 def naive_separation(outputs: object) -> float:
     """Equation 11, pair by pair."""
     x = np.asarray(outputs.require_embeddings()[:], float)

@@ -13,7 +13,7 @@ from probes import holm, indistinguishable_from_best, indistinguishable_on_avera
 from probes.statistics import MIN_TESTED, leave_one_out
 from zoo.app.figures import shapes
 from zoo.app.figures.papers import PaperNumbers
-from zoo.app.figures.study import Study
+from zoo.app.figures.study import RECIPE, Study
 
 Value = tuple[str, str, float]  # model, column, number
 AVERAGE = "average"
@@ -91,7 +91,9 @@ def by_row(
     table["row"] = table["model"].map(row_of)
     table = table.sort_values("row", key=lambda column: column.map(rank), kind="stable")
     paper = paper or {}
-    quoted = {row: paper.get(row) or paper.get(study.objective(name)) or {} for name, row in row_of.items()}
+    # Only networks trained by a recipe are compared with the paper's of their objective; linear heads and others are not.
+    trained = {name: study.objective(name) for name in row_of if study.setting(name, "source") == RECIPE}
+    quoted = {row: paper.get(row) or paper.get(trained.get(name, "")) or {} for name, row in row_of.items()}
     columns = list(dict.fromkeys(table["column"]))
     cells = []
     for column in columns:
