@@ -39,7 +39,7 @@ def compared(value: float) -> str:
     return f"{100 * abs(value):.1f} points {'below' if value < 0 else 'above'}"
 
 
-def interval(ends: Sequence[float | None] | None, level: float | None = 0.95, digits: int = 1) -> str:
+def interval(ends: Sequence[Any] | None, level: float | None = 0.95, digits: int = 1) -> str:
     """Return a confidence interval of a fraction, in percent or percentage points; without `level` its ends only.
 
     >>> interval((0.9, 0.922)), interval((0.014, 0.032), level=None)
@@ -51,7 +51,7 @@ def interval(ends: Sequence[float | None] | None, level: float | None = 0.95, di
     return f"{low} to {high}" if level is None else f"{level * 100:g}% CI {low} to {high}"
 
 
-def estimate(value: float | None, ends: Sequence[float | None] | None, digits: int = 1) -> str:
+def estimate(value: float | None, ends: Sequence[Any] | None, digits: int = 1) -> str:
     """Return a fraction in percent with its confidence interval, whose level the title of the table says.
 
     >>> estimate(0.912, (0.9, 0.922)), estimate(0.01234, (0.01, 0.015), digits=2)

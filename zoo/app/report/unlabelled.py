@@ -75,7 +75,7 @@ def _finding(found: diversity.UnlabelledAccuracy, name: str, analysis: Analysis)
         return _no_estimate(name, found.refusal)
     rows = found.frame.set_index("model")
     model = analysis.best if analysis.best in rows.index else str(rows["source_accuracy"].idxmax())
-    row, (labelled, new) = rows.loc[model], found.examples
+    row, (labelled, new) = rows.loc[model].to_dict(), found.examples
     text = (
         f"{analysis.short(model)} has an estimated accuracy of {percent(row['accuracy'])} on {new:,} unlabelled examples of "
         f"{name} ({interval((row['low'], row['high']), found.level)}); on {labelled:,} labelled examples it has "
