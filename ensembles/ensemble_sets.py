@@ -16,6 +16,7 @@ from zoo.calibration.conformal import ConformalPredictor, SetReport, fit_conform
 from zoo.core import arrays, typed
 from zoo.core.prediction_sets import Conditioning, Method
 from zoo.core.splits import stratified_split
+from zoo.core.units import interval
 from zoo.errors import InputError
 
 # From the models on some examples to the ensemble's probabilities [n, K] there, and the labels [n].
@@ -36,9 +37,9 @@ class EnsembleSets:
         return {"sets": typed.plain(self.rule), "sets_measured": measured}
 
     def __str__(self) -> str:
-        report, (low, high) = self.report, self.report.expected
+        report = self.report
         # The interval is that of one threshold; with one per class the coverage varies less.
-        valid = f" (95% of valid sets: {low:.1%} to {high:.1%})" if self.rule.conditioning == "marginal" else ""
+        valid = f" (95% of valid sets: {interval(report.expected, None)})" if self.rule.conditioning == "marginal" else ""
         measured = f"on {report.examples:,} other examples coverage {report.coverage:.1%}{valid}"
         return f"prediction sets: {self.rule}; {measured}, mean size {report.mean_size:.2f}"
 
