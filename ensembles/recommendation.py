@@ -23,8 +23,8 @@ doubled width, is the prior, which is combined with the gain on the n examples b
 
 If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
 large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, the
-published pairs take the place of the known models, with the larger error of the two. The factor was chosen on the shipped CIFAR-10
-outputs, with one category after the other left out of the known models.
+published pairs take the place of the known models, with the larger error of the two. The factor was chosen on the shipped
+CIFAR-10 outputs, with one category after the other left out of the known models.
 
 Limits: on these outputs, predictions rank candidates better than accuracy on the same examples does if the base is one
 model. If the base is a greedy ensemble of three, the two do not differ measurably, and rank correlations are about 0.5
@@ -42,7 +42,7 @@ import numpy as np
 import torch
 
 from diversity.bootstrap import check_level
-from diversity.categories import CATEGORIES, TITLES, category, category_title
+from diversity.categories import CATEGORIES, category, category_title
 from ensembles.inputs import Name, check_counts
 from ensembles.model_library import ModelLibrary
 from ensembles.search_setup import SearchSetup, as_list

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa

@@ -150,8 +150,8 @@ def _read(source: Any, name: str | None, known: "Known | None", options: _Option
                 hint = "Import the files one by one, with {name=NAME}"
                 raise InputError(f"more than one model is called {entry.name!r}", where=both, hint=hint)
             entries[entry.name], places[entry.name] = entry, found.where
-    for problem, places in left_out.items():
-        where = places[0] if len(places) == 1 else f"{len(places)} files, first {places[0]}"
+    for problem, files in left_out.items():
+        where = files[0] if len(files) == 1 else f"{len(files)} files, first {files[0]}"
         warnings.warn(f"{where}: {problem}", ZooWarning, stacklevel=4)
     return list(entries.values())
 
