@@ -51,6 +51,8 @@ OBJECTIVES := softmax label-smoothing dropout extra-l2 logit-penalty logit-norm 
 study: $(READY)
 	$(BIN)/zoo train --plan $(PLAN) --jobs 2
 	$(BIN)/zoo head efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 --data cifar10 --image-size 128
+	$(BIN)/zoo head mobilenetv2-deepsort --data cifar10 --image-size 96
+	$(BIN)/zoo head resnet50-augnet --data cifar10 --image-size 64
 	for set in cifar10-half cifar10-grey fashion-mnist; do \
 		$(BIN)/zoo head resnet7-softmax.$$set --data cifar10 --name resnet7-$$set-linear.cifar10 || exit 1; done
 	for objective in $(filter-out softmax,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half --data cifar10 \
