@@ -109,10 +109,13 @@ def test_commands_in_tables_exist() -> None:
 
 
 def test_benchmarks_and_links_exist() -> None:
-    for file in [*FILES, "CONTRIBUTING.md", "tests/benchmarks/README.md", "zoo/app/figures/README.md"]:
+    others = ["CONTRIBUTING.md", "tests/benchmarks/README.md", "tests/campaign/README.md", "zoo/app/figures/README.md"]
+    for file in [*FILES, *others]:
         text = (ROOT / file).read_text()
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
             assert (ROOT / file).parent.joinpath(target).exists(), f"{file}: {target}"
+        for test in re.findall(r"`(tests/[\w/]+\.py)`", text):
+            assert (ROOT / test).is_file(), f"{file}: {test}"
         for script in re.findall(r"tests/benchmarks/([a-z_]+\.py)", text):
             assert (ROOT / "tests/benchmarks" / script).exists(), f"{file}: {script}"
 

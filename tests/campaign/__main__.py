@@ -61,10 +61,13 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
 
     if wanted("bomb"):
         yield from _bombs(folder, state)
-    if wanted("fuzz"):
-        yield from _fuzz(options, folder, state)
-    if wanted("forgery"):
-        yield from _forge(options, folder, state)
+    if wanted("fuzz") or wanted("forgery"):
+        fuzzed, forged = samples.make(folder / "samples"), forgeries.make(folder / "forgeries")
+        share = -(-options.files // (len(fuzzed) + len(forged)))  # of each kind
+        if wanted("fuzz"):
+            yield from _fuzz(fuzzed, share, options.seed, folder, state)
+        if wanted("forgery"):
+            yield from _forge(forged, share, options.seed, folder, state)
     if wanted("replace"):
         for number in range(state.tried("replace"), options.replacements):
             seed = f"{options.seed} {number}"
@@ -104,35 +107,29 @@ def _bombs(folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str
     yield "bomb", len(made), failed
 
 
-def _fuzz(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
-    made = samples.make(folder / "samples")
+def _fuzz(
+    made: list[samples.Sample], share: int, seed: int, folder: Path, state: State
+) -> Iterator[tuple[str, int, dict[str, str]]]:
     for sample in made:
         _ = sample.data
         sample.read(sample.path)  # whole it is read, and what that imports is imported
-    share = _share(options, folder)
     for sample in made:
         kind = f"fuzz {sample.name}"
-        cases = fuzzing.cases(sample, options.seed, share)
+        cases = fuzzing.cases(sample, seed, share)
         for start in range(state.tried(kind), share, CHUNK):
             chunk = cases[start : start + CHUNK]
             failed = bounded.attempt(chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv")
             yield kind, len(chunk), failed
 
 
-def _forge(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
-    share = _share(options, folder)
-    for forged in forgeries.make(folder / "forgeries"):
-        cases = [f"{forged.name} {options.seed} {number}" for number in range(share)]
+def _forge(
+    made: list[forgeries.Forgery], share: int, seed: int, folder: Path, state: State
+) -> Iterator[tuple[str, int, dict[str, str]]]:
+    for forged in made:
+        cases = [f"{forged.name} {seed} {number}" for number in range(share)]
         for start in range(state.tried(forged.name), share, CHUNK):
             chunk = cases[start : start + CHUNK]
             yield forged.name, len(chunk), bounded.attempt(chunk, forged.trial, folder / "failures.tsv")
-
-
-def _share(options: argparse.Namespace, folder: Path) -> int:
-    """Return how many files of each kind are tried."""
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        kinds = len(samples.make(Path(scratch) / "samples")) + len(forgeries.make(Path(scratch) / "forgeries"))
-    return -(-options.files // kinds)
 
 
 def _spread(points: dict[str, list[str]], kills: int) -> dict[str, list[str]]:

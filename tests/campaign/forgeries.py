@@ -37,7 +37,10 @@ class Forgery:
 
 def make(folder: Path) -> list[Forgery]:
     """All of them, in folders inside of `folder`."""
-    return [_bundle(folder / "bundle"), *_weights(folder / "weights"), _plan(folder / "plan"), *_onnx(folder / "onnx")]
+    return [
+        _bundle(folder / "bundle"), *_weights(folder / "weights"), _plan(folder / "plan"),
+        _cascade(folder / "cascade"), *_onnx(folder / "onnx"),
+    ]  # fmt: skip
 
 
 def changed(value: Any, rng: random.Random) -> Any:
@@ -155,6 +158,7 @@ def _bundle(folder: Path) -> Forgery:
     def read(file: Path) -> None:
         check_outputs(import_outputs(file))
 
+    read(path)
     return Forgery("forgery of a bundle", path, write, read)
 
 
@@ -181,9 +185,71 @@ def _weights(folder: Path) -> list[Forgery]:
             trained.describe(path)
             trained.read(path)
 
+        read(path)
         kind = "weights" if name == "model" else "a snapshot"
         made.append(Forgery(f"forgery of {kind}", path, write, read))
     return made
+
+
+def _cascade(folder: Path) -> Forgery:
+    """The card of an ensemble or cascade: members, weights, temperatures, thresholds, prediction sets."""
+    import torch
+    import yaml
+
+    from zoo.cards import card as cards
+    from zoo.cards.card import Card, EnsembleMember, Training
+    from zoo.core.prediction_sets import read_rule
+    from zoo.errors import InputError
+    from zoo.models import registry
+    from zoo.models.sources import ensemble
+    from zoo.models.sources.assembly import Request
+
+    folder.mkdir(parents=True)
+    path = folder / "both.md"
+    models = {name: registry.load(name, pretrained=False, device="cpu") for name in ("timm:test_vit", "timm:test_resnet")}
+    members = [EnsembleMember(name, 1.0 + number, 1.5) for number, name in enumerate(models)]
+    sets = {"method": "lac", "alpha": 0.1, "thresholds": [0.9], "classes": 1000, "conditioning": "marginal",
+            "calibration_examples": 50}  # fmt: skip
+    details = {"cascade": {"rule": "margin", "thresholds": [0.5]}, "temperature": 1.2, "sets": sets}
+    training = Training("imagenet-1k", "supervised", "softmax")
+    card = Card(
+        "both", "ensemble", "ensemble", "ensemble", "imagenet-1k", "softmax", "trained", training, members=members,
+        details=details, license="other",
+    )  # fmt: skip
+    _, front, body = cards.write(card).split("---\n", 2)
+    whole = yaml.safe_load(front)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 40, 40, 3), np.uint8)
+
+    def write(draw: random.Random) -> None:
+        value = changed(whole, draw) if draw.random() < 0.3 else whole | {"zoo": changed(whole["zoo"], draw)}
+        if draw.random() < 0.3:
+            value = whole | {"zoo": whole["zoo"] | {"details": changed(details, draw)}}
+        text = f"---\n{yaml.safe_dump(value)}---\n{body}"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    def read(path: Path) -> None:
+        from PIL import Image
+
+        found = cards.read(path)
+        try:
+            ensemble.SOURCE.prepare(found, False)
+            if any(member.name not in models for member in found.members):
+                raise InputError("has an unknown member")
+            parts = tuple(models[member.name] for member in found.members)
+            model = ensemble.SOURCE.load(Request(found, False, torch.device("cpu"), parts=parts))
+            p = model.predict([Image.fromarray(one) for one in pixels]).softmax(1)
+            rule = read_rule(found.details, found.name)
+            shown = None if rule is None else rule.predict_sets(p)
+        except InputError as error:  # of a file that is read by name
+            raise error.inside(path)  # noqa: B904
+        assert torch.isfinite(p).all(), "probabilities that are not finite"
+        assert (p.sum(1) - 1).abs().max() < 1e-3, "probabilities that do not sum to one"
+        assert float(p.max(1).values.min()) > 1 / 1000, "the same probability for all classes"
+        assert shown is None or shown.shape == p.shape, "sets of another shape"
+
+    path.write_text(cards.write(card))
+    read(path)
+    return Forgery("forgery of a cascade", path, write, read)
 
 
 def _plan(folder: Path) -> Forgery:
@@ -198,7 +264,7 @@ def _plan(folder: Path) -> Forgery:
         "models": [
             "resnet8-softmax",
             {"name": "resnet8-cosine", "seeds": 3},
-            {"name": "resnet8-softmax", "set": {"epochs": 3, "lr": 0.1}, "as": "mine.digits"},
+            {"name": "resnet8-softmax", "set": {"epochs": 3, "learning_rate": 0.1}, "as": "mine"},
         ],
     }
 
@@ -216,6 +282,8 @@ def _plan(folder: Path) -> Forgery:
         assert 0 < len(entries) <= campaign.MAX_MODELS, f"{len(entries)} models planned"
         assert len({entry.name for entry in entries}) == len(entries), "a model is planned twice"
 
+    path.write_text(yaml.safe_dump(whole))
+    read(path)  # whole it is valid
     return Forgery("forgery of a plan", path, write, read)
 
 

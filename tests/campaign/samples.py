@@ -153,6 +153,14 @@ def _foreign(folder: Path) -> list[Sample]:
     pretrained = {"input_size": [3, 32, 32], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "label_names": ["a", "b"]}
     config = {"architecture": "test_vit", "num_classes": 2, "pretrained_cfg": pretrained}
     (local / "config.json").write_text(json.dumps(config))
+    other = folder / "transformers"
+    other.mkdir()
+    (other / "model.safetensors").write_bytes(safetensors.numpy.save({"w": z}))
+    config = {"architectures": ["ResNetForImageClassification"], "model_type": "resnet", "id2label": {"0": "a", "1": "b"}}
+    (other / "config.json").write_text(json.dumps(config))
+    pixels_of = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 64}, "do_resize": True,
+                 "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}  # fmt: skip
+    (other / "preprocessor_config.json").write_text(json.dumps(pixels_of))
     lone = Outputs.from_arrays("m", predictions=[0, 1])
 
     def outputs(path: Path) -> Any:
@@ -164,6 +172,9 @@ def _foreign(folder: Path) -> list[Sample]:
             with contextlib.suppress(Undecodable):  # a run counts it, and names the file in the dataset's spec
                 dataset[row]
 
+    def describe(path: Path) -> Any:
+        return SOURCE.describe(str(path.parent), f"file:{path.parent}")
+
     names = ("a.npz", "b.npz", "a.npy", "a.safetensors", "a.csv", "a.tsv", "a.csv.gz", "a.json", "b.json", "a.jsonl",
              "a.parquet", "a.feather")  # fmt: skip
     return [
@@ -173,7 +184,9 @@ def _foreign(folder: Path) -> list[Sample]:
         Sample("safetensors", folder / "a.safetensors", tensorfile.read),
         Sample("torch checkpoint", folder / "zipped.pth", lambda path: state_dicts.read(path, "model")),
         Sample("old torch checkpoint", folder / "legacy.pth", lambda path: state_dicts.read(path, "model")),
-        Sample("config.json", local / "config.json", lambda path: SOURCE.describe(str(path.parent), f"file:{path.parent}")),
+        Sample("config.json", local / "config.json", describe),
+        Sample("config.json of transformers", other / "config.json", describe),
+        Sample("preprocessor_config.json", other / "preprocessor_config.json", describe),
     ]
 
 

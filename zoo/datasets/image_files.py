@@ -46,5 +46,5 @@ def decode(data: bytes, name: str) -> Image.Image:
     try:
         return images.decode(data, name)
     except InputError as error:
-        fields = {field: value for field, value in vars(error).items() if field != "options"}
+        fields = {field: value for field, value in vars(error).items() if field not in ("options", "in_contents")}
         raise Undecodable(**fields) from error

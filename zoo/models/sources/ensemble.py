@@ -32,6 +32,8 @@ class Ensemble(Source):
                 if not 0 < value < float("inf"):
                     where = f"{card.name}: member {member.name}"
                     raise InputError(where=where, argument=field, expected="a finite number above 0", found=value)
+        if sum(member.weight for member in card.members) == float("inf"):
+            raise InputError("the weights are too large to be added", where=card.name, argument="weight")
         temperature = card.details.get("temperature", 1.0)
         if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
             where, expected = f"{card.name}: field 'zoo.details.temperature'", "a finite number above 0"

@@ -98,6 +98,7 @@ def member_check(argument: str, found: float) -> Callable[[BaseException], bool]
         ((EnsembleMember("timm:test_vit", -1.0),), member_check("weight", -1.0)),
         ((EnsembleMember("timm:test_vit", 0.0),), member_check("weight", 0.0)),
         ((EnsembleMember("timm:test_vit", float("inf")),), member_check("weight", float("inf"))),
+        ((EnsembleMember("timm:test_vit", 1e308), EnsembleMember("timm:test_resnet", 1e308)), fields(argument="weight")),
         ((EnsembleMember("timm:test_vit", 1.0, 0.0),), member_check("temperature", 0.0)),
         ((EnsembleMember("together", 1.0),), fields(where="together", problem="together > together")),
         (
