@@ -109,6 +109,7 @@ def redundancy(rows: Rows, mean: Tensor, deviation: Tensor) -> Tensor:
         rows: [N, D] embeddings.
         mean, deviation: [D] each, `rows.moments()`.
 
+    >>> from probes._rows import rows_of
     >>> rows = rows_of(np.array([[1.0, -2.0, 0.0], [2.0, -4.0, 0.0], [3.0, -6.0, 0.0]]))
     >>> redundancy(rows, *rows.moments()).numpy().round(4).tolist()
     [1.0, 1.0, 0.0]
