@@ -114,7 +114,7 @@ def test_ensembles_that_cannot_be_saved(zoo_home):
     arrays = ensembles.greedy(softmax(Z), LABELS, steps=2)
     with pytest.raises(InputError, check=fields(where="x", problem="arrays")):
         arrays.to_model("x")
-    with pytest.raises(InputError, check=fields(where="x: member", problem="no card")):
+    with pytest.raises(InputError, check=fields(where="x: member", problem="no model to load")):
         path_of(["a", "b", "c"], [None, None, None]).to_model("x")
     path = path_of()
     for name in ("../x", "a/b", "", "CON", "x" * 300, "mine-cosine"):

@@ -44,9 +44,9 @@ def build(kind: type[Kind], values: Mapping[str, Any], where: str, root: str) ->
     zoo.errors.InputError: map.yaml: origin.x: expected a number (got 'one')
     """
     try:
-        instance: Kind = _within(root, _converter(typing.cast(Any, kind)), values)
+        instance: Kind = _converter(typing.cast(Any, kind))(values)
     except InputError as error:
-        raise error.inside(where) from None
+        raise _at(root, error).inside(where) from None
     return instance
 
 
@@ -87,7 +87,7 @@ def _converter(hint: Any) -> _Convert:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _to_dataclass(hint)
     if origin is Literal:
-        return _scalar(lambda value: value, lambda value: value in args, f"one of {', '.join(map(str, args))}")
+        return functools.partial(_to_literal, args)
     if origin in (types.UnionType, typing.Union):
         inner = _converter(next(arg for arg in args if arg is not type(None)))
         return lambda value: None if value is None else inner(value)
@@ -98,13 +98,10 @@ def _converter(hint: Any) -> _Convert:
     return _SCALARS[hint]
 
 
-def _within(part: str, convert: _Convert, value: Any) -> Any:
-    """Return a converted value; an error's path begins with `part`."""
-    try:
-        return convert(value)
-    except InputError as error:
-        error.where = part + (error.where or "")
-        raise
+def _at(part: str, error: InputError) -> InputError:
+    """Put a part of a path in front of the path in an error. Paths are built only when an error is raised."""
+    error.where = part + (error.where or "")
+    return error
 
 
 def _to_dataclass(kind: Any) -> _Convert:
@@ -121,7 +118,10 @@ def _to_dataclass(kind: Any) -> _Convert:
             if name not in convert:
                 known = ", ".join(sorted(convert))
                 raise InputError("unknown field", where=f".{str(written)[:_MAX_PATH]}", hint=f"Known fields: {known}")
-            checked[name] = _within(f".{name}", convert[name], value)
+            try:
+                checked[name] = convert[name](value)
+            except InputError as error:
+                raise _at(f".{name}", error) from None
         for name in required:
             if name not in checked:
                 raise InputError("missing field", where=f".{name}")
@@ -130,10 +130,22 @@ def _to_dataclass(kind: Any) -> _Convert:
     return to_dataclass
 
 
+def _to_literal(allowed: tuple[Any, ...], value: Any) -> Any:
+    if value not in allowed:
+        raise InputError(expected=f"one of {', '.join(map(str, allowed))}", found=value)
+    return value
+
+
 def _to_sequence(kind: Callable[[Any], Any], convert: _Convert, value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         raise InputError(expected="a list", found=value)
-    return kind([_within(f"[{i}]", convert, item) for i, item in enumerate(value)])
+    items = []
+    for i, item in enumerate(value):
+        try:
+            items.append(convert(item))
+        except InputError as error:
+            raise _at(f"[{i}]", error) from None
+    return kind(items)
 
 
 def _to_dict(convert: _Convert, value: Any) -> dict[str, Any]:
@@ -141,7 +153,10 @@ def _to_dict(convert: _Convert, value: Any) -> dict[str, Any]:
     for key, item in _mapping(value).items():
         if not isinstance(key, str):
             raise InputError(expected="text as the key", found=key)
-        items[key] = _within(f".{key}", convert, item)
+        try:
+            items[key] = convert(item)
+        except InputError as error:
+            raise _at(f".{key}", error) from None
     return items
 
 
@@ -161,17 +176,28 @@ def _to_json(value: Any) -> Any:
     raise InputError(expected="text, a finite number, true or false", found=value)
 
 
-def _scalar(convert: _Convert, is_valid: Callable[[Any], bool], expected: str) -> _Convert:
-    def to_scalar(value: Any) -> Any:
-        if not is_valid(value):
-            raise InputError(expected=expected, found=value)
-        return convert(value)
-
-    return to_scalar
+def _to_float(value: Any) -> float:
+    if not _is_number(value):
+        raise InputError(expected="a number", found=value)
+    return float(value)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _to_int(value: Any) -> int:
+    if not _is_whole(value):
+        raise InputError(expected="a whole number", found=value)
+    return int(value)
+
+
+def _to_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(expected="true or false", found=value)
+    return value
+
+
+def _to_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(expected="text", found=value)
+    return value
 
 
 def _is_whole(value: Any) -> bool:
@@ -183,10 +209,10 @@ def _is_number(value: Any) -> bool:
 
 
 _SCALARS: dict[Any, _Convert] = {
-    float: _scalar(float, _is_number, "a number"),
-    int: _scalar(int, _is_whole, "a whole number"),
-    bool: _scalar(bool, lambda value: isinstance(value, bool), "true or false"),
-    str: _scalar(str, _is_text, "text"),
-    Path: _scalar(Path, _is_text, "text"),
+    float: _to_float,
+    int: _to_int,
+    bool: _to_bool,
+    str: _to_str,
+    Path: lambda value: Path(_to_str(value)),
     Any: _to_json,
 }

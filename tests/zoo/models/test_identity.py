@@ -78,6 +78,8 @@ def test_two_seeds_are_in_the_category_reinit(objective: str, dataset: str) -> N
     for architecture in (*SMALL_ARCHITECTURES, "resnet50", "inception_v3"):
         names = [str(RecipeName(architecture, objective, seed, dataset)) for seed in (0, 1, 17)]
         first, second, third = (zoo.card(name) for name in names)
+        if first.sha256 is not None and first.training.initialisation is None:
+            continue  # weights of an earlier version of the recipe, which their cards describe
         assert (first.seed, second.seed, third.seed) == (0, 1, 17)
         assert {category(first, second), category(second, third)} == {"reinit"}
         words = {"name": "", "title": "", "body": "", "sha256": None, "details": {}}  # facts about shipped weights

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from zoo.cards.card import Card
 from zoo.core import typed
-from zoo.core.prediction_sets import read_rule
 from zoo.core.stop_rules import Stopping
 from zoo.errors import InputError
 from zoo.models.sources.base import Source
@@ -38,6 +37,8 @@ class Ensemble(Source):
         if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
             where, expected = f"{card.name}: field 'zoo.details.temperature'", "a finite number above 0"
             raise InputError(where=where, argument="temperature", expected=expected, found=temperature)
+        from zoo.core.prediction_sets import read_rule  # imports NumPy, which listing models does not need
+
         read_rule(card.details, card.name)  # raises an error for a damaged one
         stopping = _stopping(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:

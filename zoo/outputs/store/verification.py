@@ -93,7 +93,10 @@ def verify(home: Path | str | None = None, set_aside: bool = False) -> Verificat
 
 
 def _check(folder: Path) -> Checked | None:
-    found = sorted(folder.glob("*.safetensors"))
+    try:
+        found = sorted(folder.glob("*.safetensors"))
+    except FileNotFoundError:  # replaced in the meantime
+        return None
     manifest = folder / MANIFEST
     finished = manifest.exists()
     problems: dict[Path, str] = {}
