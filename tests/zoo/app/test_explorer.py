@@ -593,6 +593,23 @@ def test_disagreements_of_the_pair_are_counted(document, explorer):
         k, other = (int(name.removeprefix("class ")) for name in row[:2])
         both = (a == k) & (b == other)
         assert [int(cell) for cell in row[2:]] == [both.sum(), (both & (y == k)).sum(), (both & (y == other)).sum()]
+    cells = explorer.execute_script("return charts.get('flips-chart').data.values")
+    assert {(cell["a"], cell["b"]): cell["count"] for cell in cells} == {
+        (f"class {k}", f"class {m}"): ((a == k) & (b == m)).sum() for k, m in itertools.permutations(range(CLASSES), 2)
+    }
+
+
+def test_the_map_and_the_overview_have_the_chosen_colours(document, explorer):
+    explorer.find_element(By.CSS_SELECTOR, "#toolbar summary").click()
+    Select(explorer.find_element(By.ID, "colour")).select_by_value("objective")
+    title = "return charts.get('map').encoding.color.title"
+    wait(explorer, lambda b: b.execute_script(title) == "objective")
+    objectives = {outputs.name: outputs.card.objective for outputs in document.analysis.runs.values()}
+    rows = explorer.execute_script("return charts.get('map').data.values")
+    assert {row["name"]: row["group"] for row in rows} == objectives
+    rows = explorer.execute_script("return charts.get('overview-chart').data.values")
+    assert {row["name"]: row["group"] for row in rows if len(row["members"]) == 1} == objectives
+    assert {row["group"] for row in rows if len(row["members"]) > 1} <= {"ensemble"}
 
 
 def test_by_keyboard_alone(document, explorer):
