@@ -141,8 +141,13 @@ def _by_layer(frame: pd.DataFrame, value: str, y: alt.Y) -> alt.Chart:
 
 def _lines(frame: pd.DataFrame, **encodings: Any) -> alt.Chart:
     """Return a chart with one line per model."""
-    chart = alt.Chart(frame).mark_line().encode(color=alt.Color("model:N"), **encodings)
+    chart = alt.Chart(frame).mark_line().encode(color=_colour(frame), **encodings)
     return chart.properties(width=WIDTH, height=HEIGHT)
+
+
+def _colour(frame: pd.DataFrame) -> alt.Color:
+    """Return the colour of each model, in the order in which the models first occur."""
+    return alt.Color("model:N", sort=list(dict.fromkeys(frame.model)))
 
 
 def _concat(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
