@@ -185,14 +185,29 @@ def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
 
 
 def _digits(architecture: str) -> Recipe:
-    """Return our recipe for the digits: seconds for the small ResNets, about a minute for a ResNet-50 on two cores.
+    """Return our recipe for the digits: seconds for the small ResNets, about half a minute for a ResNet-50 on two cores.
 
     The weight decay of the small networks is strong enough to have an effect in so few steps; only then do the objectives
     differ in class separation as they do on ImageNet. Their warm-up is long enough that differences in rounding, which
     depend on the number of processes, do not grow within the first epoch.
+
+    AdamW trains a ResNet-50 stably with every objective. SGD at 0.2 is as fast for cosine softmax and logit normalisation,
+    but unstable for softmax, sigmoid and squared error.
     """
     small = small_family(architecture) is not None
-    side = 16 if small else 24 if architecture.startswith("resnet") else 96
+    if architecture.startswith("resnet") and not small:
+        return Recipe(
+            transform=_transform(16, "digits"),
+            epochs=6,
+            batch_size=64,
+            optimiser="adamw",
+            learning_rate=3e-3,
+            weight_decay=0.05,
+            warmup_epochs=0.5,
+            schedule="linear",
+            shift=1,
+        )
+    side = 16 if small else 96
     epochs = DIGITS_EPOCHS.get(architecture, 6)
     return Recipe(
         transform=_transform(side, "digits"),

@@ -306,7 +306,8 @@ class _Run:
             start = time.monotonic()
             groups = {
                 "trained": self.trained.state_dict(),
-                "optimiser": optimisation.state(self.trained, self.optimiser),
+                # After the last step nothing reads the optimiser's state, which is up to twice as large as the weights.
+                "optimiser": optimisation.state(self.trained, self.optimiser) if self.step < self.total else {},
                 "average": self.average.state_dict() if self.average is not None else {},
                 "best": self.best,
                 "tally": tally.tensors(),

@@ -23,12 +23,12 @@ def optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         {"params": vectors, "weight_decay": recipe.weight_decay if recipe.decay_norms else 0.0},
     ]
     groups, rate = [group for group in groups if group["params"]], recipe.learning_rate
+    # On a CPU the fused kernels take a fifth of the time of the default ones; SGD's gives the same bits.
+    fused = all(parameter.device.type == "cpu" for parameter in (*matrices, *vectors)) or None
     if recipe.optimiser == "adamw":
-        return torch.optim.AdamW(groups, lr=rate, betas=(recipe.momentum, ADAMW_BETA2))
+        return torch.optim.AdamW(groups, lr=rate, betas=(recipe.momentum, ADAMW_BETA2), fused=fused)
     nesterov = recipe.nesterov and recipe.momentum > 0
-    # On a CPU the fused kernel gives the same bits as the default one, in a fifth of the time.
-    fused = all(parameter.device.type == "cpu" for parameter in (*matrices, *vectors))
-    return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=nesterov, fused=fused or None)
+    return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=nesterov, fused=fused)
 
 
 def average(network: nn.Module, recipe: Recipe) -> AveragedModel | None:
