@@ -5,7 +5,7 @@ READY := .venv/.ready
 TSC := .venv/node/node_modules/.bin/tsc
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-all fuzz campaign study check format wheel-test bench clean
+.PHONY: demo test test-all fuzz campaign study docs check format wheel-test bench clean
 
 demo: $(READY)
 	$(BIN)/zoo demo
@@ -26,6 +26,10 @@ fuzz: $(READY)
 # CAMPAIGN="--kills 100 --files 1000 --seed 2" starts another one.
 campaign: $(READY)
 	$(BIN)/python -W ignore tests/campaign $(CAMPAIGN)
+
+# Writes what the code blocks of the documentation print into the files, after a change of the shipped outputs or of a table.
+docs: $(READY)
+	UPDATE_DOCUMENTATION=1 $(BIN)/pytest -q tests/test_documentation.py
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -3,13 +3,17 @@
 Blocks of one file run in order, in one folder with an empty home. `python` blocks share their variables; with `>>>` they
 are doctests, in which `...` stands for any text. In `console` blocks each line after `$ ` is a command, and the lines below
 it are what it prints; without such lines it only has to succeed. A block after `<!-- not run: reason -->` is skipped.
+
+`make docs` runs the same blocks and writes what they print into the files, except where `...` stands for a part of it.
 """
 
 import doctest
+import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +31,7 @@ from zoo.app.main import app
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ["README.md", *(f"{package}/README.md" for package in ("zoo", "diversity", "ensembles", "probes", "model_cards"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+UPDATE = bool(os.environ.get("UPDATE_DOCUMENTATION"))
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,16 @@ class Block:
     language: str
     text: str
     line: int
+    changes: list[tuple[str, str]] = field(default_factory=list)  # to be written by `make docs`
+
+    def differs(self, command: str, shown: str, printed: str) -> bool:
+        """Return whether a difference is a failure: not if it will be written into the document."""
+        if UPDATE and "..." not in shown:
+            ending = shown[len(shown.rstrip()) :]
+            lines = [line.rstrip() for line in printed.rstrip().splitlines()]
+            self.changes.append((f"{command}\n{shown}", f"{command}\n" + "\n".join(lines) + ending))
+            return False
+        return True
 
 
 def blocks(file: str) -> list[Block]:
@@ -99,6 +114,11 @@ def test_blocks_run_and_print_what_they_show(file: str, values: dict[str, object
             _run_doctest(block, where, values)
         else:
             exec(compile(block.text, where, "exec"), values)
+    if changes := [change for block in found for change in block.changes]:
+        text = (ROOT / file).read_text()
+        for shown, printed in changes:
+            text = text.replace(shown, printed, 1)
+        (ROOT / file).write_text(text)
 
 
 def test_commands_in_tables_exist() -> None:
@@ -120,11 +140,23 @@ def test_benchmarks_and_links_exist() -> None:
             assert (ROOT / "tests/benchmarks" / script).exists(), f"{file}: {script}"
 
 
+class _Runner(doctest.DocTestRunner):
+    """A runner that asks the block whether a difference is a failure."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(optionflags=FLAGS)
+        self.block = block
+
+    def report_failure(self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        if self.block.differs(example.source.splitlines()[-1], example.want, got):
+            super().report_failure(out, test, example, got)
+
+
 def _run_doctest(block: Block, where: str, values: dict[str, object]) -> None:
     test = doctest.DocTestParser().get_doctest(block.text, values, where, where, 0)
     output: list[str] = []
-    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=output.append, clear_globs=False)
-    assert result.failed == 0, "".join(output)
+    result = _Runner(block).run(test, out=output.append, clear_globs=False)
+    assert result.failed == 0 or not output, "".join(output)
     values.update(test.globs)
 
 
@@ -136,5 +168,5 @@ def _run_commands(block: Block, where: str) -> None:
         assert program == "zoo", where
         result = CliRunner(env={"COLUMNS": "80"}).invoke(app, words)
         assert result.exit_code == 0, f"{where}: {command}: {result.output} {result.exception!r}"
-        if expected.strip():
-            assert checker.check_output(expected, result.stdout, FLAGS), f"{where}: {command}:\n{result.stdout}"
+        if expected.strip() and not checker.check_output(expected, result.stdout, FLAGS):
+            assert not block.differs(command, expected, result.stdout), f"{where}: {command}:\n{result.stdout}"
