@@ -58,7 +58,7 @@ def same_models_on(runs: "Runs", data: str) -> "Runs":
 
 def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
     from zoo.outputs.store import open_runs
-    from zoo.outputs.store.layout import IMPORTED, resize_mode
+    from zoo.outputs.store.layout import IMPORTED, RANDOM, resize_mode
     from zoo.runs.runner import run
 
     weights = str(outputs.details.get("weights", IMPORTED))
@@ -69,7 +69,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
         runs = run(
             f"{outputs.name}@run",
             data=data,
-            pretrained=not weights.startswith("random:"),
+            pretrained=not weights.startswith(RANDOM),
             precision=outputs.details.get("precision", "float32"),
             embeddings=False,
             resize_mode=resize_mode(str(outputs.details.get("transform", ""))),

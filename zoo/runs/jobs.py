@@ -219,6 +219,10 @@ def _outputs(choice: Choice, spec: str | None, images: Images, options: Options)
         reason = error if images.missing is None else f"the images of {spec} are not on this machine"
         warnings.warn(f"{reason}; {which}", ZooWarning, stacklevel=5)
         return outputs
+    stored = None if options.fresh else _stored_or_combined(choice, subject, dataset, images, options)
+    if stored is not None:
+        warn_of_undecodable(stored, stacklevel=5)
+        return stored
     return _job(subject, dataset, options)
 
 
@@ -227,10 +231,17 @@ def _shipped(choice: Choice, spec: str | None, options: Options) -> Outputs | No
     default = (options.precision, options.resize_mode, options.fold) == ("float32", None, False)
     if not isinstance(choice.model, str) or spec is None or options.fresh or not (options.pretrained and default):
         return None
-    outputs = resolver.shipped_outputs(choice.model, spec)
-    if outputs is None or (options.embeddings and outputs.embeddings is None):
+    return _shipped_outputs(choice.model, spec, bool(options.embeddings))
+
+
+def _shipped_outputs(name: str, spec: str, embeddings: bool) -> Outputs | None:
+    """Return the shipped outputs of today's weights of a model, or of an ensemble of such models."""
+    outputs = resolver.shipped_outputs(name, spec)
+    if outputs is None:
+        return None if embeddings else resolver.combined_outputs(name, lambda one: _shipped_outputs(one, spec, False))
+    if embeddings and outputs.embeddings is None:
         return None
-    if outputs.card is None or outputs.card.sha256 != registry.card(choice.model).sha256:
+    if outputs.card is None or outputs.card.sha256 != registry.card(name).sha256:
         return None  # outputs of other weights than those of today's card
     return outputs
 
@@ -277,11 +288,7 @@ def _replica(model: "Model", device: str) -> "Model":
     return model if same else copy.deepcopy(model).to(device)
 
 
-def _job(subject: _Subject, dataset: Dataset, options: Options) -> Outputs | Job:
-    existing = None if options.fresh else _stored(subject, dataset, options) or _slice_of_stored(subject, dataset, options)
-    if existing is not None:
-        warn_of_undecodable(existing, stacklevel=6)
-        return existing
+def _job(subject: _Subject, dataset: Dataset, options: Options) -> Job:
     matched = match(dataset, subject.facts.classes)
     embeddings = options.embeddings is not False
     run = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings), options.home)
@@ -297,6 +304,21 @@ def _job(subject: _Subject, dataset: Dataset, options: Options) -> Outputs | Job
         options.precision,
         options.fold,
     )
+
+
+def _stored_or_combined(
+    choice: Choice, subject: _Subject, dataset: Dataset, images: Images, options: Options
+) -> Outputs | None:
+    """Return the stored run of a model, or the outputs of an ensemble whose members all have outputs."""
+    stored = _stored(subject, dataset, options) or _slice_of_stored(subject, dataset, options)
+    if stored is not None or not isinstance(choice.model, str) or options.embeddings:
+        return stored
+
+    def outputs_of(member: str) -> Outputs | None:
+        found = _outputs(Choice(member), dataset.spec, images, options)
+        return found if isinstance(found, Outputs) else None
+
+    return resolver.combined_outputs(choice.model, outputs_of)
 
 
 def _stored(subject: _Subject, dataset: Dataset, options: Options) -> Outputs | None:

@@ -23,7 +23,7 @@ from zoo.models import registry
 from zoo.models import weights as weights_register
 from zoo.models.sources import source as source_of
 from zoo.models.trained import head_file
-from zoo.outputs.store.layout import card_text
+from zoo.outputs.store.layout import RANDOM, card_text
 
 if TYPE_CHECKING:
     from zoo.models.model import Model
@@ -48,7 +48,7 @@ class Facts:
 
 def of_model(model: "Model", pretrained: bool = True) -> Facts:
     """Return the facts of a loaded model; the hash of random weights is marked."""
-    mark = "" if pretrained else "random:"
+    mark = "" if pretrained else RANDOM
     card = card_text(model.card)
     return Facts(
         model.card.name, mark + model.weights_hash, model.transform.fingerprint, model.classes, model.card.link, card,

@@ -6,6 +6,7 @@ A name stands for, in this order:
 2. the model of that name: its shipped outputs or its stored run, else the model is run;
 3. if the model cannot be loaded here, or the images are missing: any stored run of it.
 
+A saved ensemble or cascade is run only if outputs of a member are missing; else these are combined (`zoo.outputs.combined`).
 Outputs on a whole dataset serve for a slice of it, such as `cifar10:test[:2000]`.
 
 If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import`
@@ -177,7 +178,10 @@ def existing_outputs(
         (run,) = one_per_name(runs)
         return _open(run, spec), "using stored outputs"
     shipped = shipped_outputs(name, spec) if mode == resize_mode_of(spec) else None
-    return None if shipped is None else (shipped, "using shipped outputs")
+    if shipped is not None:
+        return shipped, "using shipped outputs"
+    combined = combined_outputs(name, lambda member: (existing_outputs(member, spec, home, mode) or (None,))[0])
+    return None if combined is None else (combined, "combining outputs of its members")
 
 
 def shipped_outputs(name: str, spec: str | None) -> Outputs | None:
@@ -185,6 +189,31 @@ def shipped_outputs(name: str, spec: str | None) -> Outputs | None:
     whole, rows = split_spec(spec)
     outputs = bundle.shipped(name, whole)
     return outputs if outputs is None or rows is None else dataclasses.replace(outputs.select(rows), dataset=spec)
+
+
+def combined_outputs(name: str, outputs_of: Callable[[str], Outputs | None]) -> Outputs | None:
+    """Return the outputs of a saved ensemble, combined from those of its members; None for any other model.
+
+    Args:
+        name: of the ensemble.
+        outputs_of: returns the outputs of a member, or None if there are none. The result is then None.
+    """
+    card = registry.card(name) if registry.is_name(name) else None
+    if card is None or not card.members:
+        return None
+    try:
+        registry.made_of(card)
+    except ZooError:  # a member is unknown, or the ensemble contains itself; running it raises the error
+        return None
+    members = []
+    for member in card.members:
+        outputs = outputs_of(member.name)
+        if outputs is None:
+            return None
+        members.append(outputs)
+    from zoo.outputs.combined import combine
+
+    return combine(card, members)
 
 
 def split_spec(spec: str | None) -> tuple[str | None, slice | None]:

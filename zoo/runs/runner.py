@@ -48,9 +48,10 @@ def run(
     """Return the outputs of models on a dataset; run the models that have none yet.
 
     Outputs that exist are used: imported under the name, shipped with the package, or stored by an earlier run
-    (`zoo.runs.resolver` has the order). An interrupted run is completed. Outputs are stored by model, weights, transform,
-    precision and dataset. Each image is decoded once for all models that fit into memory together. If a model fails, the
-    others are completed before its error is raised.
+    (`zoo.runs.resolver` has the order). Those of a saved ensemble are combined from its members' if these exist. An
+    interrupted run is completed. Outputs are stored by model, weights, transform, precision and dataset. Each image is
+    decoded once for all models that fit into memory together. If a model fails, the others are completed before its error is
+    raised.
 
     Args:
         models: names, patterns such as `resnet50-*`, filters, named sets, or loaded models.

@@ -40,7 +40,7 @@ class Ensemble(Source):
         from zoo.core.prediction_sets import read_rule  # imports NumPy, which listing models does not need
 
         read_rule(card.details, card.name)  # raises an error for a damaged one
-        stopping = _stopping(card)
+        stopping = stopping_of(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
             raise InputError(
                 where=card.name,
@@ -54,11 +54,12 @@ class Ensemble(Source):
 
         if request.classes is not None:
             raise InputError("an ensemble has the classes of its members", where=request.card.name, argument="classes")
-        stopping = _stopping(request.card)
+        stopping = stopping_of(request.card)
         return average(request.card, request.parts) if stopping is None else cascade(request.card, request.parts, stopping)
 
 
-def _stopping(card: Card) -> Stopping | None:
+def stopping_of(card: Card) -> Stopping | None:
+    """Return when a cascade stops; None for an ensemble that is none."""
     found = card.details.get("cascade")
     return None if found is None else typed.build(Stopping, found, card.name, "zoo.details.cascade")
 

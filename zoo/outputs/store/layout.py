@@ -38,6 +38,7 @@ SHARD_ROWS = 4096
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 IMPORTED = "imported"  # in place of the dataset's fingerprint in the identity of imported outputs
+RANDOM = "random:"  # how the hash of random weights begins
 _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]+")
 _GENERATION = re.compile(r"\.(\d+)\Z")
 _MAX_LISTINGS = 1000

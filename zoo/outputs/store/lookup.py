@@ -10,7 +10,7 @@ from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.outputs.alignment import fitting
 from zoo.outputs.outputs import Outputs, Runs
 from zoo.outputs.store import layout
-from zoo.outputs.store.layout import IMPORTED, MANIFEST
+from zoo.outputs.store.layout import IMPORTED, MANIFEST, RANDOM
 from zoo.outputs.store.run_folder import RunFolder
 
 
@@ -158,7 +158,7 @@ def one_per_name(runs: Iterable[RunFolder]) -> list[RunFolder]:
     chosen = []
     for name, candidates in by_name.items():
         for is_preferred in (
-            lambda run: not run.identity.weights.startswith("random:"),
+            lambda run: not run.identity.weights.startswith(RANDOM),
             lambda run: run.identity.embeddings,
             lambda run: run.identity.resize_mode == resize_mode_of(run.identity.dataset),
         ):
