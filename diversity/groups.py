@@ -72,6 +72,15 @@ class Groups:
         """Return one row per group."""
         return self.frame.copy()
 
+    @property
+    def finding(self) -> str:
+        """A sentence that names the group with the lowest accuracy."""
+        worst = self.frame.iloc[int(self.frame["accuracy"].argmin())]
+        return (
+            f"The worst of {len(self.frame)} groups is {as_text(self.worst)}: {percent(worst['accuracy'])} accuracy, "
+            f"{compared(worst['gap'])} the other examples ({interval((worst['gap_low'], worst['gap_high']), self.level)})."
+        )
+
     def __str__(self) -> str:
         measures = {"accuracy": "accuracy", "inconsistency": "inconsistency", "calibration_error": "calibration error"}
         if self.frame["gain_over_mean"].notna().any():
@@ -81,12 +90,7 @@ class Groups:
             if self.frame[name].notna().any():
                 ends = zip(*(self.frame[name + end] for end in ("", "_low", "_high")), strict=True)
                 shown[title] = [estimate(v, (low, high)) for v, low, high in ends]
-        worst = self.frame.iloc[int(self.frame["accuracy"].argmin())]
-        finding = (
-            f"The worst of {len(self.frame)} groups is {as_text(self.worst)}: {percent(worst['accuracy'])} accuracy, "
-            f"{compared(worst['gap'])} the other examples ({interval((worst['gap_low'], worst['gap_high']), self.level)})."
-        )
-        return f"{shown.to_string(index=False)}\n{finding}"
+        return f"{shown.to_string(index=False)}\n{self.finding}"
 
 
 def groups(

@@ -63,7 +63,6 @@ def ood(
     """
     import pandas as pd
 
-    from zoo.calibration.ood import detection
     from zoo.runs.runner import run
 
     results.check(TABLE, NUMBERS)
@@ -79,13 +78,7 @@ def ood(
     rows = []
     for spec in outside:
         after = outputs_on(spec, embeddings)
-        for model, score, scores, other_scores in _scores(before, after, known, ensemble):
-            found = detection(scores, other_scores, RESAMPLES, seed)
-            row: dict[str, Any] = {"out": spec, "model": model, "score": score, "examples": len(scores)}
-            row["out_examples"] = len(other_scores)
-            for measure, (low, high) in found.intervals.items():
-                row |= {measure: getattr(found, measure), f"{measure}_low": low, f"{measure}_high": high}
-            rows.append(row)
+        rows += [{"out": spec} | row for row in detections(before, after, known, ensemble, seed)]
 
     def show() -> None:
         titles = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR@95"}
@@ -109,6 +102,28 @@ def ood(
     results.deliver({"in": inside, "train": train, "results": rows}, show, table=pd.DataFrame(rows))
 
 
+def detections(
+    before: "Runs", after: "Runs", known: "Runs | None" = None, ensemble: bool = False, seed: int = 0
+) -> "Iterator[dict[str, Any]]":
+    """Yield one row per model and score: how well the score separates `after` from `before`, with intervals.
+
+    Args:
+        before: outputs on examples like the training data.
+        after: outputs on out-of-distribution examples.
+        known: outputs with embeddings on the training data.
+        ensemble: whether to add rows for the ensemble of all models.
+        seed: of the resamples.
+    """
+    from zoo.calibration.ood import detection
+
+    for model, score, scores, other_scores in _scores(before, after, known, ensemble):
+        found = detection(scores, other_scores, RESAMPLES, seed)
+        row: dict[str, Any] = {"model": model, "score": score, "examples": len(scores), "out_examples": len(other_scores)}
+        for measure, (low, high) in found.intervals.items():
+            row |= {measure: getattr(found, measure), f"{measure}_low": low, f"{measure}_high": high}
+        yield row
+
+
 def _scores(
     before: "Runs", after: "Runs", known: "Runs | None", ensemble: bool
 ) -> "Iterator[tuple[str, str, np.ndarray, np.ndarray]]":
@@ -118,7 +133,7 @@ def _scores(
         raise InputError("no model has outputs on all datasets")
     shifted = [name for name in both if _is_shifted(before[name]) or _is_shifted(after[name])]
     if shifted:
-        note(f"no energy for {', '.join(shifted)}: stored logits are relative to the largest one of each example")
+        note(f"no energy for {', '.join(shifted)}: the logits have no level of their own")
     for name in both:
         inner = _of_model(before[name], None if known is None else known[name])
         outer = _of_model(after[name], None if known is None else known[name])
@@ -148,9 +163,14 @@ def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndar
 
 
 def _is_shifted(outputs: "Outputs") -> bool:
-    """Return whether logits have lost their level, which energy needs: bundles may store them minus their maximum."""
+    """Return whether logits have no level, which energy needs.
+
+    Bundles may store them minus their maximum, and those of a saved ensemble are the logarithm of probabilities.
+    """
     from zoo.core import arrays
 
+    if outputs.card is not None and outputs.card.members:
+        return True
     return outputs.kind == "logits" and not bool(arrays.to_numpy(outputs.logits).max(1).any())
 
 

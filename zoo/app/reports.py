@@ -1,10 +1,12 @@
 """`zoo report` and `zoo demo`: a page about several models."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
+from zoo.app.example_groups import Groups, read_groups
 from zoo.app.options import (
     REPORT,
     Base,
@@ -45,6 +47,11 @@ def report(
         list[str] | None,
         spec_option("--unlabelled", "Dataset without labels to estimate accuracy on. May be repeated."),
     ] = None,
+    outside: Annotated[
+        list[str] | None,
+        spec_option("--out", "Out-of-distribution dataset to tell from the models' dataset. May be repeated."),
+    ] = None,
+    groups: Groups = None,
     candidates: Candidates = None,
     base: Base = None,
     steps: Steps = 10,
@@ -63,12 +70,15 @@ def report(
 
     [dim]zoo report --from predictions/[/dim]
 
+    [dim]zoo report 'resnet8-*' --data digits:test --out digits-holes:test --groups class[/dim]
+
     [dim]zoo report 'resnet8-*' --unlabelled digits:test~noise2 --candidates 'resnet20-*'[/dim]
     """
     from zoo.app.report.compose import compose
 
     chosen = None if json else _format(output, format)
-    material = _material(models, inputs, transfer, unlabelled or [], candidates)
+    read = None if groups is None else read_groups(groups)
+    material = replace(_material(models, inputs, transfer, unlabelled or [], outside or [], candidates), groups=read)
     first = next(iter(material.runs.values()))
     note(f"comparing {count(len(material.runs), 'model')} on {count(len(first), 'example')}")
     document = compose(material, base, steps, seed)
@@ -80,7 +90,12 @@ def report(
 
 
 def _material(
-    models: list[str] | None, inputs: Inputs, transfer: str | None, unlabelled: list[str], candidates: list[str] | None
+    models: list[str] | None,
+    inputs: Inputs,
+    transfer: str | None,
+    unlabelled: list[str],
+    outside: list[str],
+    candidates: list[str] | None,
 ) -> "ReportInputs":
     from zoo.app.candidates import candidate_cards
     from zoo.app.report.inputs import ReportInputs, available_images, transfer_embeddings
@@ -90,8 +105,12 @@ def _material(
     spec = next(iter(runs.values())).dataset
     if transfer is not None and (spec is None or not models):
         raise InputError("needs models by name, on a known dataset", argument="transfer")
-    if unlabelled and not models:
-        raise InputError("needs models by name", argument="unlabelled")
+    for argument, others in (("unlabelled", unlabelled), ("outside", outside)):
+        if others and not models:
+            raise InputError("needs models by name", argument=argument)
+    alone = [name for name, outputs in runs.items() if outputs.kind == "predictions"]
+    if outside and alone:
+        raise InputError(f"needs probabilities; {alone[0]} has predictions only", argument="outside")
     cards = candidate_cards(candidates, runs, runs.names[0]) if candidates else []
     features = None if transfer is None or spec is None else transfer_embeddings(runs.names, spec, transfer)
     return ReportInputs(
@@ -99,6 +118,7 @@ def _material(
         images=available_images(spec),
         features=features,
         unlabelled=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in unlabelled),
+        outside=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in outside),
         candidates=tuple(cards),
         imported=", ".join(map(str, inputs.files)) if inputs.files else None,
     )

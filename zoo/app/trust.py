@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from zoo.app.checks import read_by_id
+from zoo.app.example_groups import Groups, read_groups
 from zoo.app.options import (
     CHARTS,
     NUMBERS,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from diversity import Groups
+    import diversity
     from zoo.calibration.conformal import SetReport
     from zoo.calibration.selective import RiskCoverage, Threshold
     from zoo.core.arrays import Array
@@ -42,7 +41,6 @@ Certainty = Literal["confidence", "margin", "entropy", "disagreement"]
 ENSEMBLE = "(ensemble)"  # its name in the tables
 METHODS: "tuple[Method, ...]" = ("lac", "aps", "raps")
 RESAMPLES = 200
-MAX_GROUPS = 20  # a column with more different numbers is divided into quarters
 
 
 def register(app: typer.Typer) -> None:
@@ -63,13 +61,7 @@ def trust(
     coverage: Annotated[float, typer.Option(help="Report the accuracy on this fraction of the examples.")] = 0.8,
     min_accuracy: Annotated[float, typer.Option(help="Report the largest fraction of examples with this accuracy.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="class|FILE[:COLUMN]",
-            help="Also by group of examples: by class, or by a column of a .csv file that has a column id.",
-        ),
-    ] = None,
+    groups: Groups = None,
     ensemble: Ensemble = False,
     seed: Seed = 0,
     inputs: Inputs,
@@ -98,7 +90,7 @@ def trust(
     results.check(TABLE, NUMBERS, *CHARTS)
     if score == "disagreement" and not ensemble:
         raise InputError("disagreement is that of an ensemble's members", argument="score", hint="Add --ensemble")
-    group_of = None if groups in (None, "class") else _read_groups(str(groups))
+    read = None if groups is None else read_groups(groups)
     calibrated = calibration.apply(inputs.runs(models))
     runs = calibrated.aligned()
     fitted = stratified_split(runs.labels, 0.5, seed, next(iter(runs.values())).ids)
@@ -110,12 +102,11 @@ def trust(
         ]
 
     grouped = set_coverage = None
-    if groups is not None:
+    if read is not None:
         import diversity
 
         first = next(iter(runs.values()))
-        by_class = dict(zip(first.ids, (first.classes[k] for k in runs.labels), strict=True))
-        group_of = group_of or by_class
+        group_of = read(runs)
         grouped = diversity.groups(runs, group_of, seed=seed)
         single = [one for one in found if one.model != ENSEMBLE]
         set_coverage = _coverage_by_group(single, [group_of[row_id] for row_id in first.ids[~fitted]], seed)
@@ -307,7 +298,7 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
         print_table(rows, title=title, formats={key: str for key in rows[0] if key not in ("model", "sets")})
 
 
-def _print_groups(grouped: "Groups") -> None:
+def _print_groups(grouped: "diversity.Groups") -> None:
     tables = [
         {"accuracy": "accuracy", "overconfidence": "overconfidence"},
         {"inconsistency": "inconsistency", "ensemble_accuracy": "ensemble accuracy", "gain_over_mean": "ensemble gain"},
@@ -354,32 +345,6 @@ def _print_set_coverage(table: "pd.DataFrame") -> None:
     titles = {method.upper(): str for method in METHODS}
     print()
     print_table(list(rows.values()), title="Coverage of the sets by group: mean over the models (95% CI)", formats=titles)
-
-
-def _read_groups(text: str) -> dict[str, str]:
-    """Return the group of each example id in FILE or FILE:COLUMN.
-
-    Without a column it is `group`, or the only one beside `id`. A column of many different numbers, such as how difficult
-    people find an example, is divided into quarters of about equal size.
-    """
-    import pandas as pd
-
-    file, _, column = ("", "", "") if Path(text).exists() else text.rpartition(":")
-    path = Path(file or text)
-    table = read_by_id(path, "groups")
-    column = column or ("group" if "group" in table or len(table.columns) != 1 else str(table.columns[0]))
-    if column not in table:
-        raise InputError(
-            where=path, argument="groups", expected=f"a column {column}", found=", ".join(["id", *map(str, table)]),
-            hint=f"Name a column: {path.name}:COLUMN",
-        )  # fmt: skip
-    values = table[column]
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().all() and numbers.nunique() > MAX_GROUPS:
-        quarters = pd.qcut(numbers, 4, labels=False, duplicates="drop")
-        ends = numbers.groupby(quarters).agg(["min", "max"]).itertuples()
-        values = quarters.map({quarter: f"{quarter + 1}: {low:.4g} to {high:.4g}" for quarter, low, high in ends})
-    return {str(row_id): str(value) for row_id, value in values.items()}
 
 
 def _long_table(found: list[_Trust]) -> "pd.DataFrame":

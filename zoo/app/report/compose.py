@@ -13,9 +13,11 @@ from zoo.app.report.classes import classes
 from zoo.app.report.document import Document, Part
 from zoo.app.report.ensemble import ensemble
 from zoo.app.report.errors import errors
+from zoo.app.report.groups import groups
 from zoo.app.report.inputs import ReportInputs
 from zoo.app.report.labels import labels
 from zoo.app.report.models import models
+from zoo.app.report.outside import outside
 from zoo.app.report.overview import overview
 from zoo.app.report.pair import pair
 from zoo.app.report.training import training
@@ -25,8 +27,8 @@ from zoo.outputs.outputs import Outputs
 
 # A function returns None if the report lacks the data for its section.
 PARTS: tuple[Callable[[Analysis], Part | None], ...] = (
-    overview, models, errors, pair, ensemble, cascade, candidates, classes, calibration, unlabelled, labels, training,
-    transfer, joint_features,
+    overview, models, errors, pair, ensemble, cascade, candidates, classes, groups, calibration, outside, unlabelled,
+    labels, training, transfer, joint_features,
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What a report is computed from: outputs of models, and optional data for further sections."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import zoo
@@ -29,6 +29,8 @@ class ReportInputs:
         images: the dataset, if its images are on this machine.
         features: embeddings for the sections on transfer.
         unlabelled: outputs of the same models on datasets whose labels are not used.
+        outside: outputs of the same models on out-of-distribution datasets.
+        groups: returns the group of each example id, given aligned runs.
         candidates: cards of models that might be added.
         imported: the user's file or folder that the outputs come from.
     """
@@ -38,6 +40,8 @@ class ReportInputs:
     images: datasets.Dataset | None = None
     features: TransferEmbeddings | None = None
     unlabelled: tuple[Runs, ...] = ()
+    outside: tuple[Runs, ...] = ()
+    groups: Callable[[Runs], Mapping[str, str]] | None = None
     candidates: tuple[Card, ...] = ()
     imported: str | None = None
 

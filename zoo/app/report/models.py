@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+import diversity
 from diversity.intervals import wilson
 from zoo import calibration
 from zoo.app.report.analysis import Analysis
@@ -20,8 +21,16 @@ HIDDEN = frozenset({"top-5", "licence", "NLL", "ECE uncalibrated", "temperature"
 
 def models(analysis: Analysis) -> Part:
     """Return the table of models, the most accurate first."""
-    rows = sorted((_row(outputs, analysis) for outputs in analysis.runs.values()), key=lambda row: -row["accuracy"])
-    lead = "The accuracy of each model, with its 95% confidence interval."
+    significance = diversity.significance(analysis.pairwise)
+    letters = dict(zip(significance.models, significance.letters, strict=True))
+    rows = sorted(
+        (_row(outputs, letters[outputs.name], analysis) for outputs in analysis.runs.values()),
+        key=lambda row: -row["accuracy"],
+    )
+    lead = (
+        "The accuracy of each model, with its 95% confidence interval. The accuracies of two models differ significantly if "
+        "the models have no letter in common (McNemar's test, Holm's correction for all pairs)."
+    )
     if any(row["ECE uncalibrated"] is not None for row in rows):
         lead += " ECE is the expected calibration error in 15 bins"
         if any(row["temperature"] is not None for row in rows):
@@ -46,7 +55,7 @@ def _shared_facts(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {fact: value for fact, value in shared.items() if value is not None}
 
 
-def _row(outputs: Outputs, analysis: Analysis) -> dict[str, Any]:
+def _row(outputs: Outputs, letters: str, analysis: Analysis) -> dict[str, Any]:
     card = outputs.card
     parameters, flops = analysis.costs[outputs.name]
     low, high = wilson(outputs.accuracy, len(outputs))
@@ -54,6 +63,7 @@ def _row(outputs: Outputs, analysis: Analysis) -> dict[str, Any]:
         "model": outputs.name,
         "accuracy": outputs.accuracy,
         "95% CI": (float(low), float(high)),
+        "letters": letters,
         "top-5": outputs.top5,
         "no prediction": None,
         "parameters": parameters,
