@@ -1,11 +1,11 @@
 """Conversion of arrays. Every measure takes NumPy arrays or torch tensors, and runs on the device of its input.
 
 A function that computes with torch converts its arguments with `tensor` (without a copy if possible), and returns its result
-with `like_input`: NumPy for NumPy, a tensor on the same device for a tensor. The functions from `matrix` on are those of
-`zoo.core.checks`, and return tensors. A function that need not import torch uses the checks directly, and computes with
+with `like_input`: NumPy for NumPy, a tensor on the same device for a tensor. `matrix` and the functions below it apply the
+checks of `zoo.core.checks` and return tensors. Code that does not need torch calls these checks directly and computes with
 `zoo.core.backend`.
 
-In every function `name` is what errors call the array: the caller's argument, or a model and what it holds.
+In every function, `name` identifies the array in errors: an argument, or a model and the kind of its outputs.
 """
 
 import warnings
@@ -21,7 +21,7 @@ from zoo.core.checks import SUM_TOLERANCE as SUM_TOLERANCE
 if TYPE_CHECKING:
     import torch
 
-Array: TypeAlias = Union[np.ndarray, "torch.Tensor"]  # a name in quotes does not import torch
+Array: TypeAlias = Union[np.ndarray, "torch.Tensor"]  # quoted, so that torch is not imported
 
 
 def tensor(values: Any, name: str) -> "torch.Tensor":
@@ -34,13 +34,13 @@ def tensor(values: Any, name: str) -> "torch.Tensor":
     if any(stride < 0 for stride in array.strides):
         array = np.ascontiguousarray(array)
     with warnings.catch_warnings():
-        # torch warns that read-only memory (a memory map) could be written through the tensor; no input is written to.
+        # torch warns that writing to the tensor would write to read-only memory (a memory map). Inputs are never written to.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
 
 
 def by_size(values: Any, elements: int) -> Any:
-    """Return an array as it is if the problem has at most `MAX_NUMPY` numbers, else as a tensor; a tensor stays itself.
+    """Return an array unchanged if the problem has at most `MAX_NUMPY` numbers, else as a tensor; return a tensor unchanged.
 
     Args:
         values: an array or tensor.
@@ -50,7 +50,7 @@ def by_size(values: Any, elements: int) -> Any:
 
 
 def like(values: Any, other: Any) -> Any:
-    """Return an array or tensor as one of the kind of `other`, on its device."""
+    """Return `values` as a NumPy array if `other` is one, else as a tensor on the device of `other`."""
     if is_tensor(other):
         return tensor(values, "values").to(other.device)
     return to_numpy(values)
@@ -61,13 +61,13 @@ def seed(value: Any, name: str = "seed") -> int:
     return checks.whole_number(value, name, minimum=0)
 
 
-def like_input(result: Any, like: Any) -> Any:
-    """Return `result` unchanged if the caller's input `like` is a tensor, else as a NumPy array."""
-    return result if is_tensor(like) or not is_tensor(result) else result.cpu().numpy()
+def like_input(result: Any, given: Any) -> Any:
+    """Return `result` unchanged if the caller's input `given` is a tensor, else as a NumPy array."""
+    return result if is_tensor(given) or not is_tensor(result) else result.cpu().numpy()
 
 
 def to_numpy(result: Any) -> np.ndarray:
-    """Return an array, or a tensor from any device, as a NumPy array: for results that become a table or a number."""
+    """Return an array, or a tensor on any device, as a NumPy array."""
     return result.detach().cpu().numpy() if is_tensor(result) else np.asarray(result)
 
 

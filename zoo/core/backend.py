@@ -1,8 +1,8 @@
-"""One code path for NumPy arrays and torch tensors, without importing torch as long as there are only arrays.
+"""One code path for NumPy arrays and torch tensors, which does not import torch for arrays.
 
 `backend(x)` is the module, `numpy` or `torch`, that computes with `x`. Many functions have the same name and the same
 positional arguments in both: `amax`, `where`, `stack`, `concatenate`, `exp`, `isfinite`, `maximum`, `bincount`, `sum`.
-The functions here cover what the two call differently.
+The functions here are for operations whose names or arguments differ.
 
 Importing torch takes longer than most computations on stored outputs. So NumPy arrays of up to `MAX_NUMPY` numbers are
 computed by NumPy; larger ones by torch, which uses all cores (`zoo.core.arrays.by_size`). The choice depends on the input
@@ -18,7 +18,7 @@ MAX_NUMPY = 2**20
 
 
 def is_tensor(x: Any) -> bool:
-    """Return whether `x` is a torch tensor. Without torch there are none, so torch is not imported.
+    """Return whether `x` is a torch tensor, without importing torch: before that import there are no tensors.
 
     >>> is_tensor(np.ones(2))
     False
@@ -32,7 +32,7 @@ def backend(x: Any) -> Any:
 
 
 def dtype_name(x: Any) -> str:
-    """Return the name of the dtype, the same for both kinds.
+    """Return the name of the dtype, the same for arrays and tensors.
 
     >>> dtype_name(np.ones(2, np.float32))
     'float32'
@@ -46,7 +46,7 @@ def is_floating(x: Any) -> bool:
 
 
 def cast(x: Any, dtype: str) -> Any:
-    """Return `x` in the dtype of that name, without a copy if it has it already.
+    """Return `x` converted to the dtype of that name, without a copy if `x` has this dtype already.
 
     >>> cast(np.array([1, 2]), "float32")
     array([1., 2.], dtype=float32)
@@ -65,14 +65,14 @@ def single_or_double(x: Any) -> Any:
 
 
 def zeros(shape: tuple[int, ...], x: Any, dtype: str | None = None) -> Any:
-    """Return zeros of the kind and on the device of `x`, by default of its dtype."""
+    """Return an array or tensor of zeros like `x`: on its device and, by default, of its dtype."""
     if is_tensor(x):
         return x.new_zeros(shape, dtype=None if dtype is None else getattr(backend(x), dtype))
     return np.zeros(shape, dtype or x.dtype)
 
 
 def pick(x: Any, index: Any) -> Any:
-    """Return the entry of each row [..., N] of `x` [..., N, K] in the column `index` [N].
+    """Return one entry [..., N] of each row of `x` [..., N, K]: that in the column `index` [N].
 
     >>> pick(np.array([[1, 2], [3, 4]]), np.array([1, 0]))
     array([2, 3])
@@ -123,16 +123,15 @@ def softmax(x: Any) -> Any:
     """
     if is_tensor(x):
         return backend(x).softmax(x, -1)
-    weights = to_accumulation_dtype(
-        x - x.max(-1, keepdims=True)
-    )  # NumPy's exp of float32 is off by up to three units in the last place
+    # In float64, because NumPy's exp of float32 is off by up to three units in the last place.
+    weights = to_accumulation_dtype(x - x.max(-1, keepdims=True))
     np.exp(weights, out=weights)
     weights /= weights.sum(-1, keepdims=True)
     return cast(weights, dtype_name(x))
 
 
 def log_sigmoid(x: Any) -> Any:
-    """Return log(sigmoid(x)), which is exact where the sigmoid underflows.
+    """Return log(sigmoid(x)), accurate even where the sigmoid underflows.
 
     >>> log_sigmoid(np.array([-1000.0, 1000.0]))
     array([-1000.,     0.])

@@ -1,10 +1,10 @@
-"""Checks of arrays that return what they were given: NumPy for NumPy arrays and lists, a tensor for a tensor.
+"""Checks of arrays. Each returns the checked values: a NumPy array for arrays and lists, a tensor for a tensor.
 
 `zoo.core.arrays` has functions of the same names that always return tensors. The caller declares what an array holds
 (logits, probabilities, predictions). Nothing is guessed from the range of the values; the checks only confirm the
 declaration.
 
-In every function `name` is what errors call the array: the caller's argument, or a model and what it holds.
+In every function, `name` identifies the array in errors: an argument, or a model and the kind of its outputs.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ import numpy as np
 from zoo.core.backend import backend, cast, dtype_name, is_floating, is_tensor
 from zoo.errors import InputError
 
-SUM_TOLERANCE = 1e-2  # of a row of probabilities: rows of 1,000 classes in float16 are off by about 5e-3
+SUM_TOLERANCE = 1e-2  # for the sum of a row of probabilities: in float16, 1,000 classes are off by about 5e-3
 NO_PREDICTION = -1  # in place of a predicted class: counts as wrong, and agrees with no other prediction
 
 
 def array(values: Any, name: str) -> Any:
-    """Return a tensor, or an array or nested list as a NumPy array, which shares the memory of `values` if possible."""
+    """Return `values` as a detached tensor if they are tensors, else as a NumPy array; without a copy if possible."""
     if is_tensor(values):
         return _dense(values, name)
     if isinstance(values, (list, tuple)) and values and all(is_tensor(value) for value in values):
@@ -48,12 +48,12 @@ def array(values: Any, name: str) -> Any:
 
 
 def _dense(values: Any, name: str) -> Any:
-    """Return the tensor without its gradient, after checking that it holds plain numbers."""
+    """Return the detached tensor, after checking that it is dense and holds real numbers."""
     torch = backend(values)
     if values.layout != torch.strided:
         layout = str(values.layout).removeprefix("torch.")
         raise InputError(argument=name, expected="a dense tensor", found=layout, hint="Call .to_dense() first")
-    # A subclass of Tensor may use the meta device to stand for a device of its own.
+    # A subclass of Tensor may report the meta device although it stores values elsewhere.
     if values.is_meta and type(values) in (torch.Tensor, torch.nn.Parameter):
         raise InputError("is on the meta device, so it has no values", argument=name, hint="Load it first")
     if values.is_quantized or values.is_complex():
@@ -65,7 +65,7 @@ def _stack(rows: list[Any], name: str) -> Any:
     if len({tuple(row.shape) for row in rows}) > 1:
         raise _ragged(name)
     if len({(row.device, row.dtype) for row in rows}) > 1:
-        raise InputError("tensors differ in device or dtype", argument=name, hint="Stack them first")
+        raise InputError("tensors differ in device or dtype", argument=name, hint="Convert them to one device and dtype")
     return backend(rows[0]).stack(rows)
 
 
@@ -113,7 +113,7 @@ def check_finite(logits: Any, name: str = "logits", ids: Sequence[Any] | None = 
 def refuse_probabilities(values: Any, name: str) -> None:
     """Raise an error if declared logits [N, K] are probabilities: every row sums to one, which logits do not do by chance.
 
-    Only the first rows are checked. Fewer than eight rows, and one-hot rows, may be logits all the same.
+    Only the first rows are checked. Fewer than eight rows, and one-hot rows, are accepted as logits.
     """
     first = values[:64]
     first = first if dtype_name(first) == "float64" else cast(first, "float32")
@@ -180,7 +180,7 @@ def labels(
 def optional_predictions(
     values: Any, num_classes: int | None = None, rows: int | None = None, name: str = "predictions"
 ) -> Any:
-    """Return predicted classes [N] as int64, where `NO_PREDICTION` is allowed; otherwise checked as `labels` are."""
+    """Return predicted classes [N] as int64, checked like `labels` except that `NO_PREDICTION` is allowed."""
     return labels(values, num_classes, rows, name, least=NO_PREDICTION)
 
 

@@ -1,6 +1,6 @@
-"""Class separation in closed form, from sums over classes: used by the training log and for any layer of a network.
+"""Class separation in closed form, from sums over each class, for the training log and for any layer of a network.
 
-With class means m_k and mean squared norms q_k, each of C classes weighing the same (Kornblith et al. 2021, eq. 11 and 19):
+With class means m_k, mean squared norms q_k and equal weights of all classes (Kornblith et al. 2021, eq. 11 and 19):
 within = mean_k (q_k - ||m_k||^2), between = mean_k ||m_k||^2 - ||mean_k m_k||^2, and R^2 = between / (within + between). For
 unit vectors these are the mean cosine distances of eq. 11: the mean cosine over all pairs of examples from two classes is
 the product of the two class means.

@@ -58,7 +58,7 @@ class Column:
         return np.array(self.array(), dtype=dtype) if copy else np.asarray(self.array(), dtype=dtype)
 
     def __getitem__(self, rows: Any) -> Array:
-        """Return the rows of a slice, index array or boolean mask, in the order given; for a number that one row."""
+        """Return the rows of a slice, index array or boolean mask, in the order given; for an integer, a single row."""
         if isinstance(rows, (int, np.integer)):
             return self[[rows]][0]
         if isinstance(rows, slice):
@@ -75,9 +75,9 @@ class Column:
         owner = np.searchsorted(self._ends, rows, side="right")
         out = np.empty((len(rows), *self.shape[1:]), first.dtype)
         for index in np.unique(owner):
-            inside = owner == index
+            in_block = owner == index
             offset = self._ends[index] - len(self.blocks[index])
-            out[inside] = self.blocks[index][rows[inside] - offset]
+            out[in_block] = self.blocks[index][rows[in_block] - offset]
         return out
 
     def chunks(self, rows: int) -> Iterator[tuple[slice, Array]]:
@@ -87,7 +87,7 @@ class Column:
             yield span, self._span(span.start, span.stop)
 
     def _positions(self, rows: Any) -> np.ndarray:
-        """Return a mask or list of row numbers, maybe negative ones, as row numbers from 0 to N - 1."""
+        """Return the row numbers, from 0 to N - 1, of a mask or of a list of numbers that may be negative."""
         rows = np.asarray(rows.cpu() if is_tensor(rows) else rows)
         if rows.dtype == bool:
             if rows.shape != (len(self),):

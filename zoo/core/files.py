@@ -4,8 +4,8 @@ A file is written under a temporary name beside its place, flushed to disk and r
 contents or the new ones, even if the writer dies. Correctness depends on that rename alone. A lock only keeps two processes
 from doing the same work; if locks do nothing on a file system, or a dead process left one behind, only time is lost.
 
-Every file of ours contains a *seal*, the checksum of all its other bytes, so that reading notices a single changed byte.
-JSON is sealed by `write_json` and `read_json`, tensors by `zoo.core.tensorfile`.
+Every file of ours contains a *seal*, the checksum of all its other bytes, so that reading detects a single changed byte.
+`write_json` and `read_json` seal and check JSON, `zoo.core.tensorfile` tensors.
 """
 
 import contextlib
@@ -130,8 +130,7 @@ def read_json(path: Path, schema: int, limit: int = MAX_JSON) -> dict[str, Any]:
 
 def newer_schema(where: object, found: object, supported: int) -> InputError:
     """Return the error for a file of a schema that only a newer version of the package reads."""
-    expected = f"schema {supported}, which this version reads, or an older one"
-    return InputError(where=where, expected=expected, found=found, hint="Upgrade the package")
+    return InputError(where=where, expected=f"schema {supported} or older", found=found, hint="Upgrade the package")
 
 
 def read_text(path: Path, limit: int) -> str:
@@ -164,7 +163,7 @@ def sha256(path: Path) -> str:
 
 
 def digest(parts: Iterable[str | bytes | memoryview]) -> str:
-    """Return one checksum of a sequence of texts. Each length is hashed too, so ["ab"] and ["a", "b"] differ."""
+    """Return one checksum of a sequence of texts or bytes. Lengths are hashed too, so ["ab"] and ["a", "b"] differ."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part

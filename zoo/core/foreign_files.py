@@ -8,7 +8,7 @@ from pathlib import Path
 from zoo.core import settings
 from zoo.errors import CorruptFile, ZooError
 
-_ALLOWED_RATIO = 100  # of unpacked to packed size; model outputs compress a few times at most
+_ALLOWED_RATIO = 100  # of unpacked to packed size; model outputs compress by a small factor only
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise
     except MemoryError as error:  # a damaged file may ask for more than it holds
         reason = " ".join(str(error).split())[:300]
-        raise ZooError(f"needs more memory than there is, or is not a readable {what}: {reason}", where=path) from error
+        raise ZooError(f"needs more memory than is free, or is not a readable {what}: {reason}", where=path) from error
     # pandas, pyarrow, zipfile, gzip and NumPy raise a dozen kinds of exceptions, and new versions add others.
     except Exception as error:
         # EINVAL: a damaged file made its reader seek to a position before the start.

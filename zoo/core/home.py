@@ -5,7 +5,7 @@ cards/            the user's cards
 outputs/          stored runs and imports, see `zoo.outputs.store.layout`
 heads/            class weights of zero-shot models
 models/           facts about models, readable without loading them
-datasets/         ids and labels of datasets that are known by stored outputs only
+datasets/         ids and labels of user-defined datasets, which have stored outputs but no images
 fingerprints/     checksums of large datasets
 search/           scores of hyper-parameter trials
 sets/             named sets of models, NAME.set

@@ -10,8 +10,8 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
 
     Args:
         package: name of the package, `__name__`.
-        modules: full module name of each public name. A name whose value ends in `.*` is itself a module; `module:attribute`
-            is for a name that its module calls otherwise.
+        modules: full module name of each public name. If it ends in `.*`, the public name is itself a module.
+            `module:attribute` is for an attribute that has another name in its module.
     """
 
     def get(name: str) -> Any:

@@ -28,7 +28,7 @@ def to_probabilities(
     """Return the probabilities [N, K] of logits at a temperature.
 
     Args:
-        logits: [N, K]. Minus infinity marks a masked class, which gets probability 0. float16 gives float32.
+        logits: [N, K]. Minus infinity marks a masked class, which gets probability 0. The result is at least float32.
         temperature: T, above 0.
         link: `softmax`: exp(z/T), normalised. `sigmoid`: sigmoid(z/T), normalised over classes, for a model that was trained
             with one binary loss per class.
@@ -48,7 +48,7 @@ def to_probabilities(
 
 
 def log_probabilities(logits: "torch.Tensor", temperature: float = 1.0, link: Link = "softmax") -> "torch.Tensor":
-    """Return the logarithm of `to_probabilities`, which is exact even if the probability itself underflows."""
+    """Return the logarithm of `to_probabilities`, accurate even if the probability itself underflows."""
     return _exponents(logits, temperature, link).log_softmax(-1)
 
 

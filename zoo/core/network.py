@@ -6,7 +6,7 @@ _TIMEOUT = 0.8  # seconds; the clients of the hub would retry for half a minute
 
 
 def is_reachable(endpoint: str) -> bool:
-    """Return whether a server answers right now, asked through the proxies of the environment if any are set.
+    """Return whether a server answers right now. Proxies set in the environment are used.
 
     Args:
         endpoint: address of the server, such as `https://huggingface.co`.
@@ -27,7 +27,7 @@ def is_reachable(endpoint: str) -> bool:
             return
         answered.set()
 
-    thread = threading.Thread(target=ask, daemon=True)  # the lookup of a host name would ignore the timeout
+    thread = threading.Thread(target=ask, daemon=True)  # a thread, because a DNS lookup ignores the timeout
     thread.start()
     thread.join(_TIMEOUT)
     return answered.is_set()

@@ -21,9 +21,9 @@ def escaped(value: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table, without a header if there are no columns; of many rows the first are shown.
+    """Return a table of the first `MAX_ROWS` rows, without a header if `columns` is empty.
 
-    A cell is a value, or a list of one fraction, which gets a bar.
+    A cell is a value, or a list of one fraction, which is shown with a bar.
 
     >>> table(["model", "accuracy"], [["a", [0.5]]]).count("<td")
     2
@@ -37,7 +37,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """Return a table of names and values, without those that are None."""
+    """Return a table of names and values; values of None are left out."""
     return table([], [[name, value] for name, value in values.items() if value is not None])
 
 
@@ -76,7 +76,7 @@ def lines(series: Mapping[str, Sequence[float]]) -> str:
 
 
 def parts(counts: Mapping[str, int]) -> str:
-    """Return a bar whose parts have the lengths of the counts, with a legend."""
+    """Return a stacked bar of the counts, with a legend."""
     total, at, bars, legend = max(sum(counts.values()), 1), 0.0, [], []
     for (name, count), colour in zip(counts.items(), COLOURS, strict=False):
         width = 400 * count / total
@@ -88,7 +88,7 @@ def parts(counts: Mapping[str, int]) -> str:
 
 
 def heatmap(names: Sequence[str], values: Sequence[Sequence[float]], title: str) -> str:
-    """Return a matrix of fractions [M, M] as coloured cells with tooltips; of many models the first are drawn."""
+    """Return a matrix of fractions [M, M] as coloured cells with tooltips, for the first `MAX_CELLS` ** 0.5 models."""
     kept = range(min(len(names), int(MAX_CELLS**0.5)))
     largest = max((values[i][j] for i in kept for j in kept if i != j), default=0) or 1
     side = 16

@@ -1,12 +1,11 @@
-"""Prediction sets: the classes whose score, which measures how badly a class fits an example, is at most a threshold.
+"""Prediction sets: the classes whose nonconformity score is at most a threshold.
 
-`zoo.calibration.conformal` fits thresholds, and models whose cards have a `SetRule` apply it. Both use this module, so that
-both have the same scores.
+`zoo.calibration.conformal` fits thresholds, and models whose cards have a `SetRule` apply them. Both compute scores here.
 
-The score of LAC is 1 - p. Those of APS and RAPS order the classes by probability, of equally probable ones the first, and
-add up what stands before a class: with u a random number of the example,
+The score of LAC is 1 - p. APS and RAPS sort the classes by decreasing probability, ties by class index. With one random
+number u per example, the score of a class is
 
-    sum of p before the class + u p + penalty max(0, rank - free).
+    sum of p over the classes before it + u p + penalty max(0, rank - free).
 """
 
 import math
@@ -23,20 +22,20 @@ from zoo.errors import InputError
 
 Method = Literal["lac", "aps", "raps"]
 Conditioning = Literal["marginal", "class", "cluster"]
-_PART = 2**19  # numbers that are scored at once: they fit the processor's cache
+_PART = 2**19  # numbers that are scored at once, few enough for the processor's cache
 _FIRST = 64  # classes that are scored first: few sets are larger
 
 
 class LabelPlaces(NamedTuple):
-    """Where the label of each example is in the order of its classes."""
+    """The position of each example's label among the classes in order of decreasing probability."""
 
     probability: np.ndarray  # [N]
-    before: np.ndarray  # [N] sum of the probabilities that are before it
+    before: np.ndarray  # [N] sum of the probabilities of the classes before it
     rank: np.ndarray  # [N] 1 for the first class
 
 
 def label_places(p: np.ndarray, labels: np.ndarray) -> LabelPlaces:
-    """Return the places of labels [N] among probabilities [N, K], without sorting these."""
+    """Return the positions of labels [N] among probabilities [N, K], without sorting."""
     own = p[np.arange(len(p)), labels]
     above = p > own[:, None]
     before, rank = np.einsum("nk,nk->n", p, above), count_true(above) + 1
@@ -49,7 +48,7 @@ def label_places(p: np.ndarray, labels: np.ndarray) -> LabelPlaces:
 
 @dataclass(frozen=True)
 class Score:
-    """How badly a class fits an example."""
+    """A nonconformity score: how badly a class fits an example."""
 
     method: Method
     penalty: float = 0.0  # RAPS: added for each class beyond `free`
@@ -69,7 +68,7 @@ class Score:
         return self.at(places.probability, places.before, places.rank, draws)
 
     def sets(self, p: np.ndarray, threshold: float, draws: np.ndarray) -> np.ndarray:
-        """Return the sets [N, K] for one threshold: sorting probabilities is faster than sorting classes by them."""
+        """Return the sets [N, K] for one threshold. It sorts probabilities, which is faster than sorting class indices."""
         ascending = np.sort(p, 1)
         size = set_sizes(ascending, [(self, threshold)], draws)[0]
         least = ascending[np.arange(len(size)), -np.maximum(size, 1)]
@@ -92,12 +91,12 @@ class Score:
 def set_sizes(ascending: np.ndarray, scores: Sequence[tuple[Score, float]], draws: np.ndarray) -> np.ndarray:
     """Return the sizes [S, N] of the sets of S scores with their thresholds.
 
-    A set holds the first classes by probability, because no class has a lower score than one before it.
+    A set consists of the most probable classes, because no class has a lower score than a more probable one.
 
     Args:
         ascending: [N, K] the probabilities of each row in ascending order.
-        scores: each with its threshold.
-        draws: [N] u.
+        scores: scores and their thresholds.
+        draws: [N] random numbers u.
     """
 
     def count(ascending: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -112,7 +111,7 @@ def set_sizes(ascending: np.ndarray, scores: Sequence[tuple[Score, float]], draw
 
 
 def _before(ranked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums [N, K] of what is before each class, and the ranks [K], of classes in descending order."""
+    """Return the summed probability [N, K] before each class and the ranks [K], for probabilities in descending order."""
     sums = ranked.cumsum(1, dtype=np.float64).astype(ranked.dtype)
     return sums - ranked, np.arange(1, ranked.shape[1] + 1)
 
@@ -182,11 +181,11 @@ def read_rule(details: Mapping[str, Any], where: str) -> SetRule | None:
 
 
 def parts(probabilities: Array, rows: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield probabilities a part at a time, in float32 or float64 on the CPU, after checking them.
+    """Yield blocks of rows, as a slice and the checked probabilities in float32 or float64 on the CPU.
 
     Args:
         probabilities: [N, K].
-        rows: [n] the rows to read, in their order; default: all. A yielded slice is one of these n rows.
+        rows: [n] the rows to read, in this order; default: all. The slices then refer to these n rows.
     """
     p = checks.matrix(probabilities, "probabilities")
     p = arrays.by_size(p, math.prod(p.shape))  # torch converts float16 many times as fast as NumPy
@@ -195,7 +194,7 @@ def parts(probabilities: Array, rows: np.ndarray | None = None) -> Iterator[tupl
         span = slice(start, start + step)
         part = arrays.to_numpy(single_or_double(p[span if rows is None else rows[span]]))
         if not _are_distributions(part):
-            checks.probabilities(p)  # says which row is wrong
+            checks.probabilities(p)  # raises an error that names the row
         yield span, part
 
 

@@ -61,7 +61,7 @@ class Bar:
         Args:
             count: number of items just finished.
             state: returns the text after the bar, given the items per second. It is called every `REFRESH` seconds, or
-                once per line. A line whose state is empty has the items per second instead.
+                once per line. If it is empty, a line shows the items per second instead.
         """
         if self.bar.disable and not self.prints_lines:
             return

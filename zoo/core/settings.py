@@ -1,9 +1,9 @@
 """The environment variables of the package. Each is read here, when it is needed, and nowhere else.
 
 ZOO_HOME          folder of trained weights, the user's cards and stored outputs; default ~/.cache/zoo
-ZOO_DATASET       dataset of a recipe name that ends without one; default digits
+ZOO_DATASET       dataset of recipe names that do not end in one; default digits
 ZOO_DATA          folders that hold known datasets, separated as in PATH; searched before the Hugging Face cache
-ZOO_AUTOTRAIN     whether loading a recipe of the embedded dataset trains it if it is missing; default 1
+ZOO_AUTOTRAIN     whether loading a recipe of the embedded dataset trains missing weights; default 1
 ZOO_DEBUG         whether the command line shows the traceback of an error; default 0
 
 Limits on what a file may claim. They are far above normal use, so that only a damaged or malicious file reaches them:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def stratified_split(labels: "ArrayLike", fraction: float, seed: int = 0, ids: Iterable[object] | None = None) -> np.ndarray:
-    """Return a mask [N] that selects a random `fraction` of the examples, within one example of it in every class.
+    """Return a mask [N] that selects a random `fraction` of the examples and, to within one example, of every class.
 
-    The examples are ordered by class, at random within each class, and every (1 / fraction)-th is selected. The first one is
-    random too, so that no class is favoured.
+    The examples are ordered by class, at random within each class, and every (1 / fraction)-th is selected. The starting
+    point is random too, so that no class is favoured.
 
     Args:
         labels: [N] class of each example.
@@ -53,7 +53,7 @@ def stratified_split(labels: "ArrayLike", fraction: float, seed: int = 0, ids: I
 
 
 def fold_numbers(labels: "ArrayLike", folds: int, seed: int = 0, ids: Iterable[object] | None = None) -> np.ndarray:
-    """Return the fold [N] of each example, from 0, with folds of equal size in every class, within one example.
+    """Return the fold [N] of each example, from 0; in every class, the sizes of the folds differ by at most one.
 
     Args:
         labels: [N] class of each example.
@@ -118,7 +118,7 @@ def random_rank(labels: np.ndarray, seed: int, ids: Iterable[object] | None = No
 
 
 def _by_class(labels: np.ndarray, seed: int, ids: Iterable[object] | None) -> tuple[np.ndarray, float]:
-    """Return row numbers class after class, in random order within each class, and a random number from 0 to 1."""
+    """Return the row numbers sorted by class and shuffled within each class, and a random number from 0 to 1."""
     if ids is None:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(labels))
@@ -128,7 +128,7 @@ def _by_class(labels: np.ndarray, seed: int, ids: Iterable[object] | None) -> tu
         raise InputError(argument="ids", expected=f"{len(labels)} ids, one per example", found=len(texts))
     check_unique(texts, "ids")
     order = np.argsort(_hashes([f"{seed} {text}" for text in texts]), kind="stable")
-    # Classes come in the order of their first examples, whatever they are called.
+    # Classes come in the order of their first examples, so their names do not matter.
     _, first, index = np.unique(labels[order], return_index=True, return_inverse=True)
     return order[np.argsort(first[index], kind="stable")], int(_hashes([f"{seed}"])[0]) / 2**64
 

@@ -52,7 +52,7 @@ def as_torch(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 def unwrap(value: Any, where: str) -> dict[str, Tensor]:
     """Return the state dictionary inside a checkpoint, without the key prefix that data parallelism adds.
 
-    If none of the usual keys is there, it is the only entry that holds tensors by name (`net`, `model_state_dict`, ...).
+    Without one of the usual keys, it is the only entry that holds tensors by name (`net`, `model_state_dict`, ...).
     """
     inner = {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
     usual = [key for key in _WRAPPERS if key in inner]
@@ -71,8 +71,7 @@ def _is_state_dict(value: Any) -> bool:
 
 
 def without_prefix(state: dict[str, Tensor], keys: Collection[str]) -> dict[str, Tensor]:
-    """Return a state dictionary without the prefix of an enclosing module, such as `model.module.` in
-    `model.module.fc.weight`.
+    """Return a state dictionary without the prefix of enclosing modules: `model.module.fc.weight` becomes `fc.weight`.
 
     Args:
         state: the state dictionary.
@@ -100,7 +99,7 @@ def _read_torch(path: Path, name: str) -> Any:
                 raise CorruptFile(f"{packed} bytes would unpack to {unpacked}", where=f"{name}: {path}")
         try:
             with warnings.catch_warnings(), torch.serialization.safe_globals(_SAFE_TYPES):
-                # torch warns about pickles that it did not write itself; they are read all the same, or refused below.
+                # torch warns about pickles that it did not write. They are read if they hold tensors only, else refused.
                 warnings.filterwarnings("ignore", message="Detected pickle protocol")
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=archived)
         except pickle.UnpicklingError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def holm(p_values: "ArrayLike") -> np.ndarray:
     """Return p-values [M] adjusted for M tests by Holm's method (1979), in the given order.
 
-    The smallest p-value is multiplied by M, the next by M - 1, and so on; none is below a smaller one's adjusted value.
+    The smallest p-value is multiplied by M, the next by M - 1, and so on; then each is raised to the maximum so far.
     Rejecting where the result is below 5% keeps the probability of any false rejection below 5%.
 
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()

@@ -1,4 +1,4 @@
-"""Safetensors files: written reproducibly, and memory-mapped after every claim of the header is checked.
+"""Safetensors files: written reproducibly, and memory-mapped after the header is checked against the file.
 
 `read` reads any safetensors file. `encode` and `read_sealed` are for our own files, which contain a *note* (JSON metadata)
 and a seal, the checksum of all other bytes.
@@ -28,7 +28,7 @@ _DTYPES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "BF16": "<u2",
 }  # fmt: skip
 _NOTE_START = '{"sha256": "'  # the first characters of a note; the seal follows
-_START = b'{"__metadata__":{"zoo":"{\\"sha256\\": \\"'  # the first bytes of the header, after the eight of its length
+_START = b'{"__metadata__":{"zoo":"{\\"sha256\\": \\"'  # the first bytes of the header, which follows its 8-byte length
 _SEAL = slice(8 + len(_START), 8 + len(_START) + files.SEAL_LENGTH)
 
 
@@ -48,7 +48,7 @@ def encode(tensors: "Mapping[str, np.ndarray | torch.Tensor]", note: Mapping[str
 
     Args:
         tensors: the tensors by name.
-        note: what else to store, as JSON.
+        note: the metadata, stored as JSON.
     """
     text = json.dumps(dict(note), sort_keys=True, ensure_ascii=True, allow_nan=False)
     metadata = {"zoo": f'{_NOTE_START}{"0" * files.SEAL_LENGTH}"{", " if note else ""}{text[1:]}'}
@@ -141,7 +141,7 @@ def _mapped(path: Path) -> np.ndarray:
 
 
 def _header(data: np.ndarray, path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a file, and where its data start."""
+    """Return the header of a file and the offset of its data."""
     if len(data) < 8:
         raise CorruptFile(f"{len(data)} bytes are too short for a safetensors file", where=path)
     length = int.from_bytes(data[:8].tobytes(), "little")

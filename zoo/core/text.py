@@ -11,19 +11,17 @@ from zoo.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-# Control characters (escape sequences begin with one), marks that change the reading direction, and bytes that are not
-# UTF-8.
+# Control characters (escape sequences begin with one), marks that change the reading direction, and non-UTF-8 bytes.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
-# Parts of a sentence that stay on one line: intervals, and numbers with what they count. The report's script uses it too.
+# Parts of a sentence that stay on one line: intervals, and numbers with their units. The report's script uses it too.
 UNBROKEN = re.compile(
     r"((?:\d+% CI )?[-+]?[\d.,]+%? to [-+]?[\d.,]*\d%?|\b[prTρ] = [-\w.]*\w|[-+]?\d[\d.,]*(?: [kMG]B| points?| models?)\b)"
 )
 
 
 def as_text(value: Any) -> str:
-    r"""Return a value as text that is safe to print: characters that move the cursor, set colours or cannot be encoded are
-    escaped.
+    r"""Return a value as text that is safe to print, with control characters and invalid UTF-8 escaped.
 
     >>> print(as_text("red \x1b[31m \udce9"))
     red \x1b[31m \udce9
@@ -37,7 +35,7 @@ def is_one_line(value: str) -> bool:
 
 
 def wrap(text: str, width: int, indent: str = "", break_words: bool = False) -> list[str]:
-    """Return text as lines. Names, intervals, and numbers with what they count are not broken.
+    """Return text as lines, without breaking names, intervals, or numbers with their units.
 
     Args:
         text: the text.

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Multiplications in one operation up to which a second thread gains nothing: starting it takes as long as the work itself.
+# An operation of up to this many multiplications gains nothing from a second thread: starting it takes as long as the work.
 MAX_SINGLE_THREADED = 2**22
 
 

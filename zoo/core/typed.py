@@ -3,7 +3,7 @@
 A field that is unknown, missing or of the wrong type is an error that names it by its path, such as `zoo.training.seed`.
 Supported annotations: dataclasses, lists, tuples of one type, dicts with string keys, literals, unions with None, numbers,
 booleans, strings, paths, and Any for whatever JSON can hold (no date, no NaN). Numbers have at most a hundred digits. A
-field that older files call by another name says so: `field(metadata={"formerly": "old"})`.
+renamed field gives the name that older files use: `field(metadata={"formerly": "old"})`.
 
 pydantic is not used: its import and its schema of a card take 0.2 s of the 0.5 s that `zoo list` may take.
 """
@@ -152,7 +152,7 @@ def _to_dict(convert: _Convert, value: Any) -> dict[str, Any]:
     items = {}
     for key, item in _mapping(value).items():
         if not isinstance(key, str):
-            raise InputError(expected="text as the key", found=key)
+            raise InputError(expected="a text key", found=key)
         try:
             items[key] = convert(item)
         except InputError as error:

@@ -31,7 +31,7 @@ def points(value: float | None) -> str:
 
 
 def compared(value: float) -> str:
-    """Return a difference of two fractions in words that a name may follow.
+    """Return a difference of two fractions in words, to be followed by a name.
 
     >>> compared(0.023), compared(-0.004)
     ('2.3 points above', '0.4 points below')
@@ -40,7 +40,7 @@ def compared(value: float) -> str:
 
 
 def interval(ends: Sequence[Any] | None, level: float | None = 0.95, digits: int = 1) -> str:
-    """Return a confidence interval of a fraction, in percent or percentage points; without `level` its ends only.
+    """Return a confidence interval of a fraction, in percent or percentage points; if `level` is None, only its ends.
 
     >>> interval((0.9, 0.922)), interval((0.014, 0.032), level=None)
     ('95% CI 90.0 to 92.2', '1.4 to 3.2')
@@ -52,7 +52,7 @@ def interval(ends: Sequence[Any] | None, level: float | None = 0.95, digits: int
 
 
 def estimate(value: float | None, ends: Sequence[Any] | None, digits: int = 1) -> str:
-    """Return a fraction in percent with its confidence interval, whose level the title of the table says.
+    """Return a fraction in percent with its confidence interval; the title of the table states the level.
 
     >>> estimate(0.912, (0.9, 0.922)), estimate(0.01234, (0.01, 0.015), digits=2)
     ('91.2% (90.0 to 92.2)', '1.23% (1.00 to 1.50)')
