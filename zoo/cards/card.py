@@ -22,7 +22,7 @@ HeadType = Literal["trained", "fine-tuned", "linear", "zero-shot", "class-mappin
 Category = Literal["reinit", "hparam", "arch", "fwork", "dataset"]
 
 SCHEMA = 1
-MAX_BYTES = 2**20  # of a card; the longest shipped one has three thousand
+MAX_BYTES = 2**20  # of a card; the longest shipped card has about 3,000
 _MAX_DEPTH = 32  # of nested lists and mappings
 _LIBRARIES = ("timm", "open_clip")  # libraries that publish the accuracy of their weights
 _HUGGING_FACE_FIELDS = {
@@ -68,14 +68,14 @@ class Transform:
 
 @dataclass(frozen=True)
 class Training:
-    """The training methodology. The outermost field in which two models differ is the training category of the pair."""
+    """How a model was trained. Training and architecture determine the category of a pair of models (`diversity.category`)."""
 
-    dataset: str  # the largest training set: `imagenet-21k` if ImageNet-1k was used for fine-tuning only; maybe `unknown`
+    dataset: str  # the largest training set: `imagenet-21k` if ImageNet-1k was used for fine-tuning only; or `unknown`
     framework: Framework
     objective: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
-    # What initial weights and batch order derive from. None: the seed alone, as in networks trained before version 0.2.
+    # What determines initial weights and batch order. None: the seed alone, as in networks trained before version 0.2.
     initialisation: Literal["name and seed"] | None = None
 
 
@@ -94,7 +94,7 @@ class Reference:
     inconsistency: float | None = None
     ensemble_accuracy: float | None = None
     category: Category | None = None
-    results: dict[str, float] = field(default_factory=dict)  # a name has one meaning in all tables of a card
+    results: dict[str, float] = field(default_factory=dict)  # a name has the same meaning in all tables of a card
     errors: dict[str, float] = field(default_factory=dict)  # standard errors of `results`, by name, and of `accuracy`
     note: str | None = None
 
@@ -201,7 +201,7 @@ class Card:
         return (None, None) if row is None else (row.accuracy, "library" if row.paper in _LIBRARIES else "paper")
 
     def summary(self) -> dict[str, Any]:
-        """Return the facts that a notebook shows, by their titles; the accuracy is a fraction in a list of one."""
+        """Return the facts that a notebook shows, by title. The accuracy is a list of one fraction, shown with a bar."""
         accuracy = None if self.accuracy is None else [self.accuracy / 100]
         return {
             "architecture": self.architecture, "trained on": self.dataset, "objective": self.objective,
@@ -297,7 +297,7 @@ def parse(text: str, where: str) -> Card:
 
 
 def read(path: Path) -> Card:
-    """Return the card in a file. The name of the card must be that of the file."""
+    """Return the card in a file. The file must be named after the card."""
     card = parse(read_text(path), str(path))
     if card.name != path.stem:
         raise InputError(where=f"{path}: zoo.name", expected=f"the name of the file, {path.stem!r}", found=card.name)
@@ -313,11 +313,11 @@ def read_text(path: Path) -> str:
 
 
 def write(card: Card) -> str:
-    """Return the card as Markdown that `parse` reads back to an equal card. A card without a body gets its title as one."""
+    """Return the card as Markdown that `parse` reads back to an equal card. An empty body is replaced by the title."""
     import yaml
 
     fields = typed.plain(card)
-    order = ["name", "source", "id", *fields]  # the library's name stands beside ours
+    order = ["name", "source", "id", *fields]  # our name of the model, followed by the library's
     block = {"schema": SCHEMA} | {key: fields[key] for key in order if key in fields and key not in _NOT_IN_BLOCK}
     front: dict[str, Any] = {"license": card.license}
     if library := SOURCES[card.source].library:

@@ -38,10 +38,10 @@ def shipped() -> dict[str, Card]:
 
 
 def read(folder: Path) -> list[Card]:
-    """Return the readable cards `folder/*.md`, except README.md, in order of file name; none without the folder."""
+    """Return the readable cards `folder/*.md`, except README.md, in order of file name; none if there is no folder."""
     try:
-        files = [entry for entry in os.scandir(folder) if entry.name.endswith(".md") and entry.name != "README.md"]
-        entries = sorted(files, key=lambda entry: entry.name)
+        entries = sorted((entry for entry in os.scandir(folder) if entry.name.endswith(".md")), key=lambda entry: entry.name)
+        entries = [entry for entry in entries if entry.name != "README.md"]
     except (FileNotFoundError, NotADirectoryError):
         return []
     states = {entry.path: [entry.stat().st_mtime_ns, entry.stat().st_size] for entry in entries}

@@ -1,4 +1,4 @@
-"""Label sets: the class of each column of a model's logits.
+"""Label sets: the class names of the columns of a model's logits.
 
 Models and datasets are aligned by class name, so names must be unique. ImageNet's words are not (there are two cranes and
 two maillots). So the classes of ImageNet and its relatives are WordNet ids such as `n01440764`; `describe` returns their
@@ -39,7 +39,7 @@ _WORDS = {
         tulip turtle wardrobe whale willow_tree wolf woman worm""",
     "fashion-mnist": "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot",
 }
-# Datasets made from another one (`zoo.datasets.views`): the original, and which of its classes they have.
+# Datasets derived from another one (`zoo.datasets.views`): the original, and the classes that they keep.
 _PARTS = {
     "cifar10-half": ("cifar10", slice(0, 5)),
     "cifar10-other-half": ("cifar10", slice(5, 10)),
@@ -72,7 +72,7 @@ def classes(name: str) -> tuple[str, ...]:
 
 
 def whole(name: str) -> str:
-    """Return the label set or dataset that another one is made from; any other name is returned unchanged."""
+    """Return the label set or dataset that this one is derived from; any other name is returned unchanged."""
     return _PARTS[name][0] if name in _PARTS else name
 
 

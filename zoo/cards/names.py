@@ -42,10 +42,10 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], list_known: bool = False, **fields: Any) -> UnknownName:
-    """Return the error about a name that does not exist, which suggests similar ones.
+    """Return the error for an unknown name, which suggests similar known names.
 
     Args:
-        kind: what the name should name, such as "model".
+        kind: what kind of name it is, such as "model".
         name: the unknown name.
         known: the names that exist.
         list_known: whether the hint lists all of them.
@@ -63,7 +63,7 @@ def check_safe(name: str, what: str = "name") -> str:
 
     Args:
         name: the name to check.
-        what: the argument that errors name.
+        what: the argument's name in errors.
     """
     if len(name.encode()) > MAX_BYTES:
         raise InputError(argument=what, expected=f"at most {MAX_BYTES} bytes long", found=name)
@@ -115,7 +115,7 @@ def parse_recipe(name: str) -> RecipeName | None:
 
 @functools.cache
 def _recipe_form(objectives: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the form of recipe names; a selection asks for it thousands of times."""
+    """Return the pattern of recipe names, cached because a selection needs it thousands of times."""
     objective = "|".join(re.escape(known) for known in sorted(objectives, key=len, reverse=True))
     return re.compile(rf"(.+?)-((?:{objective})(?:\+(?:{objective}))*)(?:-s(\d{{1,10}}))?(?:\.([a-z0-9-]+))?\Z")
 
@@ -168,7 +168,7 @@ def shared_ending(names: Iterable[str]) -> str:
 
 
 def among(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` stands for: itself, or the only one that is `name` with a dataset; else None.
+    """Return `name` if it is known, else the only known name that is `name` with a dataset; None if there is no such name.
 
     >>> among("resnet8-cosine", ["resnet8-cosine.digits", "resnet8-softmax.digits"])
     'resnet8-cosine.digits'
@@ -179,7 +179,7 @@ def among(name: str, known: Iterable[str]) -> str | None:
 
 
 def canonical_dataset(name: str) -> str:
-    """Return the canonical name of a dataset that may be given by an alias: `in1k` for `imagenet-1k`."""
+    """Return the canonical name of a dataset, given its name or an alias: `in1k` for `imagenet-1k`."""
     return _DATASET_ALIASES.get(name, name)
 
 
@@ -203,5 +203,5 @@ def dataset_name(spec: str) -> str:
 
 
 def label_set(dataset: str) -> str:
-    """Return the name of a dataset and its label set on cards, such as `imagenet-1k` for `in1k`."""
+    """Return the name that cards use for a dataset and its label set, such as `imagenet-1k` for `in1k`."""
     return _LABEL_SETS.get(dataset, dataset)

@@ -1,4 +1,4 @@
-"""The default recipe of each dataset: the papers' for ImageNet and CIFAR, our own for the digits and all other images."""
+"""The default recipe of each dataset: from the papers for ImageNet and CIFAR, our own for the digits and other datasets."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ LONG_EPOCHS = {"softmax": 306, "sigmoid": 324, "logit-penalty": 346, "cosine": 3
 LONG_MIXUP_EPOCHS = {"sigmoid": 384, "cosine": 348}
 
 HOLDOUT = 50_046  # training images that are held out to choose the number of epochs (A.1)
-# The best of these epochs is chosen. The learning rate does not depend on their number, and every ResNet-50 took fewer.
+# The best epoch so far is kept. The learning rate does not depend on the number of epochs, and ResNet-50 needed fewer.
 MAX_EPOCHS = 200
 
 # The earlier version of that paper, Table A.2: log10 of the learning rate, and of learning rate times weight decay.
@@ -83,12 +83,12 @@ DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "
 # Networks with layer normalisation are trained with AdamW. One learning rate suits all objectives: AdamW divides out the
 # scale of the loss.
 ADAMW_FAMILIES = ("vit", "mixer", "convnext")
-FIXED_SIZE_FAMILIES = ("vit", "mixer")  # whose weights fit one number of tokens only
+FIXED_SIZE_FAMILIES = ("vit", "mixer")  # their weights fit only one number of tokens
 ADAMW: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 2e-3, "weight_decay": 0.05}
 # Settings that depend on the objective: contrastive objectives crop and mirror images themselves.
 OBJECTIVE_SETTINGS: dict[str, dict[str, Any]] = {name: {"shift": 0, "flip": False} for name in ("simclr", "supcon")}
 
-# Datasets of grey images. Their networks remove colours from an image, because they were never trained on any.
+# Datasets of grey images. Networks trained on them convert every image to grey first.
 GREY = ("fashion-mnist", "cifar10-grey", "digits")
 
 _IMAGENET_COLOURS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -121,10 +121,10 @@ def _recipe(architecture: str, parts: list[str], dataset: str) -> Recipe:
 
 
 def _imagenet(architecture: str, epochs: int) -> Recipe:
-    # Appendix B: Inception v3 has ResNet-50's settings, except for the epoch, which is chosen on held-out examples; here
-    # on as many as for ResNet-50. The paper states the chosen epoch only for ResNet-50, so this recipe is the run that
-    # chooses it. The paper's networks were then trained on all images (A.1): `--set holdout=0 --set epochs=BEST`.
-    # The paper does not state the input size, so it is the 299 pixels the network was designed for.
+    # Appendix B: Inception v3 has ResNet-50's settings, except for the number of epochs, which the paper chose on held-out
+    # examples but does not state. So this recipe is the run that chooses it, with as many held-out examples as for
+    # ResNet-50. The paper's networks were then trained on all images (A.1): `--set holdout=0 --set epochs=BEST`.
+    # The paper does not state the input size either, so it is the 299 pixels the network was designed for.
     inception: dict[str, Any] = {"epochs": MAX_EPOCHS, "holdout": HOLDOUT}
     duration = inception if architecture == "inception_v3" else {"epochs": epochs}
     return Recipe(
@@ -147,14 +147,15 @@ def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
         return _short(architecture, parts, dataset)
     rates = CIFAR100_RATES if dataset == "cifar100" else CIFAR10_RATES
     rate, product = next((rates[part] for part in parts if part in rates), rates["softmax"])
+    side = 96 if small_family(architecture) is None else 32
     return Recipe(
-        transform=_transform(_side(architecture, 32), dataset),
+        transform=_transform(side, dataset),
         epochs=CIFAR_EPOCHS.get(architecture, 200),
         batch_size=256 if dataset == "cifar100" else 128,
         learning_rate=float(f"{10**rate:.4g}"),
         weight_decay=float(f"{10 ** (product - rate):.4g}"),
         decay_norms=dataset == "cifar100",  # as in the paper, for the CIFAR-100 network only
-        shift=_side(architecture, 32) // 8,
+        shift=side // 8,
         flip=True,
     )
 
@@ -231,10 +232,6 @@ def _general(architecture: str, dataset: str) -> Recipe:
         flip=True,
         **settings,
     )
-
-
-def _side(architecture: str, small: int) -> int:
-    return small if small_family(architecture) is not None else 96
 
 
 def _usual_side(architecture: str) -> int:

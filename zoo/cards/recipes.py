@@ -19,13 +19,13 @@ class Recipe:
     epochs: int
     batch_size: int  # over all processes together
     learning_rate: float  # the maximum, reached after the warm-up
-    weight_decay: float  # adds weight_decay * w to the gradient of each weight w; AdamW: times the rate, to its step
+    weight_decay: float  # SGD: weight_decay * w is added to the gradient of each weight w; AdamW: times rate, to the step
     seed: int = 0
     name: str = ""  # of the model; initial weights and batch order derive from it and the seed. Empty: from the seed alone
     steps: int = 0  # number of steps, instead of `epochs`; 0: use `epochs`
     warmup_epochs: float = 0.0  # linear, from 0
-    schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to 0; exponential: by a factor per epoch
-    decay: float = 0.975  # that factor
+    schedule: Literal["cosine", "linear", "exponential"] = "cosine"  # down to 0; exponential: times `decay` per epoch
+    decay: float = 0.975
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = 0.9
     nesterov: bool = True  # SGD only
@@ -51,10 +51,10 @@ class Recipe:
     @property
     def settings(self) -> dict[str, Any]:
         """The hyper-parameters for the model's card: settings that are in use, without transform, seed and name."""
-        off = {"transform", "seed", "name"} | (set() if self.schedule == "exponential" else {"decay"})
-        off |= {"optimiser"} if self.optimiser == "sgd" else {"nesterov"}
+        omitted = {"transform", "seed", "name"} | (set() if self.schedule == "exponential" else {"decay"})
+        omitted |= {"optimiser"} if self.optimiser == "sgd" else {"nesterov"}
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: value for name, value in values if name not in off and value}
+        return {name: value for name, value in values if name not in omitted and value}
 
     @property
     def entropy(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The one rule by which functions and commands select models.
+"""How all functions and commands select models.
 
 A selector is a name, a shorthand, a pattern, a field filter or a named set:
 
@@ -9,9 +9,9 @@ A selector is a name, a shorthand, a pattern, a field filter or a named set:
     objective=cosine           only models whose card has this value; accuracy=88..92 is a range
     @cifar10                   the models that a file lists: model_cards/cifar10.set, or <home>/sets/cifar10.set
 
-Several selectors select the union of their names, patterns and sets, in their order, reduced by every filter. Filters alone
-select from all known models. `select` takes the known models as a mapping, so that it works on the registry, on stored
-outputs and on runs in memory alike.
+Several selectors give the union of their names, patterns and sets, in their order, restricted to models that pass every
+filter. Filters alone select from all known models. `select` takes the known models as a mapping, so that it works on the
+registry, on stored outputs and on runs in memory alike.
 """
 
 import fnmatch
@@ -53,7 +53,7 @@ def matches(name: str, selector: str) -> bool:
     if ("@" in name) != ("@" in selector):
         return False
     parts = names.parse_recipe(selector)
-    pattern = str(parts) if parts else selector  # its dataset may have an alias
+    pattern = str(parts) if parts else selector  # with the canonical name of its dataset
     if not is_pattern(selector):
         return name in (pattern, names.full(selector, names.default_dataset()))
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(names.bare(name), pattern)
@@ -70,9 +70,9 @@ def select(
 
     Args:
         selectors: one selector or several.
-        known: the models to select from, with their cards if filters are to be possible.
-        what: what the models are called in errors, for example "stored outputs of".
-        unlisted: returns whether a name that is not in `known` is valid all the same, as `timm:resnet18` is.
+        known: the models to select from, with their cards if there may be filters.
+        what: what errors call a model, for example "stored model".
+        unlisted: returns whether a name that is not in `known` is still valid, as `timm:resnet18` is.
 
     >>> select(["*-cosine", "resnet8-softmax"], ["resnet8-softmax.digits", "resnet8-cosine.digits"])
     ['resnet8-cosine.digits', 'resnet8-softmax.digits']
@@ -122,16 +122,16 @@ def _select_one(
 
 
 def _matching(selector: str, every: Mapping[str, Card | None]) -> list[str]:
-    """Return the names that `matches` accepts. A name without wildcards stands for few, which are looked up."""
+    """Return the names that `matches` accepts; for a name without wildcards by lookup, which is faster."""
     if is_pattern(selector):
         return [name for name in every if matches(name, selector)]
     parts = names.parse_recipe(selector)
-    meant = (selector, str(parts) if parts else selector, names.full(selector, names.default_dataset()))
-    return [name for name in dict.fromkeys(meant) if name in every]
+    candidates = (selector, str(parts) if parts else selector, names.full(selector, names.default_dataset()))
+    return [name for name in dict.fromkeys(candidates) if name in every]
 
 
 def suggest(name: str, known: Iterable[str]) -> list[str]:
-    """Return known names that are similar to a mistyped one, without their dataset if that is how it was typed."""
+    """Return known names that are similar to a mistyped one, without their dataset if that is more similar."""
     every = list(known)
     return names.similar(name, dict.fromkeys([*map(names.bare, every), *every]))
 

@@ -1,4 +1,4 @@
-"""The table of sources, from which networks come. Each has a module in `zoo.models.sources`, which this does not import."""
+"""The table of model sources. Each source has a module in `zoo.models.sources`, which is not imported here."""
 
 from dataclasses import dataclass
 

@@ -36,8 +36,9 @@ CIFAR100: dict[str, dict[str, float]] = {
 }
 
 # Of our short recipes on CIFAR-10, tuned with resnet7 by `zoo train --search` for three epochs on 5,000 held-out training
-# images. The learning rates found with them are `zoo.cards.published.SHORT_RATES`. Dropout and extra L2 were not searched
-# beyond these grids: in so few epochs the least regularisation wins. A weight decay of half or twice 5e-4 was no better.
+# images; comments list the values tried. The learning rates found with them are `zoo.cards.published.SHORT_RATES`. Dropout
+# and extra L2 were not searched beyond these values: in so few epochs the least regularisation wins. A weight decay of half
+# or twice 5e-4 was no better.
 SHORT: dict[str, dict[str, float]] = {
     "label-smoothing": {"alpha": 0.04},  # of 0.02, 0.04, 0.08
     "dropout": {"rho": 0.8},  # of 0.5, 0.65, 0.8
@@ -63,7 +64,7 @@ _TABLES = {"in1k": IMAGENET, "cifar10": CIFAR10, "fashion-mnist": CIFAR10, "cifa
 
 
 def defaults(objective: str, dataset: str = "in1k", architecture: str = "") -> dict[str, float]:
-    """Return the tuned hyper-parameters of an objective, or of a combination; ImageNet's if a dataset has none.
+    """Return the tuned hyper-parameters of an objective or a combination; for an untuned dataset, those for ImageNet.
 
     Args:
         objective: an objective, or several joined by `+`.

@@ -72,7 +72,7 @@ def zeros(shape: tuple[int, ...], x: Any, dtype: str | None = None) -> Any:
 
 
 def pick(x: Any, index: Any) -> Any:
-    """Return one entry [..., N] of each row of `x` [..., N, K]: that in the column `index` [N].
+    """Return the entry in column `index` [N] of each row of `x` [..., N, K], as [..., N].
 
     >>> pick(np.array([[1, 2], [3, 4]]), np.array([1, 0]))
     array([2, 3])
