@@ -68,7 +68,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class Training:
-    """How a model was trained. Training and architecture determine the category of a pair of models (`diversity.category`)."""
+    """How a model was trained. Training and architecture decide the category of a pair of models (`diversity.category`)."""
 
     dataset: str  # the largest training set: `imagenet-21k` if ImageNet-1k was used for fine-tuning only; or `unknown`
     framework: Framework

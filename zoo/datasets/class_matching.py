@@ -53,7 +53,7 @@ def match(dataset: Dataset, classes: Sequence[str]) -> Match:
 
 
 def places(wanted: Sequence[str], own: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the index of each wanted class among a model's classes; None unless all have one and no two share one.
+    """Return the index of each wanted class among a model's classes; None if one is missing or two share an index.
 
     Names are compared exactly, then by letters and digits, then by the words of WordNet ids.
 

@@ -39,7 +39,7 @@ class Dataset:
     # For a dataset that covers part of its label set: the indices of `classes` in it. Models then predict these classes
     # only.
     class_subset: tuple[int, ...] | None = field(default=None, repr=False)
-    rows: np.ndarray | None = field(default=None, repr=False)  # [N] what to pass to `image`, after `select`
+    rows: np.ndarray | None = field(default=None, repr=False)  # [N] the argument of `image` for each row, after `select`
 
     def __post_init__(self) -> None:
         check_storable([*self.ids, *self.classes], self.spec)

@@ -1,4 +1,4 @@
-"""Images of a dataset, from files or bytes. An image that cannot be decoded raises another error than a failing disk."""
+"""Images of a dataset, from files or bytes. An undecodable image raises `Undecodable`, a failing disk `ZooError`."""
 
 import threading
 import time
@@ -35,7 +35,7 @@ def read(path: Path) -> Image.Image:
 
 
 def take_read_seconds() -> float:
-    """Return how long this thread has read files, without decoding them, since the last call."""
+    """Return the seconds that this thread spent reading files, not decoding them, since the last call."""
     seconds: float = getattr(_reading, "seconds", 0.0)
     _reading.seconds = 0.0
     return seconds

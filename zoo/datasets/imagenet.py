@@ -1,4 +1,4 @@
-"""Datasets whose classes are ImageNet's thousand, or some of them, under different class names."""
+"""Datasets with ImageNet's thousand classes, or some of them, under different class names."""
 
 import dataclasses
 import re
@@ -19,9 +19,8 @@ def in_imagenet(dataset: Dataset, subset: Literal["imagenet-a", "imagenet-r"] | 
     """Return the dataset with its labels as indices into ImageNet's thousand classes, or into those of a subset.
 
     Args:
-        dataset: its classes are WordNet ids or numbers (`0` to `999`). A dataset of all thousand classes under other names
-        is
-            assumed to have ImageNet's order, as every published copy does.
+        dataset: its classes are WordNet ids or numbers (`0` to `999`). A thousand classes with other names are assumed to be
+            in ImageNet's order, as in every published copy.
         subset: the label set whose classes the dataset has.
     """
     every = labels.classes(IMAGENET)

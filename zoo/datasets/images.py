@@ -80,7 +80,7 @@ def decode(data: bytes | IO[bytes], name: str) -> Image.Image:
 
 
 def _open(file: IO[bytes]) -> Image.Image:
-    """Return an image whose header is read and whose pixels are not, as `Image.open` does.
+    """Return an image after reading its header but not its pixels, as `Image.open` does.
 
     `Image.open` would also compare the size with Pillow's own limit, which can be changed for the whole process only.
     """
@@ -105,13 +105,13 @@ def _check_size(image: Image.Image, limit: int, name: str) -> None:
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
-    """Turn any exception of a decoder into an error of that image; a lack of memory is an error of the run."""
+    """Turn any exception of a decoder into an `InputError` of that image, but a lack of memory into a `ZooError`."""
     try:
         yield
     except InputError:
         raise
     except MemoryError as error:
-        problem, hint = "decoding needs more memory than there is", "Free some, or remove the image"
+        problem, hint = "decoding needs more memory than is free", "Free some memory, or remove the image"
         raise ZooError(problem, where=name, hint=hint) from error
     except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, RuntimeError, struct.error and more
         reason = " ".join(str(error).split()) or type(error).__name__

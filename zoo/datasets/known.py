@@ -10,14 +10,14 @@ from zoo.datasets.dataset import Metric, ResizeMode
 class Known:
     """One known dataset."""
 
-    splits: dict[str, str]  # from our name of a split to the hub's, or to several joined by +; the last split is the default
+    splits: dict[str, str]  # our name of each split -> the hub's, or several joined by +; the last split is the default
     hub: str | None = None  # Hugging Face repository
     label_set: str | None = None
-    subset: Literal["imagenet-a", "imagenet-r"] | None = None  # if it has some of the label set's classes only
+    subset: Literal["imagenet-a", "imagenet-r"] | None = None  # if it has only some of the label set's classes
     metric: Metric = "accuracy"
     resize_mode: ResizeMode = "evaluation"
     source: str = ""  # where to get it, if the hub has no copy that can be loaded
-    view_of: str | None = None  # the dataset that it is made from (`zoo.datasets.views`)
+    view_of: str | None = None  # the dataset that it is derived from (`zoo.datasets.views`)
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # further parts of the spec: name, and valid values
 
     @property

@@ -1,4 +1,4 @@
-"""List the datasets: embedded ones, known ones (on this machine or not), and those known by stored outputs only."""
+"""List the datasets: embedded ones, known ones (on this machine or not), and user-defined ones (stored outputs only)."""
 
 from dataclasses import dataclass
 from typing import Literal

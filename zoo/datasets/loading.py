@@ -1,4 +1,4 @@
-"""From a spec to a dataset. A spec is a text of one of these forms:
+"""Load a dataset by its spec, a text of one of these forms:
 
     digits[:split]           an embedded dataset
     NAME[:split]             a known dataset (`zoo.datasets.known`)
@@ -11,7 +11,7 @@ Embedded and known datasets with a training set have one more kind of split: `in
 that `zoo train --set holdout=50046` holds out with seed 0, `in1k:holdout-50046-s1` with seed 1.
 
 A corruption may follow: `cifar10:test~noise3` (`zoo.datasets.corruptions`). `[start:stop]` at the end selects rows, as in
-`cifar10:test[:5000]`; a second range counts within the first.
+`cifar10:test[:5000]`; a second range is relative to the first.
 """
 
 import dataclasses
@@ -206,7 +206,7 @@ def training_split(spec: str) -> str | None:
 
 
 def holdout_spec(spec: str, count: int, seed: int = 0) -> str:
-    """Return the spec of the images of a dataset's training set that training with this holdout does not use.
+    """Return the spec of the training images of a dataset that a training run with this holdout leaves out.
 
     Args:
         spec: of any split of the dataset.
@@ -230,7 +230,7 @@ def holdout_rows(images: int, count: int, seed: int = 0) -> np.ndarray:
     """
     import torch
 
-    # The draw of `zoo.training.batches.split_rows`, of which `zoo.training.randomness.For.HOLDOUT` is number 1.
+    # The same draw as in `zoo.training.batches.split_rows`; 1 is `zoo.training.randomness.For.HOLDOUT`.
     state = np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1)
     shuffled = torch.randperm(images, generator=torch.Generator().manual_seed(int(state))).numpy()
     return np.sort(shuffled[:count])
@@ -259,7 +259,7 @@ def resize_mode_of(spec: str | None) -> ResizeMode:
 def _known(spec: str | None) -> Known | None:
     try:
         return None if spec is None else KNOWN.get(parse(spec).kind)
-    except InputError:  # the name of stored outputs
+    except InputError:  # not a spec but the name of stored outputs
         return None
 
 
@@ -380,7 +380,7 @@ def _split(split: str, known: dict[str, str], spec: str) -> str:
         return split.removesuffix("-s0")
     ours = next((name for name, hub_split in known.items() if hub_split == split), None)
     if ours is None:
-        raise UnknownName(kind="split", name=split, where=f"dataset {spec!r}", hint=f"It has {', '.join(known)}")
+        raise UnknownName(kind="split", name=split, where=f"dataset {spec!r}", hint=f"Known: {', '.join(known)}")
     return ours
 
 
@@ -393,5 +393,5 @@ def _place(place: str, known: Known, spec: str) -> str:
         raise InputError(where=where, expected="/".join([name, *(part.upper() for part in known.parts)]), found=spec)
     for value, (part, allowed) in zip(values, known.parts.items(), strict=True):
         if value not in allowed:
-            raise UnknownName(kind=part, name=value, where=where, hint=f"It has {', '.join(allowed)}")
+            raise UnknownName(kind=part, name=value, where=where, hint=f"Known: {', '.join(allowed)}")
     return place

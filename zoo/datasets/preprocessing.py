@@ -1,4 +1,4 @@
-"""The transform of a card applied to images: from an RGB image to the network's input."""
+"""Apply the transform of a card to images: from an RGB image to the network's input."""
 
 import hashlib
 import json
@@ -78,7 +78,7 @@ class Pipeline:
 
     @property
     def pixels_key(self) -> Hashable:
-        """Everything but mean and standard deviation, unless the mean is the colour that images are padded with.
+        """All settings but mean and standard deviation; the mean only if images are padded with that colour.
 
         >>> spec = Transform((3, 2, 2), (2,), "bicubic", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
         >>> Pipeline(spec).pixels_key == Pipeline(replace(spec, mean=(0.4, 0.4, 0.4))).pixels_key

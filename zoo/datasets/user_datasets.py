@@ -1,4 +1,4 @@
-"""User-defined datasets: known by a name and by stored outputs, with ids, labels and classes but without images.
+"""User-defined datasets: a name with ids, labels and classes, for stored outputs, but without images.
 
 The first outputs stored on such a dataset define it, in `<home>/datasets/`. Later outputs are checked against it.
 """
@@ -68,7 +68,7 @@ def remember(
     targets: np.ndarray | None = None,
     home: Path | None = None,
 ) -> None:
-    """Store a dataset that outputs define, unless it is stored with labels already.
+    """Store the dataset that outputs define. A stored one is replaced only to add labels.
 
     Args:
         spec: the dataset's name.
@@ -121,4 +121,4 @@ def _path(spec: str, home: Path | None) -> Path:
 
 def _no_image(spec: str, index: int) -> Image.Image:
     hint = "Choose models whose outputs on it are stored"
-    raise InputError("is known by stored outputs only and has no images", where=spec, hint=hint)
+    raise InputError("has stored outputs only, and no images", where=spec, hint=hint)

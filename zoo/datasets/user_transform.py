@@ -1,7 +1,7 @@
 """A user's preprocessing as the transform of a model: any function of an image, such as torchvision's `Compose`.
 
-Stored outputs are identified by what produced them, and a function has no name that changes with its code. So a function is
-identified by its results on a few fixed noise images, whose sizes reveal another resize, crop, filter or mean.
+Stored outputs are identified by what produced them, but a function has no name that changes with its code. So a function is
+identified by its results on a few fixed noise images of different sizes, which differ for another resize, crop or mean.
 """
 
 import functools
@@ -76,7 +76,7 @@ class UserTransform:
 
     @property
     def pixels_key(self) -> Hashable:
-        return UserTransform, id(self.function)  # equal results on the noise images do not show that two functions are equal
+        return UserTransform, id(self.function)  # two functions may differ although they agree on the noise images
 
     def __call__(self, image: Image.Image) -> Tensor:
         result = self._apply(image)
@@ -99,7 +99,7 @@ class UserTransform:
             )
 
     def squares(self, side: int) -> Tensor:
-        """Return the inputs of the noise images resized to squares of a side, [4, C, side, side] if the size is kept."""
+        """Return the inputs of the noise images resized to `side` x `side`, [4, C, side, side] if the size is kept."""
         return torch.stack([self._apply(image.resize((side, side))) for image in noise()])
 
     def _apply(self, image: Image.Image) -> Tensor:
@@ -123,7 +123,7 @@ class UserTransform:
     def with_resize_mode(self, resize_mode: ResizeMode) -> "UserTransform":
         if resize_mode != "evaluation":
             raise InputError(
-                f"its transform is a user's function, which has no resize mode {resize_mode!r}",
+                f"its transform is a custom function, which has no resize mode {resize_mode!r}",
                 where=self.name,
                 argument="resize_mode",
             )

@@ -1,4 +1,4 @@
-"""Datasets made from another one: half of its classes, the other half, or all images without colour."""
+"""Datasets derived from another one: half of its classes, the other half, or all images without colour."""
 
 import dataclasses
 import functools
