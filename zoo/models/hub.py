@@ -40,7 +40,7 @@ def fetch(name: str, repository: str, candidates: Sequence[str], revision: str |
             try:
                 return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision))
             except Exception as error:  # the client raises whatever its transport raises
-                # A subclass of "no such file" is raised if the connection failed and the file is not cached either.
+                # Without a connection the client raises LocalEntryNotFoundError, a subclass of EntryNotFoundError.
                 connected = not isinstance(error, errors.LocalEntryNotFoundError)
                 if not (connected and isinstance(error, errors.EntryNotFoundError)):
                     raise _download_error(name, repository, file, error) from error
@@ -81,7 +81,7 @@ def url_cache() -> Path:
 def require(name: str, repository: str) -> None:
     """Raise an error if the weights of a repository are certainly neither cached nor downloadable now.
 
-    If a cache holds anything that might be the weights, the check passes and the library itself decides.
+    If a cache holds anything that might be the weights, the check passes and the library looks for itself.
     """
     if any(url_cache().glob("*")) or _cache_folder(repository).exists():
         return
@@ -95,7 +95,7 @@ def cached_weights(repository: str) -> list[Path]:
 
 
 def linked(text: str) -> str | None:
-    """Return the first Hugging Face repository that a text links, as `OWNER/NAME`."""
+    """Return the first Hugging Face repository that a text links to, as `OWNER/NAME`."""
     link = _LINK.search(text)
     return link[1] if link else None
 

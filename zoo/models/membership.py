@@ -1,6 +1,6 @@
 """Checks of the members of ensembles: no ensemble contains itself, and none loads too many networks.
 
-Every member is loaded as often as it is named, so an ensemble of two ensembles of two ensembles doubles at every level.
+A member is loaded each time it is named, so the number of networks can double at every level of nesting.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ def check(name: str, members: Iterable[str], parts_of: Callable[[str], Sequence[
     networks = sum(count(member, (name,)) for member in members)
     if networks > settings.max_networks():
         raise InputError(
-            f"has {networks} networks, nested ensembles included; at most {settings.max_networks()} are loaded",
+            f"has {networks} networks, nested ensembles included; at most {settings.max_networks()} are allowed",
             where=name,
             hint="Use fewer members, or set ZOO_MAX_NETWORKS",
         )

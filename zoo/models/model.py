@@ -33,8 +33,7 @@ class Model:
 
     The transform turns an image into the network's input and is part of the model. Embeddings [N, D] are the input of the
     network's final layer; logits [N, K] are in the order of `classes`. Wherever images are expected, pass one or many of:
-    PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W] or [N, 3, H, W], or a generator of
-    such.
+    PIL images, paths, uint8 arrays [H, W, 3] or [N, H, W, 3], uint8 tensors [3, H, W] or [N, 3, H, W], or a generator.
 
     Args:
         card: description of the model.
@@ -86,8 +85,8 @@ class Model:
                 does not resize (`ToTensor` and `Normalize` alone), all images must have the size of the first one.
             classes: names of the columns, the name of a label set (`imagenet-1k`), or None for an encoder.
             name: the model's name.
-            final_layer: path of the layer whose input is the embedding; default: the last linear layer. A function, or
-                a network in which something after that layer changes the result, has no embeddings.
+            final_layer: path of the layer whose input is the embedding; default: the last linear layer. There are no
+                embeddings if the classifier is a function, or if operations after that layer change the result.
             kind: what the classifier returns.
             link: how logits become probabilities.
 
@@ -141,7 +140,7 @@ class Model:
 
     @cached_property
     def sets(self) -> SetRule | None:
-        """How prediction sets are made, as the model's card says; None if it does not."""
+        """The rule for prediction sets on the model's card; None if there is none."""
         return read_rule(self.card.details, self.name)
 
     @property
@@ -171,7 +170,7 @@ class Model:
         return self
 
     def with_resize_mode(self, resize_mode: ResizeMode) -> "Model":
-        """Return a model with the same network whose transform resizes images by another mode."""
+        """Return a model with the same network and another resize mode of its transform."""
         if resize_mode == "evaluation":
             return self
         other = copy.copy(self)
@@ -224,12 +223,12 @@ class Model:
     def predict_sets(self, images: Images, sets: SetRule | None = None, seed: int = 0, batch_size: int = 64) -> np.ndarray:
         """Return prediction sets [N, K] of images as booleans, in the order of `classes`.
 
-        A set holds the true class of a new image with probability 1 - alpha, if the image comes from where the calibration
-        examples came from. Ensembles and cascades that were saved with sets have them on their card.
+        A set holds the true class of a new image with probability 1 - alpha, if the image and the calibration examples come
+        from the same distribution. Ensembles and cascades that were saved with sets have their rule on their card.
 
         Args:
             images: one or many images.
-            sets: what `zoo.calibration.conformal.fit_conformal` returns for this model's probabilities; default: the card's.
+            sets: the rule that `zoo.calibration.conformal.fit_conformal` returns for this model; default: the card's.
             seed: of the randomisation of APS and RAPS.
             batch_size: images per forward pass.
         """
@@ -295,7 +294,7 @@ class Model:
         parts: dict[str, list[Tensor]] = {}
         with contextlib.ExitStack() as stack:
             for number, batch in enumerate(self._batches(images, batch_size)):
-                if number == 1:  # only pays off from the second batch on
+                if number == 1:  # pays off only from the second batch on
                     stack.enter_context(kept_pages())
                 for name, values in function(batch.to(self.device)).items():
                     if values is not None:
@@ -320,7 +319,7 @@ class Model:
 
 
 def _store_output(outputs: dict[str, Tensor], name: str) -> Callable[..., None]:
-    """Return a hook that stores a block's output; of a tuple the first tensor, which is the hidden state."""
+    """Return a hook that stores a block's output; if that is a tuple, its first tensor, the hidden state."""
 
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
         outputs[name] = output if isinstance(output, Tensor) else output[0]

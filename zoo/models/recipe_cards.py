@@ -2,8 +2,8 @@
 
 A shipped card is the recipe of its paper with seed 0. Another seed gives the same card with that seed. Any other recipe (a
 combination of objectives, another dataset, any architecture of timm) has the settings that `zoo train` uses. The card never
-depends on what was trained, loaded or saved on this machine. For the papers' architectures and the datasets with settings
-of their own, torch is not loaded.
+depends on what was trained, loaded or saved on this machine. Torch is not loaded for the papers' architectures on datasets
+with settings of their own.
 """
 
 import dataclasses

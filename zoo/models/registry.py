@@ -61,7 +61,7 @@ def matching(models: str | Sequence[str] = "*", **fields: Any) -> dict[str, Card
 
 
 def is_name(name: str) -> bool:
-    """Return whether a full name means a model, listed or not: a recipe by its grammar, or a library's such as `timm:x`."""
+    """Return whether a full name is a model's: known, a recipe by its grammar, or a library's such as `timm:x`."""
     try:
         card(name)
     except UnknownName:
@@ -95,9 +95,9 @@ def card(name: str) -> Card:
     if epoch is not None:
         return trained.snapshot_card(card(model), epoch)
     check_safe(full)
-    parts = names.parse_recipe(full)
-    if parts is not None:
-        entry = recipe_cards.card(parts)
+    recipe = names.parse_recipe(full)
+    if recipe is not None:
+        entry = recipe_cards.card(recipe)
         _explain_shorthand(name, full)
         return entry
     every, sweeps = known_models(), _sweeps()
@@ -112,7 +112,7 @@ def card(name: str) -> Card:
 def register(entry: Card | str | Path, name: str | None = None, keep: bool = False, **hints: Any) -> Card:
     """Register a model under a name, for this process or permanently, and return its card.
 
-    A name that is taken (in whatever case) or that means a recipe is an error.
+    A name that is taken, ignoring case, or that is a recipe's name raises an error.
 
     Args:
         entry: a card, the path of a card file, or with `name` any model: `timm:resnet18`, `file:weights.pth`, ...
@@ -169,7 +169,7 @@ def _named_card(entry: Card | str | Path, name: str, hints: "ModelHints") -> Car
 
 
 def _hinted_card(name: str, hints: "ModelHints") -> Card:
-    """Return the card of a name; that of `file:PATH` or `onnx:PATH` is completed with the user's hints."""
+    """Return the card of a name, completed with the user's hints, which only `file:PATH` and `onnx:PATH` may have."""
     if not hints.stated:
         return card(name)
     prefix, _, id = name.partition(":")
@@ -251,7 +251,7 @@ def availability(name: str) -> Availability:
 
 
 def available(entry: Card) -> Availability:
-    """Return where the weights of a card are; a model that consists of others is as available as the least available."""
+    """Return where the weights of a card are; a model with parts is as available as the least available of them."""
     source = source_of(entry.source)
     found = [source.present(entry)]
     if entry.head == "linear" and not head_file(entry).exists():
@@ -281,13 +281,13 @@ def known_models() -> dict[str, Card]:
             _add_user_model(member, str(entry.path), found, folded)
     found |= _registered
     for name in trained.names():
-        parts = names.parse_recipe(name)
+        recipe = names.parse_recipe(name)
         try:
-            entry = recipe_cards.card(parts) if parts else trained.describe(trained.path(name)).card
+            entry = recipe_cards.card(recipe) if recipe else trained.describe(trained.path(name)).card
         except ZooError as error:
             _warn(f"{error}; {trained.path(name)} is skipped")
             continue
-        if parts:
+        if recipe:
             found.setdefault(name, entry)
         elif name not in found:
             _add_user_model(entry, str(trained.path(name)), found, folded)
@@ -295,7 +295,7 @@ def known_models() -> dict[str, Card]:
 
 
 def _add_user_model(member: Card, where: str, found: dict[str, Card], folded: dict[str, str]) -> None:
-    """Add a user's model unless its name is taken; then it is skipped with one warning."""
+    """Add a user's model, or skip it with one warning if its name is taken."""
     other = folded.get(member.name.lower())
     if other is not None:
         command = member.details.get("command")
@@ -325,7 +325,7 @@ def _warn(message: str) -> None:
 
 
 def _sweeps(shipped_only: bool = False) -> dict[str, Card]:
-    """Return the cards that stand for several models, by name; of two with one name the shipped one."""
+    """Return the cards that stand for several models, by name; if two have the same name, the shipped one."""
     folders = [home.folder("cards"), card_index.shipped_folder()][1 if shipped_only else 0 :]
     return {entry.name: entry for folder in folders for entry in card_index.read(folder) if entry.sweep}
 

@@ -141,16 +141,16 @@ def _digest(note: Mapping[str, Any], tensors: "Mapping[str, np.ndarray]") -> str
 
 
 def head_file(card: Card) -> Path:
-    """Return the file of a card's linear head: the shipped one, else the one that a local head would have."""
+    """Return the path of a card's linear head: the shipped one if it exists, else the local one."""
     shipped = shipped_head(card)
     return shipped if shipped.exists() else local_head(card)
 
 
 def shipped_head(card: Card) -> Path:
-    """Return the file that a shipped linear head of this card would have."""
+    """Return the path that a shipped linear head of this card has or would have."""
     return card_index.shipped_folder() / f"{card.name}.head.safetensors"
 
 
 def local_head(card: Card) -> Path:
-    """Return the file that a linear head of this card, fitted on this machine, would have."""
+    """Return the path that a linear head of this card, fitted on this machine, has or would have."""
     return home_layout.folder("weights") / card.name / "head.safetensors"

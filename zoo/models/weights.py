@@ -21,7 +21,7 @@ MAX_ATTEMPTS = 1000  # to get the lock, with 10 ms between them
 
 
 def verify(card: Card, path: Path) -> str:
-    """Return the hash of a weights file; raise an error if the card or the record of its first use has another one."""
+    """Return the hash of a weights file; raise an error if it differs from the card's or from that of its first use."""
     digest = files.sha256(path)
     announced = path.resolve().name  # the hub's client names a large file by its announced hash, and checks only its size
     if re.fullmatch("[0-9a-f]{64}", announced) and digest != announced:
@@ -48,7 +48,7 @@ def verify(card: Card, path: Path) -> str:
 
 
 def verify_shipped(card: Card, path: Path) -> str:
-    """Return the hash of a shipped file; raise an error if its card has another one."""
+    """Return the hash of a shipped file; raise an error if it differs from the card's."""
     digest = files.sha256(path)
     if digest != card.sha256:
         raise CorruptFile(
@@ -62,7 +62,7 @@ def verify_shipped(card: Card, path: Path) -> str:
 def read_tensors(path: Path, name: str) -> "dict[str, Tensor]":
     """Return the state dictionary in a weights file of the model `name`, without running code that the file may contain.
 
-    torch's own error about a file that it does not read safely advises to read it unsafely. That advice is not passed on.
+    torch's own error for an unsafe file advises the user to read it unsafely, so that error is replaced.
     """
     from zoo.core import state_dicts
 
@@ -107,7 +107,7 @@ def _recorded(register: Path) -> dict[str, Any]:
             raise CorruptFile("field 'hashes' must be a mapping", where=register)
     except CorruptFile as error:
         moved = files.set_aside(register)
-        error.hint = f"It was set aside as {moved}; hashes are recorded anew from the next use on"
+        error.hint = f"It was set aside as {moved}; hashes are recorded again from the next use on"
         raise
     return hashes
 

@@ -36,8 +36,8 @@ def fit_linear(
 ) -> Model:
     """Return a model with a linear head that is fitted on embeddings and labels.
 
-    The head minimises the sum of log losses + strength * ||W||^2 by L-BFGS, in dimensions scaled to unit variance; it is the
-    head that Gontijo-Lopes et al. 2021, A.2, call L-BFGS. The scaling is folded into the weights.
+    The head minimises the sum of log losses + strength * ||W||^2 by L-BFGS, in dimensions scaled to unit variance
+    (Gontijo-Lopes et al. 2021, A.2, "L-BFGS"). The scaling is folded into the weights.
 
     Args:
         model: computes the embeddings.
@@ -131,7 +131,7 @@ def on_base(card: Card, base: Model, pretrained: bool) -> Model:
 
 
 def stored(card: Card, width: int, classes: Sequence[str], pretrained: bool) -> tuple[nn.Module, str | None]:
-    """Return the stored head of a card and its hash, or a random head and None if it shall not be pretrained."""
+    """Return the stored head of a card and its hash, or a random head and None if `pretrained` is False."""
     if not pretrained:
         return nn.Linear(width, len(classes)), None
     path = head_file(card)

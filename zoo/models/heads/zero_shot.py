@@ -26,7 +26,7 @@ Encoder: TypeAlias = Callable[[list[str]], Tensor]  # from sentences to features
 
 PLAIN_TEMPLATE = "a photo of a {}."
 _BATCH_SIZE = 800  # sentences
-_MANY_SENTENCES = 2000  # take long enough to announce it
+_MANY_SENTENCES = 2000  # from this many on, a message announces the wait
 
 
 class ZeroShotHead(nn.Module):

@@ -1,4 +1,4 @@
-"""Sources of models. Each module here, except shared helpers, has one `SOURCE`, named as cards name it."""
+"""Sources of models. Each module here, except shared helpers, defines a `SOURCE` and is named as on cards."""
 
 from functools import cache
 from importlib import import_module
@@ -8,6 +8,6 @@ from zoo.models.sources.base import Source
 
 @cache
 def source(name: str) -> Source:
-    """Return the source of a name in `zoo.cards.sources.SOURCES`. Its library is not loaded before it is used."""
+    """Return the source of a name in `zoo.cards.sources.SOURCES`. Its library is loaded on first use."""
     found: Source = import_module(f"zoo.models.sources.{name}").SOURCE
     return found

@@ -1,4 +1,4 @@
-"""Shared by all sources: initialising a network, and turning it into a model with the head that its card names."""
+"""Shared by all sources: initialise a network, and turn it into a model with the head that its card names."""
 
 import contextlib
 import hashlib
@@ -27,7 +27,7 @@ class Request:
     pretrained: bool
     device: torch.device
     classes: tuple[str, ...] | None = None  # other class names for a zero-shot head
-    parts: tuple[Model, ...] = ()  # the loaded models that the card's source named as its parts
+    parts: tuple[Model, ...] = ()  # the loaded models that `Source.parts` named
 
     @contextlib.contextmanager
     def initialising(self) -> Iterator[None]:
@@ -70,7 +70,7 @@ def assemble(
         request: what was asked for.
         network: has the head that its weights came with, if any.
         weights_hash: hash of the weights; None if they are random.
-        classes: class names, if the source knows better than the card.
+        classes: class names; default: the card's.
         text: returns the text tower of a model that has one.
     """
     card = request.card

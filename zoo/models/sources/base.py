@@ -1,7 +1,7 @@
 """The interface of a source: it describes, finds and loads the models of one origin.
 
-Importing a source's module loads neither torch nor its library. Only `describe` of an ad-hoc name and `load` do, so that
-the availability of all models is known quickly.
+Importing a source's module loads neither torch nor its library, so that the availability of all models is known quickly.
+Only `describe` of an ad-hoc name and `load` do.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Source:
         raise UnknownName(kind="model", name=name)
 
     def describe_with_hints(self, id: str, name: str, hints: "ModelHints") -> Card:
-        """Return the card of `PREFIX:id`, completed with what the user says about a file that does not say everything."""
+        """Return the card of `PREFIX:id`, completed with the user's hints if the file does not say everything."""
         if hints.stated:
             problem = f"already says its {', '.join(hints.stated)}"
             raise InputError(problem, where=name, hint=f"Leave out {', '.join(hints.stated)}")
@@ -78,7 +78,7 @@ class FromHub(Source):
 
 
 def existing_path(id: str, name: str) -> Path:
-    """Return the path of `file:PATH` or `onnx:PATH`; raise an error if nothing is there."""
+    """Return the path of `file:PATH` or `onnx:PATH`; raise an error if it does not exist."""
     path = Path(id).expanduser()
     if not id or "\0" in id or not path.exists():
         raise InputError("there is no such file or folder", where=name)

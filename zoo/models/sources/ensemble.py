@@ -39,7 +39,7 @@ class Ensemble(Source):
             raise InputError(where=where, argument="temperature", expected=expected, found=temperature)
         from zoo.core.prediction_sets import read_rule  # imports NumPy, which listing models does not need
 
-        read_rule(card.details, card.name)  # raises an error for a damaged one
+        read_rule(card.details, card.name)  # raises an error if the rule is invalid
         stopping = stopping_of(card)
         if stopping is not None and len(stopping.thresholds) != len(card.members) - 1:
             raise InputError(
@@ -59,7 +59,7 @@ class Ensemble(Source):
 
 
 def stopping_of(card: Card) -> Stopping | None:
-    """Return when a cascade stops; None for an ensemble that is none."""
+    """Return when a cascade stops; None for any other ensemble."""
     found = card.details.get("cascade")
     return None if found is None else typed.build(Stopping, found, card.name, "zoo.details.cascade")
 

@@ -8,8 +8,7 @@ temperature T of the whole ensemble (`details.temperature`), the logits are divi
 A cascade evaluates its members in order, each only on the images for which the stopping rule was not met before. It has no
 embeddings, because not every member sees every image; its logits are the log of the mean over the evaluated members.
 
-`Combination` and `stopped_mean` do not need the networks: outputs of the members that exist already are combined by the same
-code (`zoo.outputs.combined`).
+`Combination` and `stopped_mean` do not need the networks: `zoo.outputs.combined` uses them on existing outputs of the members.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ from zoo.networks.network import IdentityHead, Network
 
 
 class EnsembleBody(nn.Module):
-    """[N, D_1 + ... + D_M]: the embeddings of all members, each of its own transform of the image."""
+    """The concatenated embeddings [N, D_1 + ... + D_M] of all members. Each member gets its own transform of the image."""
 
     def __init__(self, bodies: Sequence[nn.Module], packed: Packed | None) -> None:
         super().__init__()
@@ -46,13 +45,13 @@ class EnsembleBody(nn.Module):
 
 
 class Combination:
-    """From the members' logits to the ensemble's.
+    """Turns the members' logits into the ensemble's.
 
     Args:
         members: the members' weights and temperatures.
         links: how the logits of each member become probabilities.
-        classes: of each member. The ensemble has those of the first.
-        temperature: of the mean.
+        classes: the classes of each member; the ensemble has the first member's.
+        temperature: the ensemble's.
     """
 
     def __init__(
@@ -91,9 +90,9 @@ def stopped_mean(
     """Return the mean probabilities [N, K] of the members that a cascade evaluates on each example.
 
     Args:
-        combination: of the members.
+        combination: combines the members.
         stopping: the stop rule.
-        remaining: [N] the numbers 0 to N - 1, on the device that computes.
+        remaining: [N] the row numbers 0 to N - 1, on the device that computes.
         read: returns the logits of a member on some of the examples.
     """
     mean = torch.empty(len(remaining), combination.classes, device=remaining.device)
@@ -121,7 +120,7 @@ class EnsembleHead(nn.Module):
 
     Args:
         models: the members' models.
-        combination: of the members' logits.
+        combination: combines the members' logits.
         widths: dimensions of the members' embeddings.
     """
 
@@ -140,7 +139,7 @@ class EnsembleHead(nn.Module):
 
 
 class CascadeBody(nn.Module):
-    """[N, K]: for each image the logits of the mean probabilities of the members that were evaluated on it."""
+    """The logits [N, K] of the mean probabilities of the members that were evaluated on each image."""
 
     def __init__(self, body: EnsembleBody, head: EnsembleHead, stopping: Stopping) -> None:
         super().__init__()

@@ -2,8 +2,8 @@
 
 A classifier is split by replacing its final layer with an identity, so that the body is the network's own forward pass.
 Some networks average several final layers: a distilled transformer has one for its class token and one for its distillation
-token. There each layer is replaced by a module that pads the layer's input to its part of a wider embedding, so that the
-average is these inputs concatenated.
+token. There each layer is replaced by a module that pads the layer's input with zeros to a wider vector, so that the
+network's average is the concatenation of these inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class MeanHead(nn.Module):
 
 
 class _PadToPart(nn.Module):
-    """Pad the input to its part of a wider vector, times the number of parts, which the network's mean divides out."""
+    """Place the input in its part of a wider vector, times the number of parts, because the network averages the parts."""
 
     def __init__(self, before: int, after: int, parts: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _PadToPart(nn.Module):
 
 
 class PooledEncoder(nn.Module):
-    """An encoder or image tower of transformers as a function from pixels [N, C, H, W] to one vector per image [N, D].
+    """An encoder or image tower of transformers, from pixels [N, C, H, W] to one vector per image [N, D].
 
     Args:
         model: the library's model.
@@ -78,7 +78,7 @@ class PooledEncoder(nn.Module):
 
 
 class LogitsClassifier(nn.Module):
-    """A classifier of transformers as a function from pixels to logits, or to embeddings without its final layer."""
+    """A classifier of transformers, from pixels to logits; after its final layer is removed, to embeddings."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def split(model: nn.Module, final_layers: Sequence[str], example: Tensor, name: 
     Args:
         model: the classifier; it is changed.
         final_layers: paths of its final layers.
-        example: an input, on which several final layers are tried.
+        example: an input, run to find out how several final layers are used.
         name: the model's name, for errors.
     """
     if len(final_layers) > 1:
@@ -146,7 +146,7 @@ def _num_outputs(layer: nn.Module) -> int | None:
 def _record_inputs(
     model: nn.Module, layers: dict[str, nn.Module], example: Tensor
 ) -> tuple[Tensor, list[tuple[str, Tensor | None]]]:
-    """Run a model; return its output, and path and first argument of each call of the layers, in order of the calls."""
+    """Run a model; return its output and, in order, the path and the first argument of each call of one of the layers."""
     calls: list[tuple[str, Tensor | None]] = []
 
     def recorder(path: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
@@ -166,7 +166,7 @@ def _split_several(model: nn.Module, paths: Sequence[str], example: Tensor, name
     model.eval()
     expected, calls = _record_inputs(model, layers, example)
     inputs = {path: argument for path, argument in calls if argument is not None}
-    used = [path for path in paths if path in inputs]  # auxiliary ones are used in training only
+    used = [path for path in paths if path in inputs]  # auxiliary layers are used in training only
     if len(used) == 1:
         return split(model, used, example, name)
     shared = len({id(inputs[path]) for path in used}) == 1

@@ -1,4 +1,4 @@
-"""`ModelHints`: what the user says about a bare weights file, which names neither classes nor a transform."""
+"""`ModelHints`: the user's facts about a bare weights file, which contains neither classes nor a transform."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace

@@ -2,11 +2,10 @@
 
 - a folder in the format of transformers or timm on the hub (`config.json` and `model.safetensors`);
 - a folder with `card.md` and `model.safetensors` (or `model.pth`);
-- a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card next to it, `NAME.md` for `NAME.safetensors`, or whose
-  architecture and classes the user names (`zoo card new`, `zoo.register`).
+- a `.safetensors`, `.pth`, `.pt`, `.bin` or `.ckpt` file with a card next to it, `NAME.md` for `NAME.safetensors`;
+- such a file without a card, if the user names its architecture and classes (`zoo card new`, `zoo.register`).
 
-The architecture is one of ours, of timm or of torchvision. Pickled checkpoints are read as tensors only; a pickle that holds
-anything else is refused.
+The architecture is one of ours, of timm or of torchvision. A pickled checkpoint is refused if it holds more than tensors.
 """
 
 import dataclasses
@@ -140,7 +139,7 @@ def _fitting_library(
         try:
             _LIBRARIES[library].fill(name, network, state_dicts.without_prefix(state, network.state_dict()), str(file))
         except InputError as error:
-            problems.append(f"{error.problem} (of {library})")
+            problems.append(f"{error.problem} (in {library})")
         else:
             return library, _LIBRARIES[library].usual_transform(architecture, name)
     raise InputError("; ".join(problems), where=f"{name}: {file}")

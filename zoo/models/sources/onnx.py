@@ -43,7 +43,7 @@ class Onnx(Source):
     def describe_with_hints(self, id: str, name: str, hints: ModelHints) -> Card:
         """Return the card of a bare graph, from its input, its final operation and the user's hints.
 
-        If there is a card next to the file, it says what the hints do not.
+        A card next to the file gives what the hints leave out.
         """
         from zoo.models.sources import onnx_graph
 
@@ -100,7 +100,7 @@ SOURCE = Onnx()
 
 
 def _with_hints(card: Card, hints: ModelHints) -> Card:
-    """Return a card on which the user's hints replace what it says."""
+    """Return a card in which the user's hints replace its own facts."""
     details = dict(card.details)
     details |= {key: value for key in ("kind", "embedding") if (value := getattr(hints, key)) is not None}
     labels = card.labels

@@ -1,4 +1,4 @@
-"""ONNX graphs as networks: reading a file and its external data, cutting a graph at a tensor, running it.
+"""ONNX graphs as networks: read a file and its external data, cut a graph at a tensor, run it.
 
 An ONNX file may keep weights in other files. Their locations are checked before any of them is opened: a location must be a
 regular file inside the model's folder, also after links are resolved, and the total size is bounded.
@@ -104,7 +104,7 @@ def _checked_location(folder: Path, location: str, where: str) -> Path:
 
 
 def _tensors(message: Any, kind: type) -> Iterator[Any]:
-    """Return every tensor of a model, in whatever node, subgraph or function it is."""
+    """Yield every tensor of a model, in all nodes, subgraphs and functions."""
     for _, value in message.ListFields():
         for item in value if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]:
             if isinstance(item, kind):
@@ -114,7 +114,7 @@ def _tensors(message: Any, kind: type) -> Iterator[Any]:
 
 
 def image_input(model: Any, name: str) -> tuple[str, tuple[int | None, ...], bool]:
-    """Return the name of the one input, its shape [N, C, H, W] with None for open sizes, and whether channels are last."""
+    """Return the name of the only input, its shape [N, C, H, W] (None: any size), and whether its channels come last."""
     stored = {one.name for one in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in stored]
     if len(inputs) != 1 or len(inputs[0].type.tensor_type.shape.dim) != 4:

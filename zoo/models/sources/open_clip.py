@@ -1,4 +1,4 @@
-"""open_clip: image towers with a zero-shot head, which is computed once by the text tower from sentences."""
+"""open_clip: image towers with a zero-shot head, which the text tower computes once from sentences."""
 
 import pickle
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class OpenClip(FromHub):
 
         architecture, tag = _names(id, name)
         config = open_clip.get_model_config(architecture)
-        weights = open_clip.get_pretrained_cfg(architecture, tag)
+        pretrained = open_clip.get_pretrained_cfg(architecture, tag)
         # Only the pairwise sigmoid loss has a bias in addition to the temperature.
         pairwise = "init_logit_bias" in config
         return Card(
@@ -50,10 +50,10 @@ class OpenClip(FromHub):
                 objective="contrastive-sigmoid" if pairwise else "contrastive-softmax",
                 hyperparameters={"tag": tag},
             ),
-            transform=transform(config["vision_cfg"], weights, name),
+            transform=transform(config["vision_cfg"], pretrained, name),
             title=f"{architecture} {tag}",
             body=f"# {architecture} {tag}\n\nAs open_clip {open_clip.__version__} describes it; weights from "
-            f"{_origin(weights)}, which also states their licence: open_clip does not.",
+            f"{_origin(pretrained)}, which also states their licence: open_clip does not.",
         )
 
     def load(self, request: "Request") -> "Model":
@@ -85,12 +85,12 @@ class OpenClip(FromHub):
 SOURCE = OpenClip()
 
 
-def transform(vision: dict[str, Any], weights: dict[str, Any], name: str) -> Transform:
+def transform(vision: dict[str, Any], pretrained: dict[str, Any], name: str) -> Transform:
     """Return open_clip's evaluation transform: its defaults, overridden by the settings of the weights."""
     from open_clip.model import CLIPVisionCfg
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
-    data = merge_preprocess_dict(asdict(PreprocessCfg()), weights)
+    data = merge_preprocess_dict(asdict(PreprocessCfg()), pretrained)
     side = vision.get("image_size", CLIPVisionCfg.image_size)
     height, width = (side, side) if isinstance(side, int) else side
     if data["resize_mode"] not in ("shortest", "squash"):
@@ -165,8 +165,8 @@ def _family(vision: dict[str, Any]) -> str:
     return "vit" if isinstance(vision.get("layers"), int) else "clip_resnet"
 
 
-def _origin(weights: dict[str, Any]) -> str:
-    return f"https://huggingface.co/{weights['hf_hub'].rstrip('/')}" if weights.get("hf_hub") else weights["url"]
+def _origin(pretrained: dict[str, Any]) -> str:
+    return f"https://huggingface.co/{pretrained['hf_hub'].rstrip('/')}" if pretrained.get("hf_hub") else pretrained["url"]
 
 
 def _random_text(config: dict[str, Any]) -> "Callable[[], TextTower]":

@@ -97,7 +97,7 @@ def body_state(state: "dict[str, Tensor]", body: "nn.Module") -> "dict[str, Tens
 
 
 def rename(state: "dict[str, Tensor]", model: Any) -> "dict[str, Tensor]":
-    """Return a state dictionary with timm's keys. The package numbers all blocks, timm those of each stage."""
+    """Return a state dictionary with timm's keys. The package numbers all blocks; timm restarts at each stage."""
     places = [(stage, block) for stage, blocks in enumerate(model.blocks) for block in range(len(blocks))]
     return {_renamed(key, places, model.blocks): values for key, values in state.items()}
 

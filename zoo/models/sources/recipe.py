@@ -65,7 +65,7 @@ SOURCE = Recipe()
 
 
 def _shipped(card: Card) -> Path:
-    """Return the file that shipped weights would have, in float32 or, to save space, in float16."""
+    """Return the path that shipped weights have or would have, in float32 or, to save space, in float16."""
     return card_index.shipped_folder() / f"{card.name}.safetensors"
 
 

@@ -1,4 +1,4 @@
-"""timm: cards from its registry, which has licence, transform and classes; its networks and weights."""
+"""timm: its networks and weights, with cards from its registry (licence, transform, classes)."""
 
 import math
 from pathlib import Path
@@ -74,7 +74,7 @@ SOURCE = Timm()
 
 
 def transform(config: Any) -> Transform:
-    """Return timm's evaluation transform: the crop is the fraction `crop_pct` of the resized image."""
+    """Return timm's evaluation transform, whose crop is the fraction `crop_pct` of the resized image."""
     from timm.data import resolve_data_config
 
     data = resolve_data_config(pretrained_cfg=config.to_dict())
@@ -164,7 +164,7 @@ def network(request: "Request", model: Any) -> "Network":
 def final_layers(model: Any) -> list[str]:
     """Return the paths of a model's final layers; none for an encoder.
 
-    The configuration names them, except that a few old ones do not mention a second one.
+    The configuration names them, but in a few old models it omits the second of two.
     """
     if not model.num_classes:
         return []

@@ -1,4 +1,4 @@
-"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry, which has transform, classes and accuracy."""
+"""torchvision: `torchvision:NAME[.WEIGHTS]`, with cards from its registry (transform, classes, accuracy)."""
 
 import re
 from collections import OrderedDict
@@ -127,7 +127,7 @@ def untrained(architecture: str, num_classes: int, name: str, spec: Transform | 
 
 
 def fill(name: str, model: "nn.Module", state: "dict[str, Tensor]", where: str) -> None:
-    """Load a state dictionary into one of torchvision's networks: DenseNets have old keys, MNASNets need the version."""
+    """Load a state dictionary into one of torchvision's networks; rename old DenseNet keys, add MNASNet's version."""
     from zoo.models.sources.assembly import fit
 
     renamed = OrderedDict((_OLD_DENSENET.sub(r"\1\2", key), values) for key, values in state.items())

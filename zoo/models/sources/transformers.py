@@ -174,7 +174,7 @@ def _configuration(kind: Any, card: Card) -> Any:
 
 
 def _without_masking(config: Any) -> Any:
-    """Make a masked autoencoder, which by default hides most patches at random, see the whole image."""
+    """Switch off the random masking of a masked autoencoder, which by default hides most patches."""
     if hasattr(config, "mask_ratio"):
         config.mask_ratio = 0.0
     return config
@@ -281,7 +281,7 @@ def _text(model: Any, request: "Request") -> "TextTower":
 
 
 def _tokenizer(card: Card) -> Any:
-    """Return the tokenizer of a repository. Its files are fetched by name, since the library would return an empty one."""
+    """Return the tokenizer of a repository. Its files are fetched first; without them the library returns an empty one."""
     from transformers import AutoTokenizer
 
     if not Path(card.id or "").is_dir():

@@ -1,4 +1,4 @@
-"""Models made from a user's network or function: the parts that `zoo.Model.of` needs."""
+"""Models made from a user's network or function; used by `zoo.Model.of`."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from zoo.networks.network import IdentityHead, Network, state_hash
 
 OutputKind = Literal["logits", "probabilities"]
 AnyTransform = Transform | Preprocessing | Callable[[Image.Image], Any]
-# Sides of the square images on which a network is tried whose transform does not resize; the common ones first.
+# Sides of square images, common ones first, to try on a network whose transform does not resize.
 _TRIAL_SIDES = (32, 28, 64, 224, 96, 128, 48, 256, 299, 16, 8, 40, 56, 72, 80, 84, 112, 160, 192, 240, 288, 336, 384, 448)
 
 
@@ -162,7 +162,7 @@ def _preprocessing(transform: AnyTransform, name: str) -> Preprocessing:
 
 
 def _example(transform: Preprocessing, network: ClassifierModule, outputs: int) -> Tensor:
-    """Return the inputs [4, ...] of the noise images, at a size that the network accepts if the transform keeps any."""
+    """Return the inputs [4, ...] of the noise images; if the transform keeps sizes, at one that the network accepts."""
     tensors = [*network.parameters(), *network.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
     if not isinstance(transform, UserTransform) or not transform.keeps_size:
@@ -183,7 +183,7 @@ def _example(transform: Preprocessing, network: ClassifierModule, outputs: int) 
         if isinstance(error, InputError):
             raise error
         raise InputError(
-            f"the network accepts square images of none of the sides {', '.join(map(str, _TRIAL_SIDES))}",
+            f"the network accepts no square images with a side of {', '.join(map(str, _TRIAL_SIDES))}",
             where=network.name,
             argument="transform",
             hint="Add a Resize to the transform",
@@ -194,6 +194,6 @@ def _example(transform: Preprocessing, network: ClassifierModule, outputs: int) 
 
 
 def _summary(logits: Tensor) -> list[str]:
-    """Return maximum and standard deviation of each row, with so few digits that device and threads do not matter."""
+    """Return maximum and standard deviation of each row, rounded so that they do not depend on device and threads."""
     rows = [row[row.isfinite()] for row in logits.double().cpu()]
     return [f"{float(row.max()):.4g} {float(row.std()):.4g}" if len(row) > 1 else f"{row.tolist()}" for row in rows]
