@@ -1,4 +1,4 @@
-"""Find the blocks of a network by how libraries number them: `layer1.0`, `blocks.3`, `stages.2.blocks.0`.
+"""Find the blocks of a network by the numbers that libraries give them: `layer1.0`, `blocks.3`, `stages.2.blocks.0`.
 
 A block is a numbered module inside containers (sequences, lists, and stages that only hold blocks). Single layers of torch
 and thin wrappers around one (convolution with normalisation) are too small to be a block.
@@ -16,7 +16,7 @@ _TOO_SMALL = re.compile(r"(Conv(2d|Norm|Bn|BN|Mlp|Stem)|BatchNorm|LayerNorm|RmsN
 
 
 def find(body: nn.Module) -> dict[str, nn.Module]:
-    """Return the blocks of a network by path, in order of computation; without numbered modules, its activations.
+    """Return the blocks of a network by path, in order of computation; if no module is numbered, its activations.
 
     >>> list(find(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten())))
     ['1']

@@ -14,7 +14,7 @@ from zoo.networks.small import AllConvolutional, CifarResNet, PooledResNet, Wide
 from zoo.objectives import ObjectiveHead
 from zoo.objectives.catalogue import from_settings
 
-# Small networks by name, each from the side of its square input. Wide ResNets are built from the numbers in their name.
+# Builders of small networks by name, given the side of the square input. Wide ResNets are built from their name's numbers.
 _BUILDERS: dict[str, Callable[[int], Any]] = {
     "resnet8": lambda side: CifarResNet(1),
     "resnet7": lambda side: PooledResNet(),
@@ -42,7 +42,7 @@ def build(
         architecture: a small one (`resnet8`, `wrn-16-8`, `vit-mini`, ...) or any architecture of timm.
         num_classes: number of outputs.
         objective: name of the training objective; `a+b` combines several.
-        hyperparameters: settings, of which the objective uses its own; a card's other training settings are ignored.
+        hyperparameters: settings of the objective; other training settings, as on a card, are ignored.
         input_size: (channels, height, width).
 
     >>> network = build("resnet8", 10, "cosine", {"tau": 0.1, "epochs": 12}, (3, 16, 16))

@@ -21,7 +21,7 @@ def spatial_mean(x: Tensor) -> Tensor:
 
 
 def init_convolutions(network: nn.Module) -> None:
-    """Initialise all convolutions as He et al. (2015), which keeps the scale of activations through ReLUs."""
+    """Initialise all convolutions as in He et al. (2015), so that ReLU layers preserve the scale of activations."""
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.Conv2d):
@@ -29,7 +29,7 @@ def init_convolutions(network: nn.Module) -> None:
 
 
 class Stacked(nn.Module):
-    """Named layers in sequence, each of them a block, followed by the mean over all positions."""
+    """A sequence of named layers, each of them a block, followed by the mean over all positions."""
 
     memory_format = torch.preserve_format
 
@@ -157,7 +157,7 @@ class Decorrelation(nn.Module):
     The first layer of a network for natural images mostly learns to decorrelate neighbouring pixels and the three colours.
     Doing that beforehand lets networks of this kind learn CIFAR-10 in a few epochs (Page 2018; Jordan 2024, who fits the
     transform to the data; this one is fixed). The twelve channels are nearly uncorrelated in natural images, and a norm
-    without parameters scales them to unit variance, which whitens them. Both signs of each are returned, so that the ReLU
+    without parameters scales them to unit variance, which whitens them. Each is returned with both signs, so that the ReLU
     loses nothing.
     """
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from zoo.networks.small import conv3x3
 
-WIDTHS, REDUCTION = (32, 64, 96), 4  # of the stem; the last width is that of the tokens
+WIDTHS, REDUCTION = (32, 64, 96), 4  # of the stem; tokens have the last width
 
 
 class TokenNetwork(nn.Module):
