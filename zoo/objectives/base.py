@@ -1,6 +1,6 @@
 """The base class of training objectives, and the final layer that computes an objective's logits and loss.
 
-The base class is softmax cross-entropy; every other objective overrides one or two of its methods. So does a user's:
+The base class is softmax cross-entropy. Every other objective overrides one or two of its methods, as a custom one can:
 
     @zoo.objectives.register("focal")
     @dataclass(frozen=True)
@@ -195,8 +195,8 @@ def _float(values: Any, name: str, where: str) -> Tensor:
 
 
 def _without_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """Return a context in which computation on x's device keeps the precision of its operands."""
-    device = x.device.type  # the `meta` device has no autocast to turn off
+    """Return a context that turns autocast off on x's device, so that operations keep the precision of their operands."""
+    device = x.device.type  # the `meta` device has no autocast
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 

@@ -64,7 +64,7 @@ def get(name: str, **hyperparameters: float) -> Objective:
 
 
 def from_settings(name: str, settings: Mapping[str, Any]) -> Objective:
-    """Return an objective with those of the settings that are its hyper-parameters; the others are ignored.
+    """Return an objective with hyper-parameters from a training run's settings; other settings are ignored.
 
     >>> from_settings("cosine", {"tau": 0.07, "epochs": 90}).hyperparameters
     {'tau': 0.07}
@@ -128,8 +128,8 @@ def _kind(part: str, name: str) -> type[Objective]:
 class Combination(Objective):
     """Several objectives as one: changes of features and targets are chained, penalties added, scales multiplied.
 
-    At most one part may define the logits and at most one the loss: `cosine+logit-norm` and `sigmoid+squared-error` have no
-    meaning. A logit penalty combined with logit-norm is the constant beta / tau^2.
+    At most one part may define the logits and at most one the loss, so `cosine+logit-norm` and `sigmoid+squared-error` are
+    refused. A logit penalty combined with logit-norm is the constant beta / tau^2.
     """
 
     parts: tuple[Objective, ...]

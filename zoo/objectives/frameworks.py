@@ -16,7 +16,7 @@ PROJECTION = 64  # dimensions of the space in which views are compared
 
 @dataclass(frozen=True)
 class Pretext(Objective):
-    """A pretext task: features learn from questions that are generated from the images, not from the class labels.
+    """A pretext task: the features are trained on questions that are generated from the images, not on the class labels.
 
     The head is trained with softmax cross-entropy, whose gradient stops at the features. After training, the module that
     answered the questions is dropped, and the head is fitted again on the training images without augmentation.
@@ -31,7 +31,7 @@ class Pretext(Objective):
             generator: source of random numbers.
 
         Returns:
-            images [V * N, C, H, W] uint8, V views of all N images one after the other, and targets [V * N].
+            images [V * N, C, H, W] uint8, V blocks with one view of each of the N images, and targets [V * N].
         """
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class Pretext(Objective):
         """Return the module that computes answers from features [N, `num_features`]."""
         raise NotImplementedError
 
-    def pretext_loss(self, answers: Tensor, right: Tensor) -> Tensor:
+    def pretext_loss(self, answers: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of the answers, given the targets that `pose` returned."""
         raise NotImplementedError
 
@@ -58,8 +58,8 @@ class SimCLR(Pretext):
     def answerer(self, num_features: int) -> nn.Module:
         return nn.Sequential(nn.Linear(num_features, num_features), nn.ReLU(), nn.Linear(num_features, PROJECTION))
 
-    def pretext_loss(self, answers: Tensor, right: Tensor) -> Tensor:
-        return contrastive_loss(answers, right, self.tau)
+    def pretext_loss(self, answers: Tensor, targets: Tensor) -> Tensor:
+        return contrastive_loss(answers, targets, self.tau)
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Rotation(Pretext):
     def answerer(self, num_features: int) -> nn.Module:
         return nn.Linear(num_features, 4)
 
-    def pretext_loss(self, answers: Tensor, right: Tensor) -> Tensor:
-        return functional.cross_entropy(answers, right)
+    def pretext_loss(self, answers: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(answers, targets)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Distilled(Objective):
 def contrastive_loss(embeddings: Tensor, groups: Tensor, tau: float) -> Tensor:
     """Return the mean over examples i of -mean_p log(exp(s_ip / tau) / sum_{a != i} exp(s_ia / tau)).
 
-    s are cosine similarities and p runs over the other examples of i's group. Examples alone in their group do not count.
+    s are cosine similarities, and p runs over the other examples of i's group. Groups of one example are left out.
 
     Args:
         embeddings: [N, D].
@@ -123,9 +123,9 @@ def contrastive_loss(embeddings: Tensor, groups: Tensor, tau: float) -> Tensor:
         tau: temperature.
     """
     similarity = unit(embeddings) @ unit(embeddings).T / tau
-    itself = torch.eye(len(embeddings), dtype=torch.bool, device=embeddings.device)
-    log_p = similarity.masked_fill(itself, -torch.inf).log_softmax(1)
-    partners = (groups[:, None] == groups[None, :]) & ~itself
+    diagonal = torch.eye(len(embeddings), dtype=torch.bool, device=embeddings.device)
+    log_p = similarity.masked_fill(diagonal, -torch.inf).log_softmax(1)
+    partners = (groups[:, None] == groups[None, :]) & ~diagonal
     count = partners.sum(1)
     means = log_p.masked_fill(~partners, 0).sum(1) / count.clamp_min(1)
     return -means[count > 0].mean()

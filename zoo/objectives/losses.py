@@ -1,6 +1,6 @@
 """The nine objectives of Kornblith et al. (2021), section 2. z are logits, t targets, x penultimate features.
 
-The default hyper-parameters are those chosen on ImageNet (Table A.1, bold); `zoo.cards.tuned` has those for other datasets.
+The default hyper-parameters were tuned on ImageNet (Table A.1, bold); `zoo.cards.tuned` has others for other datasets.
 """
 
 import math
@@ -28,7 +28,7 @@ class Softmax(Objective):
 
 @dataclass(frozen=True)
 class LabelSmoothing(Objective):
-    """Targets mixed with the uniform distribution; the scale keeps the gradient's -1 on the true class's logit; eq. 2."""
+    """Targets mixed with the uniform distribution; the scale keeps the -1 in the gradient of the true logit; eq. 2."""
 
     name: ClassVar[str] = "label-smoothing"
     alpha: float = bounded(0.1, at_least=0, below=1)
@@ -87,7 +87,7 @@ class LogitNorm(Objective):
 
 @dataclass(frozen=True)
 class Cosine(Objective):
-    """Cosine of features and class weights over tau, plus one bias per class; eq. 7. The loss is multiplied by a small tau.
+    """Cosine of features and class weights over tau, plus class biases; eq. 7. The loss is multiplied by tau if tau is small.
 
     >>> Cosine(tau=0.05).scale, Cosine(tau=0.05, scale_below=1).scale, Cosine(tau=0.04).scale
     (1.0, 0.05, 0.04)
@@ -127,7 +127,7 @@ class Sigmoid(Objective):
 
 @dataclass(frozen=True)
 class SquaredError(Objective):
-    """Squared error to M, weighted by kappa, for the true class's logit and to 0 for the others; eq. 9 times `loss_scale`.
+    """Squared error of logits: to M for the true class, weighted by kappa; to 0 for the others; eq. 9 times `loss_scale`.
 
     The loss is linear in the targets, so soft targets average the two terms of each logit.
     """

@@ -36,7 +36,7 @@ def crop_and_flip(images: Tensor, generator: Generator) -> Tensor:
 
 
 def recolour(images: Tensor, generator: Generator) -> Tensor:
-    """Return images [N, 3, H, W] in 0..1, most with other brightness, contrast and colours, some converted to grey.
+    """Return images [N, 3, H, W] in 0..1, most with changed brightness, contrast and colours, some converted to grey.
 
     Hue rotates and saturation scales the two colour axes of YIQ, so both are one 3 x 3 matrix per image.
     """
