@@ -60,12 +60,12 @@ def common_rows(outputs: "Sequence[Outputs]") -> list[np.ndarray]:
 
 
 def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Outputs]":
-    """Return the outputs that are on the same examples and classes; skip optional others with a warning.
+    """Return the outputs on the expected examples and classes, and all that are not optional; warn of the others.
 
     Args:
         outputs: of several models.
-        optional: names of the models that may be skipped. The others decide which examples and classes are expected; if all
-            are optional, the most common ones are.
+        optional: names of the models that may be skipped. The most common examples and classes are expected, counting only
+            models that are not optional, if there are any.
     """
     arrays_of_ids = {id(one.ids): one.ids for one in outputs}  # runs on the same examples share one array of ids
     sets = {key: frozenset(ids.tolist()) for key, ids in arrays_of_ids.items()}
@@ -78,7 +78,7 @@ def fitting(outputs: "Sequence[Outputs]", optional: Container[str]) -> "list[Out
             kept.append(one)
             continue
         what = "classes" if expected is not None and kind[0] != expected[0] else "examples"
-        warnings.warn(f"{one.name}: stored outputs are on other {what} than the rest; skipped", ZooWarning, stacklevel=3)
+        warnings.warn(f"{one.name}: stored outputs are on different {what} than the rest; skipped", ZooWarning, stacklevel=3)
     return kept
 
 
@@ -119,7 +119,7 @@ def _reorder_classes(other: "Outputs", first: "Outputs") -> "Outputs":
     if other.kind == "embeddings":
         values = other.values
     elif other.kind == "predictions":
-        # NO_PREDICTION is -1, so it selects the appended entry and stays what it is.
+        # NO_PREDICTION is -1, so it selects the appended last entry, itself NO_PREDICTION.
         values = Column([np.append(back, arrays.NO_PREDICTION)[np.asarray(other.predictions)]])
     else:
         scores = other.values.array()

@@ -65,16 +65,16 @@ class _Model:
     name: str
     kind: Kind
     link: Link
-    card: str | None  # text
+    card: str | None  # Markdown
     largest_change: float
-    card_name: str | None = None  # not in the text, since a name such as timm:resnet18 is not valid there
+    card_name: str | None = None  # separate, since a name such as timm:resnet18 is not valid in a card
     weights: str | None = None
     transform: str | None = None
     precision: str | None = None
     fingerprint: str | None = None
     calibration: dict[str, Any] | None = None
     undecodable: list[_Undecodable] | None = None
-    dataset: str | None = None  # if not that of the bundle
+    dataset: str | None = None  # if it differs from the bundle's
     temperature: float | None = None
     fits: dict[str, dict[str, Any]] | None = None  # records of fitted temperatures by split
     labels: str | None = "labels"  # name of the tensor
@@ -109,7 +109,7 @@ def export_outputs(runs: Runs | Iterable[Outputs], path: str | Path, embeddings:
     Args:
         runs: outputs of at least one model.
         path: the file to write.
-        embeddings: models whose embeddings are written, too: names, patterns, filters or named sets.
+        embeddings: models whose embeddings are also written: names, patterns, filters or named sets.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "study.safetensors")
@@ -175,7 +175,7 @@ def is_bundle(path: Path) -> bool:
 def read(path: str | Path) -> Runs:
     """Return the outputs in a bundle, memory-mapped, after checking the checksum and all contents.
 
-    A model whose outputs are invalid is skipped with a warning; it is an error if that is true of all models.
+    A model whose outputs are invalid is skipped with a warning; if all are invalid, the first error is raised.
     """
     path = Path(path)
     try:
@@ -192,7 +192,7 @@ def read(path: str | Path) -> Runs:
         try:
             outputs = _outputs(entry, number, note, ids, tensors)
             if outputs.name in found:
-                raise InputError("has the name of another model", where=outputs.name)
+                raise InputError("occurs twice in the bundle", where=outputs.name)
             found[outputs.name] = dataclasses.replace(outputs, details=outputs.details | {"bundle": str(path)})
         except (InputError, CorruptFile) as error:
             errors.append(error.inside(path, contents=True))
@@ -350,11 +350,11 @@ def _rounded(exact: np.ndarray, outputs: Outputs, dtype: str) -> np.ndarray:
 
 
 def _changes(exact: np.ndarray, rounded: np.ndarray, outputs: Outputs) -> Iterator[float]:
-    """Yield the largest change of a probability in each block of rows; infinity if a class is lost."""
+    """Yield the largest change of a probability in each block of rows; infinity if a class becomes impossible."""
     for start in range(0, len(exact), _ROWS):
         before, after = exact[start : start + _ROWS], rounded[start : start + _ROWS]
-        absent = (lambda x: x == 0) if outputs.kind == "probabilities" else np.isneginf
-        if not np.array_equal(absent(before), absent(after)) or np.isposinf(after).any():
+        is_masked = (lambda x: x == 0) if outputs.kind == "probabilities" else np.isneginf
+        if not np.array_equal(is_masked(before), is_masked(after)) or np.isposinf(after).any():
             yield np.inf
             continue
         for temperature in {None, outputs.temperature}:

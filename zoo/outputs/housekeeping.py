@@ -1,4 +1,4 @@
-"""Listing and removing stored outputs. Files that are not part of stored outputs are never removed."""
+"""List and remove stored outputs. Files that are not part of stored outputs are never removed."""
 
 import datetime
 import re
@@ -54,14 +54,14 @@ def remove(models: Sequence[str] = (), data: str | None = None, home: Path | Non
         home: where outputs are stored; default `ZOO_HOME`.
     """
     selected = _selected(models, data, home)
-    # With an import go those that it has replaced, or they would be current again.
+    # Imports that a removed import has replaced are removed too, or they would become current again.
     runs = [one for run in selected for one in (imports_like(run) if run.identity.fingerprint == IMPORTED else [run])]
     for run in runs:
         _check_removable(run.path)
     removed = [_describe(run) for run in selected]
     for run in runs:
         with files.writing(run.path):
-            # Renamed first, so that a reader never finds a part of it.
+            # Renamed first, so that a reader never finds a partly removed folder.
             aside = layout.put_aside(run.path, "removed")
             if aside is not None:
                 shutil.rmtree(aside)

@@ -194,7 +194,7 @@ class Outputs:
             return values
         from zoo.core.links import to_probabilities
 
-        # What computes depends on the size of all rows, so that some rows have the same probabilities as among all rows.
+        # NumPy or torch is chosen by the number of all rows, so that a row's probabilities do not depend on the selection.
         z = arrays.by_size(checks.array(values, self.name), math.prod(self.values.shape))
         link = self.link
         if self.kind == "probabilities":
@@ -209,7 +209,8 @@ class Outputs:
             raise self._lacks("predictions")
         if self.kind == "predictions":
             return arrays.to_numpy(checks.array(self.values.array(), self.name))
-        return np.concatenate([_argmax(checks.array(chunk, self.name)) for _, chunk in self.values.chunks(_CHUNK)])
+        chunks = (checks.array(chunk, self.name) for _, chunk in self.values.chunks(_CHUNK))
+        return np.concatenate([arrays.to_numpy(chunk.argmax(1)) for chunk in chunks])
 
     def require_labels(self) -> np.ndarray:
         """Return the true classes [N] as indices into `classes`, or raise an error if predictions cannot be scored."""
@@ -221,7 +222,7 @@ class Outputs:
             raise InputError(
                 "no labels are stored; this measure needs them",
                 where=self.name,
-                hint="Import the outputs again with labels, or outputs of another model on the same examples that have some",
+                hint="Import the outputs again with labels, or labelled outputs of another model on the same examples",
             )
         if self.label_classes is not None:
             raise InputError(
@@ -418,10 +419,6 @@ class Runs(Mapping[str, Outputs]):
         return pd.DataFrame(rows)
 
 
-def _argmax(values: Any) -> np.ndarray:
-    return arrays.to_numpy(values.argmax(1))
-
-
 def _embeddings(values: Any, name: str) -> Any:
     x = checks.array(values, name)
     if x.ndim != 2 or x.shape[1] == 0:
@@ -445,7 +442,7 @@ _CHECKS: dict[Kind, Callable[[Any, str], Any]] = {
 
 
 def _like(checked: Any, given: Any) -> Array:
-    """Return checked values as the caller gave them: an array that was not converted stays itself, read-only or not."""
+    """Return checked values as the caller gave them; an array that was not converted is returned itself."""
     values = arrays.like_input(checked, given)
     same = isinstance(given, np.ndarray) and given.dtype == values.dtype and given.dtype.isnative
     return np.asarray(given) if same else values

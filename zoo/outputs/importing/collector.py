@@ -1,4 +1,4 @@
-"""`zoo.collect`: outputs of a model in the user's code, of PyTorch or scikit-learn, on the user's data."""
+"""`zoo.collect`: the outputs of a user's PyTorch or scikit-learn model on the user's data."""
 
 import itertools
 import warnings
@@ -48,9 +48,9 @@ def collect(
             `(inputs, labels, ids)`, mappings with such keys, or inputs alone. For a classifier, its input. For a
             `zoo.Model`, images.
         name: the model's name; a `zoo.Model` has one.
-        labels: [N] true classes, if the data do not hold them.
-        ids: [N] names of the examples, if the data do not hold them; default: row numbers.
-        classes: [K] class names, if the model does not hold them.
+        labels: [N] true classes, if the data do not contain them.
+        ids: [N] names of the examples, if the data do not contain them; default: row numbers.
+        classes: [K] class names, if the model does not have them.
         kind: what a network or function returns.
         link: how logits become probabilities.
         dataset: spec of the dataset.
@@ -82,7 +82,7 @@ def collect(
 
 
 def _of_model(model: Model, images: Any) -> dict[str, Any]:
-    """Return the embeddings and logits of one pass over the images, as far as the model has them."""
+    """Return the embeddings and the logits, if the model has them, from one pass over the images."""
     parts: dict[str, list[np.ndarray]] = {}
     queue = decoded(images)
     while group := list(itertools.islice(queue, _BATCH_SIZE)):
@@ -172,7 +172,7 @@ def _check_order(loader: Any) -> None:
         raise InputError(
             "the loader shuffles, so rows could not be matched with those of other models",
             argument="data",
-            hint="Make it with shuffle=False",
+            hint="Create it with shuffle=False",
         )
     if getattr(loader, "drop_last", False):
         warnings.warn("the loader drops its last batch (drop_last=True): its rows are missing", ZooWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""The names that people give to arrays and columns, and what they mean, whatever their case and punctuation."""
+"""Common names of arrays and columns and what they mean, regardless of case and punctuation."""
 
 import re
 
@@ -36,7 +36,7 @@ def meaning(name: str) -> str | None:
 
 
 def rank(name: str) -> int:
-    """Return how common a name is among those of its meaning; lower is more common."""
+    """Return a rank among the names with the same meaning; lower is more common."""
     return list(_MEANING).index(_normalised(name))
 
 

@@ -1,8 +1,8 @@
 """The contents of a file or frame, by model and meaning: `{"logits": ..., "labels": ..., "ids": ...}`.
 
-What numbers mean is declared: by `kind`, or by the name of their array or column. Only two forms are recognised without a
-declaration: rows of non-negative numbers that all sum to one are probabilities, and columns of zeros with one 1 in each row
-are labels. Arrays and columns of unknown meaning are left out with a warning that names them.
+The meaning of numbers is declared: by `kind`, or by the name of their array or column. Only two forms are recognised without
+a declaration: rows of non-negative numbers that all sum to one are probabilities, and columns of zeros with one 1 in each
+row are labels. Arrays and columns of unknown meaning are left out with a warning that names them.
 """
 
 import re
@@ -28,14 +28,14 @@ _MAX_LISTED = 8
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read one source: what its names do not say."""
+    """How to read one source: the user's declarations."""
 
     where: str  # name of the source in messages
     kind: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # meaning -> column
     classes: Sequence[str] | None = None
     drop_missing: bool = False  # whether to drop rows with empty cells
-    left_out: dict[str, list[str]] = field(default_factory=dict)  # sources by what is not used of them
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # unused columns, in words -> the sources that have them
 
     def meaning(self, name: str) -> str | None:
         """Return what an array or column holds: as declared, else as its name says."""
@@ -65,11 +65,11 @@ class Reading:
         )
 
     def leave_out(self, names: Sequence[str], what: str) -> None:
-        """Note that arrays or columns are not used; one warning tells it for all sources."""
+        """Note that arrays or columns are not used, for one warning about all sources."""
         self.left_out.setdefault(f"{what} of unknown meaning left out: {_listed(names)}", []).append(self.where)
 
     def ambiguous(self, names: Sequence[str], meaning: str) -> InputError:
-        """Return the error that several arrays or columns have the same meaning."""
+        """Return the error for several arrays or columns with the same meaning."""
         return InputError(
             f"{_listed(names)} could all be the {meaning}",
             where=self.where,
@@ -78,7 +78,7 @@ class Reading:
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray], reading: Reading) -> Iterator[tuple[str | None, Parts]]:
-    """Yield (model, parts) for each model among named arrays; the model is None if no name says it."""
+    """Yield (model, parts) for each model among named arrays; the model is None if no array's name contains it."""
     reading.check(list(arrays))
     shared: Parts = {}
     models: dict[str, Parts] = {}
@@ -114,19 +114,19 @@ def of_arrays(arrays: Mapping[str, np.ndarray], reading: Reading) -> Iterator[tu
 
 
 def _can_hold(values: np.ndarray, kind: str | None) -> bool:
-    """Return whether the array of a model can be of a kind, by its dimensions."""
-    if kind == "probabilities":  # also of the positive class alone, [N]
+    """Return whether an array has the dimensions of a kind of outputs."""
+    if kind == "probabilities":  # [N]: of the positive class alone
         return np.ndim(values) == 2 or (np.ndim(values) == 1 and np.asarray(values).dtype.kind == "f")
     return bool(np.ndim(values) == (1 if kind == "predictions" else 2))
 
 
 def _has_outputs(parts: Mapping[str, Any], reading: Reading) -> bool:
-    """Return whether outputs are among the parts. Embeddings count only if they are declared, or nothing is."""
+    """Return whether outputs are among the parts. Embeddings count only if no other kind is declared."""
     return any(kind in parts for kind in KINDS if kind != "embeddings" or reading.kind in (None, kind))
 
 
 def _put(parts: Parts, meaning: str, name: str, values: np.ndarray, reading: Reading) -> None:
-    """Add an array under its meaning, which its shape may change."""
+    """Add an array under its meaning, after correcting the meaning by the array's shape."""
     if meaning == "targets" and np.ndim(values) == 1:
         meaning = "labels"
     if meaning == "labels" and np.ndim(values) == 2 and _is_one_hot(np.asarray(values)):
@@ -263,8 +263,8 @@ def _positive_column(
 ) -> str | None:
     """Return the column with the probability of the positive class, if there is one.
 
-    Beside predictions, a lone probability may be the confidence in the predicted class instead. It is that of the positive
-    class only if one class is predicted wherever it exceeds 1/2, and another one elsewhere.
+    In a table with predictions, a single probability may be the confidence in the predicted class instead. It is the
+    positive class's only if one class is predicted wherever it exceeds 1/2, and another one elsewhere.
     """
     columns = [column for column in numeric if reading.meaning(column) in ("probabilities", "predictions")]
     if len(columns) != 1 or {"logits", "probabilities"} & {*single, *wide} or reading.kind not in (None, "probabilities"):
@@ -276,7 +276,7 @@ def _positive_column(
 
 
 def positive_class(predictions: Any, p: np.ndarray) -> str | None:
-    """Return the class that is predicted wherever its probability `p` [N] exceeds 1/2, if another one is elsewhere.
+    """Return the class that is predicted wherever `p` [N] exceeds 1/2, if another one is predicted elsewhere; else None.
 
     >>> positive_class(["dog", "cat", "dog"], np.array([0.9, 0.2, 0.6])), positive_class([1, 0], np.array([0.9, 0.8]))
     ('dog', None)
@@ -287,7 +287,7 @@ def positive_class(predictions: Any, p: np.ndarray) -> str | None:
 
 
 def _sums_to_one(values: Any) -> bool:
-    """Return whether numbers [N, K] are probabilities beyond doubt: every row sums to one, and not all are 0 or 1."""
+    """Return whether numbers [N, K] can only be probabilities: every row sums to one, and not all are 0 or 1."""
     array = np.asarray(values)
     if array.ndim != 2 or array.shape[1] < 2 or not len(array) or array.dtype.kind != "f":
         return False
@@ -303,7 +303,7 @@ def _is_one_hot(values: np.ndarray) -> bool:
 
 
 def _predicted_by_class(columns: list[str]) -> dict[str, str]:
-    """Return {class: column} of columns such as `pred_cat` and `pred_dog`; none if there is only one."""
+    """Return {class: column} of columns such as `pred_cat` and `pred_dog`; empty if there is only one."""
     named = {column: column_names.class_column(column) for column in columns}
     found = {name[1]: column for column, name in named.items() if name is not None and name[0] == "predictions"}
     return _in_order(found) if len(found) > 1 else {}
@@ -316,7 +316,7 @@ def _in_order(by_class: dict[str, str]) -> dict[str, str]:
 
 
 def _by_class(columns: list[str]) -> dict[str, str]:
-    """Return {class: column}: the class is the name of the column, or its number if they are called `p0`, `p1`, ..."""
+    """Return {class: column}. The class is the column's name, or its number if the columns are called `p0`, `p1`, ..."""
     matches = [re.fullmatch(r"(.*?)(\d+)", column) for column in columns]
     if len({match and match[1] for match in matches}) == 1 and matches[0] is not None:
         by_number = {str(int(match[2])): column for match, column in zip(matches, columns, strict=True) if match}
@@ -330,7 +330,7 @@ def _of_rows(
 ) -> Parts:
     columns = list(single.values())
     empty = table[columns].isna().any(axis=1).to_numpy()
-    if empty.any():  # these rows are dropped later; until then any other value of the column keeps its type
+    if empty.any():  # these rows are dropped later; until then they are filled, so that the columns keep their types
         table = table.assign(**table[columns].ffill().bfill())
     parts: Parts = {meaning: _column(table[column], f"{reading.where} {column}") for meaning, column in single.items()}
     parts[PRESENT] = ~empty

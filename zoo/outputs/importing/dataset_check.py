@@ -1,4 +1,4 @@
-"""Comparison of imported outputs with their dataset, by id and class name; what the import lacks is taken from it."""
+"""Check imported outputs against their dataset, by id and class name, and complete them with its ids, classes and labels."""
 
 import dataclasses
 import functools
@@ -24,12 +24,12 @@ class Known:
     """What is known of a dataset on this machine."""
 
     spec: str
-    dataset: Dataset | None = None  # maybe without images
+    dataset: Dataset | None = None  # possibly without images
     classes: tuple[str, ...] = ()  # of the dataset, or of its label set
 
 
 def find(data: str) -> Known:
-    """Return what is known of a dataset: of its images, of stored or shipped outputs on it, or of its label set."""
+    """Return what is known of a dataset from its images, from stored or shipped outputs on it, or from its label set."""
     spec = datasets.canonical(data, new=True)
     dataset: Dataset | None
     if datasets.is_user_dataset(spec):
@@ -63,7 +63,7 @@ def _no_image(spec: str, row: int) -> Image.Image:
 
 
 def _label_set(spec: str) -> tuple[str, ...]:
-    """Return the classes of a known dataset whose labels are not on this machine; none if they are not known either."""
+    """Return the classes of a known dataset that is not on this machine; empty if the classes are unknown too."""
     name = parse(spec, new=True).kind
     known = KNOWN.get(name)
     try:
@@ -73,13 +73,13 @@ def _label_set(spec: str) -> tuple[str, ...]:
 
 
 def with_ids(outputs: Outputs, dataset: Dataset, rows: np.ndarray | None = None, dropped: int = 0) -> Outputs:
-    """Return outputs without ids of their own with the ids of the dataset, by position.
+    """Return outputs that were imported without ids with the ids of the dataset, by position.
 
     Args:
         outputs: imported outputs.
         dataset: the dataset they are on.
-        rows: their rows in the dataset, if they are only some.
-        dropped: number of the other rows.
+        rows: their rows in the dataset, if some rows were dropped.
+        dropped: number of dropped rows.
     """
     if len(outputs) + dropped != len(dataset):
         raise InputError(
@@ -92,7 +92,7 @@ def with_ids(outputs: Outputs, dataset: Dataset, rows: np.ndarray | None = None,
 
 
 def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
-    """Return the outputs with class names and labels of the dataset; contradictions are errors."""
+    """Return outputs with the class names and labels of the dataset; raise an error if they contradict their own."""
     import pandas as pd
 
     rows = pd.Index(dataset.ids).get_indexer(outputs.ids.astype(object))  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
         raise InputError(
             f"id {unknown!r} is not in {dataset.spec}, whose ids are like {dataset.ids[0]!r}",
             where=outputs.name,
-            hint=f"`zoo rm --data {dataset.spec}` removes that dataset, which is known by its outputs alone"
+            hint=f"`zoo rm --data {dataset.spec}` removes that dataset and all outputs on it"
             if datasets.is_user_dataset(dataset.spec)
             else None,
         )
@@ -113,7 +113,7 @@ def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
     if columns is None:
         warnings.warn(
             f"{outputs.name}: its {len(outputs.classes)} classes are not the {len(dataset.classes)} of {dataset.spec} "
-            f"({', '.join(dataset.classes[:3])}, ...), so no labels are taken from there",
+            f"({', '.join(dataset.classes[:3])}, ...), so no labels are taken from it",
             ZooWarning,
             stacklevel=3,
         )
@@ -128,7 +128,7 @@ def complete(outputs: Outputs, dataset: Dataset) -> Outputs:
     if different.any():
         row = int(different.argmax())
         raise InputError(
-            f"{int(different.sum())} labels are not those of {dataset.spec}, first that of id {str(outputs.ids[row])!r}: "
+            f"{int(different.sum())} labels differ from those of {dataset.spec}; id {str(outputs.ids[row])!r} has "
             f"{outputs.classes[outputs.labels[row]]!r} instead of {outputs.classes[expected[row]]!r}",
             where=outputs.name,
         )

@@ -1,4 +1,4 @@
-"""Ids of examples inside longer texts: `0002_subject7_dog1.png` is the image `dog1.png`, as another observer saw it too."""
+"""Ids of examples inside longer texts: `0002_subject7_dog1.png` contains the id `dog1.png`, which observers share."""
 
 import re
 from typing import Any

@@ -62,13 +62,13 @@ def import_outputs(
     A bundle that `export_outputs` wrote says all of this itself. `name`, `data` and `meta` apply to it; `kind` and `link`
     must be those of the bundle; the other arguments are refused.
 
-    Labels and predictions are class indices or class names. If no classes are listed, they are those that occur. If they are
-    (`classes`, or the dataset's), predictions of other classes become -1, which counts as wrong, with a warning.
+    Labels and predictions are class indices or class names. Without a list of classes, the classes are those that occur.
+    With one (`classes`, or the dataset's), predictions of other classes become -1, which counts as wrong, with a warning.
 
     Args:
         source: what to import.
         name: the model's name; default: the name in the file, or of the file.
-        kind: what the outputs are, if their names do not say it. Rows that all sum to one are probabilities without it.
+        kind: what the outputs are, if their names do not say it; not needed for probabilities whose rows sum to one.
         labels: [N] true classes; an array, a `.npy` file, or a text file with one label per line. A folder may hold them as
             `labels.npy`.
         classes: [K] class names; in a folder `classes.txt`.
@@ -79,10 +79,10 @@ def import_outputs(
         meta: a table about the models, see `zoo.outputs.importing.metadata`.
         positive_class: the class that the probabilities [N] or [N, 1] of a binary classifier refer to; default: the class in
             the column's name, else the second class.
-        drop_missing: whether to drop rows that lack a label, a prediction, an id or a number. The number of rows is shown.
+        drop_missing: whether to drop rows that lack a label, a prediction, an id or a number, with a warning.
         drop_unknown: whether to drop rows whose prediction is none of the classes, instead of counting them as wrong. If no
             classes are listed, they are those of the labels.
-        id_pattern: regular expression that matches every id; its first group is what identifies the example. `.*_(.+)` reads
+        id_pattern: regular expression that matches every id; its first group identifies the example. `.*_(.+)` reads
             `0002_subject7_dog1.png` as `dog1.png`.
 
     >>> predictions = {"y_true": ["cat", "dog"], "y_pred": ["cat", "cat"]}
@@ -129,7 +129,7 @@ class _Options:
 
 
 def _read(source: Any, name: str | None, known: "Known | None", options: _Options) -> "list[_Member | Outputs]":
-    """Return what was read of each model, in the order of the sources; a bundle has complete outputs."""
+    """Return the contents of each model, in the order of the sources; those of a bundle are complete outputs."""
     entries: dict[str, _Member | Outputs] = {}
     places: dict[str, str] = {}  # where each model was found
     left_out: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def _read(source: Any, name: str | None, known: "Known | None", options: _Option
         for entry in read:
             check_name(entry.name, found.where)
             if name is not None and entries:
-                raise InputError("is one name for several models", argument="name", found=name, hint="Leave it out")
+                raise InputError("is a single name for several models", argument="name", found=name, hint="Leave it out")
             if entry.name in entries:
                 both = " and ".join(dict.fromkeys([places[entry.name], found.where]))
                 hint = "Import the files one by one, with {name=NAME}"
@@ -175,7 +175,7 @@ def _members(
 
 
 def _from_bundle(where: str, runs: Runs, known: "Known | None", options: _Options) -> list[Outputs]:
-    """Return the outputs in a bundle, on the dataset that is asked for; refuse arguments that contradict the bundle."""
+    """Return the outputs in a bundle, on the requested dataset; refuse arguments that contradict the bundle."""
     arguments = {
         **options.shared, "columns": options.columns or None, "positive_class": options.positive_class,
         "id_pattern": options.id_pattern,
@@ -223,7 +223,7 @@ def _without_unknown(outputs: Outputs, where: str, options: _Options) -> Outputs
 
 @dataclass(frozen=True)
 class _Member:
-    """What was read of one model."""
+    """The contents of a source for one model."""
 
     name: str
     where: str
@@ -255,7 +255,7 @@ class _Member:
         return int(np.shape(self.parts[self.kind])[1]) if has_columns else None
 
     def row(self, mask: np.ndarray) -> int:
-        """Return the row of the file that is the first in a mask over the rows that were not dropped."""
+        """Return the file's row number of the first True in a mask over the rows that were not dropped."""
         first = int(mask.argmax())
         return first if self.rows is None else int(self.rows[first])
 
@@ -275,7 +275,7 @@ def _member(name: str, where: str, parts: Parts, options: _Options) -> _Member:
     present: list[Kind] = [k for k in KINDS if k in parts]
     main = [k for k in present if k != "embeddings"] or present
     if len(main) == 2 and main[1] == "predictions":
-        main = main[:1]  # the predictions follow from the numbers
+        main = main[:1]  # the predictions follow from the logits or probabilities
     if kind is not None and kind not in present:
         problem = f"holds {' and '.join(present) or 'no outputs'}, not {kind}"
         raise InputError(problem, where=where, argument="kind", found=kind)
@@ -339,7 +339,7 @@ def _without_missing(member: _Member, in_table: Any) -> _Member:
 
 
 def _binary_labels(labels: Any, where: str) -> np.ndarray:
-    """Return labels of two numbers other than 0 and 1, such as -1 and 1, as class names."""
+    """Return labels with two values other than 0 and 1, such as -1 and 1, as class names; other labels unchanged."""
     values = _names_or_numbers(labels, where)
     seen = set(values.tolist())
     return values.astype(str) if values.dtype.kind != "U" and len(seen) == 2 and seen != {0, 1} else values
@@ -361,7 +361,7 @@ def _names_or_numbers(values: Any, where: str) -> np.ndarray:
 
 
 def _classes_that_occur(members: Sequence[_Member], only_labels: bool) -> list[str] | None:
-    """Return all classes that occur as labels or predictions of models without class names and without columns to count.
+    """Return all classes that occur as labels or predictions of models without class names or a column per class.
 
     With `only_labels`, predictions do not count if there are labels.
     """
@@ -453,7 +453,7 @@ def _outputs(member: _Member, known: "Known | None", union: list[str] | None, op
 
 
 def _class_names(member: _Member, known: "Known | None", union: list[str] | None) -> list[str] | None:
-    """Return the classes of a model: those in its file, else the dataset's if they fit, else all that occur."""
+    """Return the classes of a model: from its file, else the dataset's if they fit, else all that occur."""
     classes, of_dataset = member.classes, list(known.classes) if known is not None else []
     if member.width is not None:
         unnamed = classes is None or _are_numbers(classes)
@@ -465,7 +465,7 @@ def _class_names(member: _Member, known: "Known | None", union: list[str] | None
 
 
 def _two_columns(member: _Member, classes: Sequence[str], positive_class: str | int | None, of_dataset: bool) -> np.ndarray:
-    """Return the probabilities [N, 2] of both classes, given that of the positive class, [N] or [N, 1]."""
+    """Return the probabilities [N, 2] of both classes, given those of the positive class, [N] or [N, 1]."""
     p = arrays.to_numpy(checks.array(member.parts["probabilities"], member.where)).astype(np.float64).reshape(-1)
     if len(classes) != 2:
         raise InputError(
@@ -541,7 +541,7 @@ def _check_predictions(member: _Member, outputs: Outputs) -> None:
 
 
 def _warn_if_below_chance(outputs: Outputs) -> None:
-    """Warn if accuracy is below half of chance, with the permutation of classes that fits the labels best."""
+    """Warn if accuracy is below half of chance level; name the renaming of classes that fits the labels best."""
     if outputs.kind == "embeddings" or outputs.labels is None or outputs.label_classes is not None:
         return
     chance = 1 / len(outputs.classes)
@@ -556,7 +556,7 @@ def _warn_if_below_chance(outputs: Outputs) -> None:
 
 
 def _best_permutation(outputs: Outputs) -> str:
-    """Return a clause with the renaming of predicted classes that has the highest accuracy, and that accuracy."""
+    """Return a clause that names the renaming of predicted classes with the highest accuracy, and this accuracy."""
     from scipy.optimize import linear_sum_assignment
 
     valid = outputs.predictions != arrays.NO_PREDICTION

@@ -42,7 +42,7 @@ class Found:
 
 
 def read_sources(source: Any) -> Iterator[Found]:
-    """Yield the contents of each file, or of the one frame or mapping."""
+    """Yield the contents of each file, or of a frame or mapping."""
     source = source.collect() if hasattr(source, "collect") else source  # a lazy frame of polars
     if isinstance(source, Mapping):
         arrays = {str(key): table_files.as_array(value, str(key)) for key, value in table_files.flatten(source)}

@@ -1,6 +1,6 @@
 """Facts about imported models, from a table with one row per model. Pair categories, budgets and chart colours use them.
 
-Columns, all optional except the first: `model`, `family`, `architecture`, `dataset` (that of the training), `framework`,
+Columns, all optional except the first: `model`, `family`, `architecture`, `dataset` (for training), `framework`,
 `objective`, `seed`, `params`, `flops`, `licence`. Any other column is a hyper-parameter of the training.
 """
 

@@ -38,7 +38,7 @@ def suffix_of(path: Path) -> str:
 
 
 def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
-    """Return the rows of a table, with ids and model names as texts; for a JSON object of arrays, these by name."""
+    """Return the rows of a table, with ids and model names as texts; for a JSON object of arrays, the arrays by name."""
     suffix = suffix_of(path)
     with reading(path, "table"):
         if suffix in (".parquet", ".feather"):
@@ -164,7 +164,7 @@ def _from_list(rows: list[Any], path: Path) -> "pd.DataFrame | dict[str, np.ndar
 
 
 def _from_mapping(value: dict[str, Any]) -> "pd.DataFrame | dict[str, np.ndarray]":
-    """Return arrays by name; of a mapping by id to a class, or to an object, the predictions or the table."""
+    """Return arrays by name; for a mapping from ids to classes, predictions; from ids to objects, a table."""
     import pandas as pd
 
     parts = list(value.values())
@@ -183,7 +183,7 @@ def _opened(path: Path, suffix: str) -> Iterator[IO[bytes]]:
         return
     with gzip.open(path, "rb") as unpacked:
         size = 0
-        while piece := unpacked.read(2**20):  # to unpack takes a moment; to parse as much takes minutes and gigabytes
+        while piece := unpacked.read(2**20):  # unpacking takes a moment; parsing that much takes minutes and gigabytes
             size += len(piece)
             check_unpacked(path, size)
         unpacked.seek(0)

@@ -5,9 +5,9 @@ once calibrated, `calibration.json`, the record of the fitted temperatures. The 
 outputs of another model, weights, transform, precision, label set or dataset are in another folder.
 
 There is one current import per name and dataset. An import that replaces another one goes into a folder of the next
-generation, `<model>-<digest>.2`, and readers take the highest generation. The replacement is therefore visible in one step,
-the rename that puts its manifest in place, whatever happens to the old folder afterwards. Folders with a leading dot are out
-of use.
+generation, `<model>-<digest>.2`, and readers take the highest generation. The replacement therefore becomes visible in one
+step, when a rename puts its manifest in place, whatever happens to the old folder afterwards. Folders with a leading dot are
+out of use.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ _MAX_LISTINGS = 1000
 
 @dataclass(frozen=True)
 class Identity:
-    """What stored outputs are outputs of. Every field except the last three enters the digest."""
+    """What identifies stored outputs. Every field except the last three enters the digest."""
 
     name: str
     kind: Kind
@@ -98,7 +98,7 @@ class Identity:
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.examples))
 
     def replaces(self, other: "Identity") -> bool:
-        """Return whether both are imports of one name on one dataset, of which only one is current."""
+        """Return whether both are imports with the same name and dataset, of which only one is current."""
         return self.fingerprint == other.fingerprint == IMPORTED and (self.name, self.dataset) == (other.name, other.dataset)
 
 
@@ -111,7 +111,7 @@ def check_name(name: str, where: str | None = None) -> None:
 
 
 def with_resize_mode(transform: str, resize_mode: "ResizeMode") -> str:
-    """Return the fingerprint of a transform that resizes images in another way than its card says."""
+    """Return the fingerprint of a transform with a resize mode."""
     return transform if resize_mode == "evaluation" else f"{transform}-{resize_mode}"
 
 
@@ -179,11 +179,11 @@ def read_manifest(path: Path) -> tuple[Identity, dict[str, Any]]:
 def finished_runs(
     home: Path | None, on_error: Callable[[ZooError], None], folders: str = "[!.]*/[!.]*"
 ) -> list[tuple[Path, Identity]]:
-    """Return the folder and the identity of every finished run, imports that a newer one has replaced included.
+    """Return the folder and the identity of every finished run, including replaced imports.
 
     Args:
         home: where outputs are stored; default `ZOO_HOME`.
-        on_error: called with the error of each manifest that cannot be read; its run is left out.
+        on_error: called with the error for each unreadable manifest, whose run is left out.
         folders: pattern of the folders to look into.
     """
     for _ in range(_MAX_LISTINGS):
@@ -194,7 +194,7 @@ def finished_runs(
 
 
 def _list_runs(folders: Iterable[Path], on_error: Callable[[ZooError], None]) -> list[tuple[Path, Identity]] | None:
-    """Return None if a folder vanished. Its import was being replaced, and the list may hold neither the old nor the new."""
+    """Return the finished runs; None if a folder vanished, since the import that replaced it may not be in the list."""
     found, errors = [], []
     for folder in folders:
         try:
@@ -245,7 +245,7 @@ def put_aside(folder: Path, reason: str) -> Path | None:
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # else the number is taken
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # otherwise the number is taken
                 with files.writing(folder):
                     raise
     raise AssertionError("unreachable")

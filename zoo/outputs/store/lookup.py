@@ -23,7 +23,7 @@ def stored(home: Path | None = None, imported: bool = False) -> list[RunFolder]:
     """
 
     def warn(error: ZooError) -> None:
-        warnings.warn(f"{error}; skipped, `zoo verify` tells more", ZooWarning, stacklevel=5)
+        warnings.warn(f"{error}; skipped, `zoo verify` reports details", ZooWarning, stacklevel=5)
 
     folders = f"[!.]*-{IMPORTED}/[!.]*" if imported else "[!.]*/[!.]*"
     runs = [RunFolder(*run) for run in layout.current(layout.finished_runs(home, warn, folders))]
@@ -76,7 +76,7 @@ def open_run(run: RunFolder, check: bool = True) -> Outputs:
 
 
 def imports_like(run: RunFolder) -> list[RunFolder]:
-    """Return the stored imports of the name and dataset of a run, the newest last. All but the newest are out of use."""
+    """Return the stored imports with the name and dataset of a run, the newest last. Only the newest is in use."""
     home, folders = run.path.parents[2], f"{run.path.parent.name}/{layout.slug(run.identity.name)}-*"
     runs = [RunFolder(*found) for found in layout.finished_runs(home, lambda error: None, folders)]
     return sorted((one for one in runs if one.identity.replaces(run.identity)), key=lambda one: layout.order(one.path))
@@ -116,7 +116,7 @@ def _open_each(runs: list[RunFolder], check: bool, optional: set[str]) -> Iterat
 
 
 def split_suffix(entry: str) -> tuple[str, str]:
-    """Return a name and which of its outputs are meant: `run`, `import`, the beginning of a digest, or an empty text.
+    """Return a name and the suffix that chooses among its outputs: `run`, `import`, the start of a digest, or no text.
 
     >>> split_suffix("resnet18@import"), split_suffix("resnet18@0123abcd"), split_suffix("resnet8-cosine.digits@epoch4")
     (('resnet18', 'import'), ('resnet18', '0123abcd'), ('resnet8-cosine.digits@epoch4', ''))
@@ -127,7 +127,7 @@ def split_suffix(entry: str) -> tuple[str, str]:
 
 
 def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
-    """Return the runs on a dataset with its present contents. If the dataset is not on this machine, its spec decides."""
+    """Return the runs on the present contents of a dataset, or on its spec if the dataset is not on this machine."""
     runs = [run for run in runs if run.identity.dataset == spec]
     fingerprints = {run.identity.fingerprint for run in runs} - {IMPORTED}
     if not fingerprints or spec is None:
@@ -147,8 +147,8 @@ def on_dataset(runs: list[RunFolder], spec: str | None) -> list[RunFolder]:
 def one_per_name(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """Return one run per name.
 
-    Trained weights are preferred to random ones, runs with embeddings to runs without, and images resized as their dataset
-    asks to others. Runs that differ otherwise are an error.
+    Trained weights are preferred to random ones, runs with embeddings to runs without, and the dataset's default resize mode
+    to others. Runs that differ otherwise are an error.
     """
     from zoo.datasets import resize_mode_of
 

@@ -1,4 +1,4 @@
-"""The folder of one run: which shards are missing, how it is finished, and how it is opened."""
+"""The folder of one run: find its missing shards, finish it, and open it."""
 
 import functools
 import math
@@ -67,7 +67,7 @@ class RunFolder:
                 except CorruptFile as error:
                     if path.exists() or path.is_symlink():  # else another process replaced the run
                         moved = files.set_aside(path)
-                        warnings.warn(f"{error}; set aside as {moved.name}, to be written anew", ZooWarning, stacklevel=2)
+                        warnings.warn(f"{error}; set aside as {moved.name}, to be written again", ZooWarning, stacklevel=2)
             absent.append(number)
         return absent
 
@@ -88,7 +88,7 @@ class RunFolder:
             files.write_json(self.path / MANIFEST, value)
 
     def problems(self) -> dict[Path, str]:
-        """Return what is wrong with which file of a finished run, after computing every checksum."""
+        """Return what is wrong with each damaged file of a finished run, after computing every checksum."""
         found = {}
         _, manifest = layout.read_manifest(self.path / MANIFEST)
         for entry in manifest["shards"]:
@@ -105,7 +105,7 @@ class RunFolder:
         """Return the outputs, memory-mapped; `check` compares every file with its checksum first."""
         for path, problem in (self.problems() if check else {}).items():
             raise CorruptFile(
-                problem, where=path, hint="`zoo verify --set-aside` puts it aside, then `zoo run` computes it again"
+                problem, where=path, hint="Set it aside with `zoo verify --set-aside`, then compute it again with `zoo run`"
             )
         identity, manifest = layout.read_manifest(self.path / MANIFEST)
         parts = [shards.read(self.path, identity, number, check=False) for number in range(identity.shards)]
@@ -138,7 +138,7 @@ def read_fits(folder: Path) -> dict[str, dict[str, Any]]:
     try:
         return check_fits(files.read_json(path, SCHEMA, limit=2**24).get("fits"))
     except InputError as error:
-        hint = "`zoo verify --set-aside` puts the file aside, then calibrate again"
+        hint = "Set the file aside with `zoo verify --set-aside`, then calibrate again"
         raise CorruptFile(error.problem, expected=error.expected, where=path, hint=hint) from error
 
 

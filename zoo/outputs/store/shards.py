@@ -1,7 +1,7 @@
 """Shards: each file holds the outputs of up to `shard_rows` consecutive examples, and its own checksum.
 
-Because each shard can be checked by itself, several processes or machines may write the shards of one run with nothing in
-common but the folder. Whoever finds all of them finished writes the manifest, which is the same whoever writes it.
+Because each shard can be checked by itself, several processes or machines that share only the folder may write the shards of
+one run. Any of them that finds all shards finished writes the manifest; its contents are always the same.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Verification of every checksum: of stored runs, trained weights, all other files in the home, and shipped files."""
+"""Verify every checksum: of stored runs, trained weights, all other files in the home, and shipped files."""
 
 import functools
 from collections.abc import Iterator

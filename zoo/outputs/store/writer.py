@@ -1,4 +1,4 @@
-"""Storing outputs from memory, so that they are found by name like those of a run."""
+"""Store outputs from memory, so that they are found by name like those of a run."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def save(outputs: Outputs, home: Path | str | None = None, replace: bool = False
             if run.path.exists():
                 raise
             # Another process replaced these outputs while they were written or opened.
-    raise ZooError("is replaced by other processes all the time", where=outputs.name)
+    raise ZooError("is constantly being replaced by other processes", where=outputs.name)
 
 
 def _folder(identity: Identity, home: Path | None, replace: bool) -> RunFolder:
@@ -75,7 +75,7 @@ def _save(outputs: Outputs, run: RunFolder, home: Path | None) -> Outputs:
         write_fits(run.path, fits)
     run.finish()
     opened = run.open()
-    for older in imports_like(run)[:-1]:  # maybe this one, if another process has replaced it by now
+    for older in imports_like(run)[:-1]:  # includes this import if another process has already replaced it
         retire(older.path)
     if record is None:
         return opened
