@@ -22,7 +22,7 @@ Names load their modules on first use, so that comparing stored outputs does not
 
 from typing import TYPE_CHECKING
 
-# A function and its module have the same name, which must mean the function.
+# Imported eagerly: these functions share their module's name, and the name must mean the function.
 from diversity.groups import Groups as Groups
 from diversity.groups import groups as groups
 from diversity.significance import Significance as Significance

@@ -39,12 +39,12 @@ def check_same_rows(first: torch.Tensor, other: torch.Tensor, names: tuple[str, 
 def row_norms(x: torch.Tensor, name: str, first_row: int = 0, centre: torch.Tensor | None = None) -> torch.Tensor:
     """Return the Euclidean norms [N] of the rows of `x`, or raise an error for a row that is not finite.
 
-    The norms double as the check for NaN and infinity, so that it costs no extra pass over the activations.
+    The norms also serve as the check for NaN and infinity, which then costs no extra pass over the activations.
 
     Args:
         x: [N, D].
-        name: what errors call `x`.
-        first_row: number of the first row in errors.
+        name: the name of `x` in error messages.
+        first_row: the number of the first row in error messages.
         centre: [D], subtracted from every row first.
     """
     norms = torch.linalg.vector_norm(x, dim=1) if centre is None else _distances(x, centre.to(x.dtype))

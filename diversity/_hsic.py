@@ -84,7 +84,7 @@ def gram_sums(layers: Sequence[torch.Tensor], gaussian: bool = False) -> GramSum
             flat = block.flatten(1)
             products += (flat @ flat.T) * (1 if on_diagonal else 2)
     diagonal = torch.ones_like(row_sums) if gaussian else torch.stack(squares).to(row_sums.dtype)
-    return GramSums((products + products.T) / 2, row_sums, diagonal)  # symmetric up to rounding before
+    return GramSums((products + products.T) / 2, row_sums, diagonal)  # `products` is symmetric only up to rounding
 
 
 def feature_sums(x: torch.Tensor, y: torch.Tensor) -> GramSums:

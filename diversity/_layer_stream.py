@@ -84,7 +84,7 @@ class LayerStream:
         if labels is None:
             raise InputError("class separation needs labels, and the dataset has none", where=self.dataset.spec)
         if len(np.unique(labels)) < 2:
-            raise InputError("class separation needs at least two classes, and the labels hold one", where=self.dataset.spec)
+            raise InputError("class separation needs at least two classes, and the dataset has one", where=self.dataset.spec)
         return labels
 
     def means(self) -> dict[tuple[str, str], torch.Tensor]:
@@ -116,7 +116,7 @@ def even_batches(rows: int, batch_size: int, min_rows: int) -> int:
 
 
 def _load(models: "Models", pretrained: bool, device: str | None) -> "list[Model]":
-    """Load each model once. Different models of one name (before and after fine-tuning) get an apostrophe each."""
+    """Load each model once. Apostrophes tell apart models of the same name, such as before and after fine-tuning."""
     from zoo.models.model import Model
     from zoo.models.registry import load
     from zoo.runs.runner import resolve

@@ -22,7 +22,7 @@ CHUNK = 2048
 
 @dataclass(frozen=True)
 class PairRows:
-    """The part of a comparison that has one entry per example; the fields from `ensemble` on need probabilities."""
+    """The per-example part of a comparison; `ensemble` and the fields after it are None without probabilities."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -31,7 +31,7 @@ class PairRows:
     ensemble: np.ndarray | None = None
     confidences: np.ndarray | None = None  # [2, N] probability of each model's top-1 class
     theta: np.ndarray | None = None
-    misses: np.ndarray | None = None  # [N, 3] terms of CAPA: shared, and those of each model
+    misses: np.ndarray | None = None  # [N, 3] terms of CAPA: shared, missed by the first, missed by the second
 
 
 def probabilities(outputs: Outputs, rows: slice) -> "Tensor":
@@ -42,7 +42,7 @@ def probabilities(outputs: Outputs, rows: slice) -> "Tensor":
 def finite_probabilities(outputs: Outputs, rows: slice) -> Any:
     """Return a model's probabilities of some rows, or raise an error for an example whose probabilities are not finite.
 
-    They are an array or a tensor, as `arrays.by_size` decides for all rows.
+    The number of all rows decides between array and tensor (`arrays.by_size`).
     """
     p = arrays.by_size(checks.array(outputs.probabilities_at(rows), outputs.name), math.prod(outputs.values.shape))
     xp = backend(p)
@@ -68,7 +68,7 @@ def with_probabilities(a: Outputs, b: Outputs) -> tuple[np.ndarray, PairRows]:
         rows = slice(start, min(start + CHUNK, len(a)))
         p, q = finite_probabilities(a, rows), finite_probabilities(b, rows)
         q = arrays.like(q, p)
-        dtype = str(backend(p).promote_types(p.dtype, q.dtype)).removeprefix("torch.")  # whichever model comes first
+        dtype = str(backend(p).promote_types(p.dtype, q.dtype)).removeprefix("torch.")  # the same for (a, b) and (b, a)
         p, q = cast(p, dtype), cast(q, dtype)
         y = arrays.like(labels[rows], p)
         (one, missed_one), (two, missed_two) = misses(p, y), misses(q, y)

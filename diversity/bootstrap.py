@@ -1,7 +1,7 @@
 """The paired bootstrap: the distribution of a measure over resamples of the examples, each with both models' outputs.
 
-Tables of counts need no resampled examples. The counts of a resample follow a multinomial distribution with the observed
-fractions, so drawing from that is exactly the bootstrap of examples, at a cost that does not depend on their number.
+For tables of counts, no examples need to be resampled. The counts of a resample follow a multinomial distribution with the
+observed fractions, so drawing from it is exactly the bootstrap of examples, at a cost that does not depend on their number.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def resample(counts: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np
     Args:
         counts: tables [..., cells].
         resamples: number of resamples.
-        seed: of the draws.
+        seed: random seed of the draws.
 
     >>> resample([8, 0, 2], resamples=1000).mean(0).round()
     array([8., 0., 2.])
@@ -42,9 +42,9 @@ def resample(counts: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np
 def resample_together(
     counts: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield bootstrap resamples of many tables in blocks: (numbers of the tables, draws [resamples, tables, cells]).
+    """Yield bootstrap resamples of many tables in blocks: (indices of the tables, draws [resamples, tables, cells]).
 
-    Each table's draws have the same distribution as those of `resample`. Different tables are not independent: tables of n
+    Each table's draws have the same distribution as with `resample`. Different tables are not independent: tables of n
     examples share one resample of the numbers 0 to n - 1, which each table divides among its cells in order. A cell's count
     is the number of draws below its upper bound minus those below its lower bound. So one multinomial draw over the
     intervals between all bounds serves every table, several times faster than a draw per table.
@@ -52,7 +52,7 @@ def resample_together(
     Args:
         counts: tables [tables, cells] of whole numbers.
         resamples: number of resamples.
-        seed: of the draws.
+        seed: random seed of the draws.
 
     >>> [(tables, draws)] = resample_together([[8, 0, 2], [5, 3, 2]], resamples=1000)
     >>> tables.tolist(), draws.mean(0).round().tolist()
@@ -68,7 +68,7 @@ def resample_together(
         place = place.reshape(len(tables), -1)
         fractions = np.diff(bounds, prepend=0) / max(examples, 1)
         below = np.empty((len(bounds), resamples))  # draws below each bound
-        for first in range(0, resamples, WEIGHT_BLOCK):  # so few that they stay in the cache until they are transposed
+        for first in range(0, resamples, WEIGHT_BLOCK):  # a block stays in the cache until it is transposed
             block = slice(first, min(first + WEIGHT_BLOCK, resamples))
             below[:, block] = rng.multinomial(examples, fractions, block.stop - first).cumsum(1).T
         for start in range(0, len(tables), TABLE_BLOCK):
@@ -110,7 +110,7 @@ def resampled_means(columns: Any, resamples: int = RESAMPLES, seed: int = 0) -> 
     Args:
         columns: [N, F] one value per example and column.
         resamples: number of resamples.
-        seed: of the draws.
+        seed: random seed of the draws.
     """
     rows = len(columns)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Training category of a pair of models: the outermost difference in training (Gontijo-Lopes et al. 2021, 3.1)."""
+"""Training category of a pair of models: the largest difference in training (Gontijo-Lopes et al. 2021, 3.1)."""
 
 from typing import get_args
 
@@ -7,8 +7,7 @@ from zoo.errors import InputError
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)  # from the smallest difference to the largest
 UNKNOWN = "unknown"
-# In words, as text and charts show them, and in Okabe and Ito's colours, which readers with a colour vision deficiency can
-# tell apart.
+# Titles for text and charts, and Okabe and Ito's colours, which readers with a colour vision deficiency can tell apart.
 TITLES = {
     "reinit": "same recipe, other seed",
     "hparam": "hyper-parameters",
@@ -25,7 +24,7 @@ COLOURS = {
     "dataset": "#d55e00",
     UNKNOWN: "#999999",
 }
-_PRETRAINED = ("contrastive", "self-supervised")  # frameworks in which another objective is another framework
+_PRETRAINED = ("contrastive", "self-supervised")  # frameworks whose objectives count as frameworks of their own
 
 
 def category_title(category: object) -> str | None:
@@ -38,10 +37,11 @@ def category_title(category: object) -> str | None:
 
 
 def category(a: Card, b: Card) -> Category | None:
-    """Return the training category of two models, or None if a card does not state what decides it.
+    """Return the training category of two models, or None if a card lacks a field that decides it.
 
-    From the outermost difference inwards: `dataset`, `fwork` (framework: supervised, contrastive, distilled, ...), `arch`
-    (architecture family), `hparam` (hyper-parameters), else `reinit`, which is also the category of a model with itself.
+    From the largest difference to the smallest: `dataset`, `fwork` (framework: supervised, contrastive, distilled, ...),
+    `arch` (architecture family), `hparam` (hyper-parameters), else `reinit`, which is also the category of a model with
+    itself.
 
     As in the paper's tables, depth and width within a family are hyper-parameters (ResNet-101x0.5 and ResNet-50 differ in
     `hparam`). So are a supervised objective, its settings (label smoothing) and the kind of head. Different pre-training
@@ -82,9 +82,9 @@ def category(a: Card, b: Card) -> Category | None:
 def share_initialisation(a: Card, b: Card) -> bool:
     """Return whether two networks were trained from the same initial weights and in the same batch order.
 
-    That is so for two recipes of one architecture and one seed if neither card states its `initialisation`: such networks
-    were trained when initial weights and batch order depended on the seed alone. Their errors are more alike than those of
-    independent networks, so comparisons of training categories leave such pairs out.
+    This is the case for two recipes with the same architecture and seed if neither card states its `initialisation`: such
+    networks were trained when initial weights and batch order depended on the seed alone. Their errors are more alike than
+    the errors of independent networks, so comparisons of training categories leave such pairs out.
 
     >>> from zoo.cards import Training
     >>> def card(name, seed, **more):

@@ -5,7 +5,7 @@ expected = q_a q_b + (1 - q_a)(1 - q_b)/(K - 1), where q is a model's mean proba
 probability is spread evenly over the other K - 1 classes; CAPA = (observed - expected)/(1 - expected).
 For hard predictions the probabilities are one-hot: observed is agreement, and q is accuracy.
 
-For accurate and confident models both agreements are within rounding of 1, so CAPA is computed from what the models miss.
+For accurate and confident models both agreements round to 1, so CAPA is computed from their distances to 1.
 Let d = 1 - q, let c be a model's probabilities with the label's p replaced by 1 - p, and `shared` = mean_n sum_k c_a c_b.
 Then 1 - observed = d_a + d_b - shared and 1 - expected = d_a + d_b - d_a d_b K/(K - 1), so that
 CAPA = (shared - d_a d_b K/(K - 1)) / (1 - expected), in which no term is near 1 unless an error rate is.
@@ -34,7 +34,7 @@ def capa(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, labels: ArrayLi
 
     Args:
         probs_a: [N, K] probabilities of the first model.
-        probs_b: [N, K] the same of the second model.
+        probs_b: [N, K] probabilities of the second model.
         labels: [N] true classes.
 
     >>> p, q = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.6, 0.4]]

@@ -1,6 +1,6 @@
 """Altair charts of behaviour, with their data embedded: categories, gains, agreement, specialization, reliability.
 
-Figures without a paper's name are those of Gontijo-Lopes et al. 2021.
+Figure numbers without a paper refer to Gontijo-Lopes et al. 2021.
 """
 
 import json
@@ -36,11 +36,11 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
 
 
 def category_colour(data: pd.DataFrame, title: str | None = None) -> alt.Color:
-    """Return the colours of the training categories, in words, that occur in a column `category`; each has one everywhere.
+    """Return the colour encoding of a column `category` of category titles; a title has the same colour in every chart.
 
     Args:
-        data: the rows of a chart; values of `category` that are no training category are grey.
-        title: of the legend.
+        data: the rows of a chart; other values of `category` are grey.
+        title: the legend's title.
     """
     used = set(data["category"])
     colours = {name: COLOURS[key] for key, name in TITLES.items() if name in used}
@@ -73,7 +73,7 @@ def gain_chart(
     """Return a chart of a measure of the ensemble against error inconsistency (Fig. 2).
 
     It has a dot per pair, a star at the mean of each category, and the least-squares line. If the frame marks pairs of
-    comparable accuracy, stars and line are of those (unless they are too few for a line), and other dots are faint.
+    comparable accuracy, stars and line use only these pairs (unless they are too few for a line), and other dots are faint.
 
     Args:
         frame: the pairs, from `pair_frame`.
@@ -115,7 +115,7 @@ def matrix_chart(matrix: pd.DataFrame, title: str = "", tree: Dendrogram | None 
 
     Args:
         matrix: from `Pairwise.matrix`.
-        title: of the chart and its colour scale.
+        title: the title of the chart and of its colour scale.
         tree: a dendrogram of the same models, which is drawn above and orders them.
     """
     names = [str(name) for name in matrix.index]

@@ -1,4 +1,4 @@
-"""Per class a count, a sum of vectors and a sum of squared norms: enough for class separation, collapse and centroids."""
+"""The count, vector sum and sum of squared norms of each class: enough for class separation, collapse and centroids."""
 
 import torch
 from numpy.typing import ArrayLike
@@ -14,14 +14,14 @@ from zoo.errors import InputError
 class ClassSums:
     """Class sums over a stream of batches, in float64. Memory is K x D, independent of the number of examples.
 
-    After `update`: `counts` [K], `sums` [K, D] and `squares` [K], the sums of squared norms. These are what eq. 11 of
-    Kornblith et al. 2021 needs. Without `unit`, rows are summed about the mean of the first rows, so that variances keep
-    their digits if the mean is far from zero; `means` adds that mean back.
+    After `update`: `counts` [K], `sums` [K, D] and `squares` [K], the sums of squared norms. Eq. 11 of Kornblith et
+    al. 2021 needs these. Without `unit`, rows are summed about the mean of the first rows, so that variances keep
+    their precision if the mean is far from zero; `means` adds that mean back.
 
     Args:
         unit: divide each row by its norm, after subtracting `centre`.
         centre: [D], subtracted from every row.
-        name: what errors call the activations.
+        name: the name of the activations in error messages.
 
     >>> sums = ClassSums()
     >>> sums.update(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), [0, 0])

@@ -39,10 +39,9 @@ def neural_collapse(
 ) -> NeuralCollapse:
     """Return the neural collapse of embeddings under a linear classifier x W' + b.
 
-    The covariances give every class equal weight: Sigma_B is that of the class means, Sigma_W is within classes. Whenever
-    Sigma_B = b I (so C > D; Sigma_W may be anything), `variability` is D / C (1 / R^2 - 1) with the Euclidean class
-    separation R^2, because Tr(Sigma_W Sigma_B^+) = Tr(Sigma_W) / b and Tr(Sigma_B) = D b leave D times the ratio of the
-    two variances.
+    Sigma_B is the covariance of the class means, Sigma_W the covariance within classes; every class has equal weight. If
+    Sigma_B = b I (which needs C > D), then Tr(Sigma_W Sigma_B^+) = Tr(Sigma_W) / b and Tr(Sigma_B) = D b. Hence
+    `variability` is D / C (1 / R^2 - 1) with the Euclidean class separation R^2.
 
     Args:
         x: embeddings [N, D].

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import altair
     import pandas
 
-CKA_ROWS = 10_000  # examples on which the CKA of embeddings is computed, if there are more
+CKA_ROWS = 10_000  # maximum number of examples for the CKA of embeddings
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -246,8 +246,8 @@ def compare(
 ) -> Comparison:
     """Compare two models on the same examples, matched by id and class name.
 
-    Exchanging the models exchanges `first` and `second` in every result and changes no symmetric measure. The same holds for
-    the order of rows and classes.
+    Exchanging the models exchanges `first` and `second` in every result and changes no symmetric measure. The order of rows
+    and classes does not matter.
 
     Args:
         a: outputs of the first model. Calibrate both first: otherwise the more overconfident model dominates the ensemble
@@ -255,7 +255,7 @@ def compare(
         b: outputs of the second model. If either model has predictions only, measures that need probabilities are None.
         resamples: number of bootstrap resamples for confidence intervals.
         level: confidence level.
-        seed: of the resamples.
+        seed: random seed of the resamples.
 
     >>> a = Outputs.from_arrays("a", logits=[[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]], labels=[0, 1, 1])
     >>> b = Outputs.from_arrays("b", logits=[[1.0, 0.0], [0.0, 4.0], [0.0, 1.0]], labels=[0, 1, 1])
@@ -299,8 +299,8 @@ def cka_rows(ids: np.ndarray) -> slice | np.ndarray:
 def joint_histogram(comparisons: Sequence[Comparison], bins: int = 40) -> "pandas.DataFrame":
     """Return the number of examples by outcome and angle for several pairs (Gontijo-Lopes et al. 2021, Fig. 3).
 
-    Only examples on which at least one of the pairs is inconsistent count. They are the same for every pair, so that the
-    histograms can be compared. Columns: pair ("a, b"), and those of `theta_histogram`.
+    Every pair's histogram counts the same examples: those on which at least one of the pairs is inconsistent. Columns: pair
+    ("a, b"), and the columns of `theta_histogram`.
 
     Args:
         comparisons: comparisons on the same examples.

@@ -36,7 +36,7 @@ def distance_densities(
         labels: [N] class indices.
         bins: number of equal bins over [0, 2].
         rows: number of examples to draw if there are more, since the number of pairs is quadratic (the paper's 10,000).
-        seed: of that draw.
+        seed: random seed of the draw.
 
     >>> import numpy as np
     >>> frame = distance_densities(np.array([[1.0, 0], [1, 0], [0, 1]]), np.array([0, 0, 1]), bins=4)
@@ -104,7 +104,8 @@ def kernel_density(values: ArrayLike | Array, bandwidth: float | None = None) ->
 
     Args:
         values: the sample [N].
-        bandwidth: of the kernel; default: Scott's rule, std N^(-1/5). Fig. E.1 uses 5e-6 for the hardness of 1,000 classes.
+        bandwidth: bandwidth of the kernel; default: Scott's rule, std N^(-1/5). Fig. E.1 uses 5e-6 for the hardness of 1,000
+            classes.
 
     >>> import numpy as np
     >>> frame = kernel_density(np.random.default_rng(0).normal(size=1000))

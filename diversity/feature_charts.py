@@ -1,6 +1,6 @@
 """Altair charts of representations, with their data embedded: CKA, separation and sparsity by layer, spectra, densities.
 
-Figures without a paper's name are those of Kornblith et al. 2021.
+Figure numbers without a paper refer to Kornblith et al. 2021.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def similarity_chart(frame: pd.DataFrame, title: str = "") -> alt.Chart:
 
     Args:
         frame: from `cka` or `MinibatchCKA.result`.
-        title: of the chart.
+        title: the chart's title.
     """
     rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
     values = frame.to_numpy(float).round(4)

@@ -1,14 +1,14 @@
 """Measures of M models by group of examples: accuracy, calibration, error inconsistency and the gain of the ensemble.
 
 A group is any property of an example: its class, the condition under which it was recorded, how difficult people find it.
-All confidence intervals are for one group each: of many groups, some are outside by chance, and the worst group is partly
-the unluckiest. Accuracies of one model or ensemble have Wilson intervals. Everything else is resampled within the group,
-with all models' outputs of an example together; groups of fewer than 10 examples have no resampled intervals.
+Each confidence interval is for one group: among many groups, some true values lie outside by chance, and the worst group is
+partly the unluckiest. Accuracies of one model or ensemble have Wilson intervals. All other measures are resampled within the
+group, with all models' outputs of an example together; groups of fewer than 10 examples have no resampled intervals.
 
-The expected calibration error cannot be negative, so errors of estimation add to it: it is too high for small groups, and a
-resample exceeds the estimate by about as much as the estimate exceeds the truth. Its interval is therefore the basic
-bootstrap interval, which mirrors the resamples at the estimate. Compare groups of different size by `overconfidence`, which
-has no such bias.
+The expected calibration error cannot be negative, so sampling noise increases it: it is too high for small groups, and a
+resample exceeds the estimate by about as much as the estimate exceeds the true value. Its interval is therefore the basic
+bootstrap interval, which reflects the resamples about the estimate. Compare groups of different size by `overconfidence`,
+which has no such bias.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,12 +45,12 @@ COLUMNS = ["group", "examples", *(name + end for name in MEASURES for end in (""
 class Groups:
     """Measures of each group of examples, and of each model in each group.
 
-    Columns of `frame`, one row per group: `group`, `examples`, `accuracy` (mean over the models), `gap` (that accuracy minus
-    the same on all other examples), `inconsistency` (error inconsistency, mean over the pairs of models),
+    Columns of `frame`, one row per group: `group`, `examples`, `accuracy` (mean over the models), `gap` (`accuracy` minus
+    the accuracy on all other examples), `inconsistency` (error inconsistency, mean over the pairs of models),
     `calibration_error` (expected calibration error, mean over the models), `overconfidence` (mean confidence minus
-    accuracy), `ensemble_accuracy` (of the mean of all models' probabilities), `gain_over_mean` (that minus `accuracy`) and
-    `gain_over_best` (that minus the accuracy of `best_model`). Measures that need probabilities are missing unless every
-    model has them.
+    accuracy), `ensemble_accuracy` (of the mean of all models' probabilities), `gain_over_mean` (`ensemble_accuracy` minus
+    `accuracy`) and `gain_over_best` (`ensemble_accuracy` minus the accuracy of `best_model`). Measures that need
+    probabilities are missing unless every model has them.
 
     Columns of `models`, one row per group and model: `group`, `model`, `examples`, `accuracy`, `calibration_error`,
     `overconfidence`.
@@ -104,11 +104,11 @@ def groups(
 
     Args:
         runs: outputs of M models on the same labelled examples.
-        groups: the group of each example: [N] in the order of the first model's examples, or a mapping from example ids.
-            At least two groups; a mapping may have other ids too.
+        groups: the group of each example: [N] in the order of the first model's examples, or a mapping from example ids,
+            which may contain other ids too. At least two groups.
         resamples: number of bootstrap resamples.
         level: confidence level.
-        seed: of the resamples.
+        seed: random seed of the resamples.
 
     >>> y = np.repeat([0, 1], 50)
     >>> right, wrong = np.eye(2)[y], np.eye(2)[1 - y]
@@ -169,7 +169,7 @@ def _group_numbers(groups: Any, ids: np.ndarray) -> tuple[list[str], np.ndarray]
     distinct: list[Any] = list(set(values))
     try:
         order = sorted(distinct)
-    except TypeError:  # numbers and texts
+    except TypeError:  # numbers and strings
         order = sorted(distinct, key=str)
     names = list(dict.fromkeys(map(str, order)))
     if len(names) < 2:
@@ -271,7 +271,7 @@ def _group_row(columns: np.ndarray, errors: np.ndarray, draws: _Draws, level: fl
         values = columns[:, number]
         is_fraction = name in ("accuracy", "inconsistency", "ensemble_accuracy")
         if name == "ensemble_accuracy" or (is_fraction and np.ptp(values) == 0):
-            # The bootstrap would draw equal values only, and give an interval without width.
+            # If all values are equal, the bootstrap interval has no width.
             ends = wilson(values.mean(), len(values), level)
         else:
             ends = percentile_interval(draws.means[:, number], level)
@@ -288,11 +288,11 @@ def _model_row(
 
 
 def _gaps(accuracies: list[tuple[int, float, np.ndarray]], level: float) -> list[dict[str, float]]:
-    """Return for each group how far its accuracy is above that of all other examples.
+    """Return how far each group's accuracy is above the accuracy on all other examples.
 
     Args:
-        accuracies: number of examples, accuracy and resampled accuracies [R] of each group. Groups that are too small for
-            resamples count with their accuracy in those of the others.
+        accuracies: number of examples, accuracy and resampled accuracies [R] of each group. In the resamples of the other
+            groups, a group that is too small for resampling keeps its accuracy.
         level: confidence level.
     """
     counts = np.array([count for count, _, _ in accuracies])

@@ -16,7 +16,7 @@ from zoo.core import arrays
 from zoo.core.backend import is_tensor
 from zoo.errors import InputError
 
-# Pairs resampled together: a thousand draws below each of their at most four bounds take about 130 MB.
+# Pairs resampled at a time. A thousand draws for each of at most four bounds per pair take about 130 MB.
 PAIR_BLOCK = 4096
 
 
@@ -30,7 +30,7 @@ def interval(
         measure: name of a measure, from `diversity.MEASURES`.
         resamples: number of bootstrap resamples, for measures without a Wilson interval.
         level: confidence level.
-        seed: of the resamples.
+        seed: random seed of the resamples.
 
     >>> low, high = interval(ErrorTable(np.array([700.0, 80.0, 60.0, 100.0, 60.0])), "inconsistency")
     >>> bool(low < 0.14 < high)
@@ -82,7 +82,7 @@ def wilson(fraction: Any, count: Any, level: float = LEVEL) -> tuple[np.ndarray,
 def resampled(table: ErrorTable, resamples: int = RESAMPLES, seed: int = 0) -> EnsembleTable:
     """Return bootstrap resamples of one pair's table, along a new first axis. The ensemble is resampled with its members.
 
-    Those of (b, a) are those of (a, b) with the models exchanged.
+    The resamples of (b, a) are the resamples of (a, b) with the models exchanged.
     """
     counts = _counts(table)
     cells = np.arange(len(counts))
@@ -93,7 +93,7 @@ def resampled(table: ErrorTable, resamples: int = RESAMPLES, seed: int = 0) -> E
 
 
 def _exchanged(cells: np.ndarray) -> np.ndarray:
-    """Return the five or ten cells with those of the first model alone and of the second model alone exchanged."""
+    """Return five or ten cells with `only_first` and `only_second` exchanged."""
     return cells.reshape(-1, 5)[:, [0, 2, 1, 3, 4]].reshape(-1)
 
 
@@ -114,7 +114,7 @@ def _bootstrap_interval(table: ErrorTable, measure: str, resamples: int, level: 
 
 
 def _counts(table: ErrorTable) -> np.ndarray:
-    """Return the five cells; or ten, with the ensemble correct and then wrong, if that is known."""
+    """Return the five cells, or the ten cells of `split_cells` if the ensemble's predictions are known."""
     cells = on_host(table.cells)
     if isinstance(table, EnsembleTable) and table.right is not None:
         right = on_host(table.right)

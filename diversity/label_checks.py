@@ -3,8 +3,8 @@
 Models alone cannot tell: labels that are wrong at random on easy examples stand out, but on hard examples a wrong label
 looks like a mistake of the models. A simple random sample of n checked labels suffices. If D of N labels are wrong, the
 number of wrong labels among the checked ones is hypergeometric. The confidence interval consists of every D that neither
-tail of this distribution rejects (Clopper & Pearson, for a finite population). It covers the true number at least as often
-as its level says.
+tail of this distribution rejects (Clopper & Pearson, for a finite population). Its coverage is at least its confidence
+level.
 """
 
 import warnings
@@ -22,8 +22,8 @@ from zoo.core import arrays
 from zoo.core.backend import is_tensor
 from zoo.errors import InputError, UnknownName, ZooWarning
 
-# Standard errors between the mean rank of the checked examples and that of all examples, above which they are no random
-# sample: one of 16,000 random samples exceeds it.
+# If the mean rank of the checked examples is more standard errors than this from the mean rank of all examples, they are not
+# a random sample: one of 16,000 random samples exceeds it.
 MAX_RANK_DEVIATION = 4.0
 ANSWERS = {"yes": True, "true": True, "no": False, "false": False}  # whether a label is correct
 
@@ -126,7 +126,7 @@ def warn_unless_random(rows: Sequence[int], scores: np.ndarray) -> None:
         which = "more" if deviation > 0 else "less"
         warnings.warn(
             f"the {checked:,} checked labels are {which} suspicious than a random sample would be, so the estimated number "
-            "of wrong labels does not hold; draw the examples to check with Triage.sample",
+            "of wrong labels is not valid; draw the examples to check with Triage.sample",
             ZooWarning,
             stacklevel=4,
         )

@@ -94,7 +94,7 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
     weights, rate = np.full(groups, 1 / groups), PRIOR_ERROR_RATE
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood and its gradient. Its derivative by z is p - q, with the posterior q."""
+        """Return the negative log-likelihood and its gradient. With the posterior q, the derivative in z is p - q."""
         p = softmax(np.tensordot(w, x, 1), axis=1)
         q = p * uniform.T[y]
         total = q.sum(1, keepdims=True)
@@ -112,7 +112,7 @@ def fit_label_noise(log_probs: Array, labels: Array) -> LabelNoise:
 
 
 def fit_inverse_temperature(probs: np.ndarray, y: np.ndarray) -> float:
-    """Return the inverse temperature b that maximises the likelihood of labels of which some are random.
+    """Return the inverse temperature b that maximises the likelihood of labels, some of which are random.
 
     Args:
         probs: [N, K] probabilities; p^b is renormalised.

@@ -4,8 +4,9 @@ An example is likely mislabelled if the models contradict its label, ambiguous i
 out of distribution or corrupt if no model is confident. `diversity.label_noise` computes the probability of a wrong label.
 It ranks the examples; how many labels are wrong follows only from labels that people have checked (`label_checks`).
 
-Models of one kind form one group (`group_models`): thirty seeds of one network count as one opinion, not thirty. A model
-with predictions only votes: its probability is its accuracy for the class it predicts, and equal for all other classes.
+Similar models form one group (`group_models`): thirty seeds of one network count as one opinion, not thirty. A model with
+predictions only casts a vote: the predicted class gets the model's accuracy as its probability, and the other classes share
+the rest equally.
 """
 
 import dataclasses
@@ -47,7 +48,7 @@ CHUNK_VALUES = 2**23
 
 @dataclass(frozen=True, eq=False)
 class Triage:
-    """Examples with their evidence, one row of `frame` each, sorted by the probability of a wrong label, highest first.
+    """Examples with the evidence on their labels, one row of `frame` each, the most likely wrong labels first.
 
     Columns of `frame`: id, kind, label, `suggested` (most likely other class), `wrong` (probability of a wrong label), its
     `log_odds`, `margin` (highest mean probability of another class minus that of the label, over the models that are at most
@@ -62,8 +63,8 @@ class Triage:
     the number from labels that people checked.
 
     Rows are sorted by `log_odds`, which finds labels that were flipped at random better than `margin` does. For labels that
-    people contradict (CIFAR-10H), neither leads the other significantly, and neither leads 1 - mean probability of the same
-    models significantly (`tests/benchmarks/triage_people.py`).
+    people contradict (CIFAR-10H), neither is significantly better than the other, or than 1 - mean probability of the same
+    models (`tests/benchmarks/triage_people.py`).
     """
 
     frame: "pandas.DataFrame"
@@ -77,12 +78,12 @@ class Triage:
     def sample(self, count: int = 400, seed: int = 0) -> "pandas.DataFrame":
         """Return a simple random sample of examples to check, in random order: their ids and labels.
 
-        The first k examples are a simple random sample too, so one may stop early. The draw does not depend on the models.
-        Suggested classes are left out, since they would influence the person who checks.
+        The first k examples are a simple random sample too, so checking may stop early. The draw does not depend on the
+        models. Suggested classes are left out, since they would influence the person who checks.
 
         Args:
             count: number of examples.
-            seed: of the draw.
+            seed: random seed of the draw.
         """
         examples = len(self.frame)
         if whole_number(count, "count") > examples:
@@ -95,7 +96,7 @@ class Triage:
         """Return this result with the estimated number of wrong labels, `wrong_labels`.
 
         Args:
-            checked: labels that people checked, a simple random sample such as that of `sample`: a mapping from example ids,
+            checked: labels that people checked, a simple random sample such as `sample` returns: a mapping from example ids,
                 or [N] in the order of the dataset. An entry is the correct class (its name or number) or a boolean: whether
                 the label is correct. None, NaN, an empty text or -1 stand for a label that was not checked.
         """
@@ -170,13 +171,13 @@ def triage(
     names = _group_names(members, groups)
     places = [[m for m, name in enumerate(names) if name == group] for group in dict.fromkeys(names)]
     chosen = _rows_to_fit(members)
-    judges = [_judge(outputs, chosen, y) for outputs in members]
-    probs, predicted = _read(judges, chosen)
+    models = [_fit_model(outputs, chosen, y) for outputs in members]
+    probs, predicted = _read(models, chosen)
     accuracy = (predicted == y[chosen]).mean(1)
     accurate = np.flatnonzero(accuracy >= accuracy.max() - MARGIN_BAND)
     noise = fit_label_noise(_group_log_probs(probs, places), y[chosen])
     evidence = [
-        _evidence(*_read(judges, rows), places, accurate, y[rows], noise)
+        _evidence(*_read(models, rows), places, accurate, y[rows], noise)
         for rows in _chunks(len(y), len(members) * len(first.classes))
     ]
     columns = {name: np.concatenate([part[name] for part in evidence]) for name in evidence[0]}
@@ -212,8 +213,9 @@ def triage(
 def group_models(models: Sequence[Outputs]) -> list[str]:
     """Return the group [M] of each model by its card, named after the group's first model.
 
-    Models of the same dataset, framework and architecture family form a group. If that makes fewer than three groups, models
-    that differ only in their seed do. If these are still too few, or without cards, every model is a group of its own.
+    Models of the same dataset, framework and architecture family form a group. If that gives fewer than three groups, only
+    models that differ in nothing but their seed do. If there are still fewer than three, every model is a group of its own,
+    as a model without a card always is.
     """
     for level in ("hparam", "reinit"):
         within_group = CATEGORIES[: CATEGORIES.index(level) + 1]
@@ -265,36 +267,36 @@ def _rows_to_fit(members: list[Outputs]) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """A model with what turns its outputs into probabilities: an inverse temperature, or the accuracy of its votes."""
+class _Model:
+    """Outputs, and how they become probabilities: by an inverse temperature, or by the accuracy of votes."""
 
     outputs: Outputs
-    power: float = 1.0
+    inverse_temperature: float = 1.0
     votes: np.ndarray | None = None  # [N] predictions of a model without probabilities
     accuracy: float = 0.0  # of the votes, estimated on the given labels
 
 
-def _judge(outputs: Outputs, chosen: np.ndarray, y: np.ndarray) -> _Judge:
-    """Return a model as a judge, fitted to the labels of the chosen rows. A calibrated model keeps its temperature."""
+def _fit_model(outputs: Outputs, chosen: np.ndarray, y: np.ndarray) -> _Model:
+    """Fit a model's probabilities to the labels of the chosen rows. A calibrated model keeps its temperature."""
     if outputs.kind == "predictions":
         votes = outputs.predictions
         cast = votes[chosen] != arrays.NO_PREDICTION
         hits = (votes[chosen] == y[chosen]).sum()
-        return _Judge(outputs, votes=votes, accuracy=float((hits + 1) / (cast.sum() + 2)))
+        return _Model(outputs, votes=votes, accuracy=float((hits + 1) / (cast.sum() + 2)))
     if outputs.temperature is not None:
-        return _Judge(outputs)
-    raw = _read([_Judge(outputs)], chosen)[0][0]
-    return _Judge(outputs, fit_inverse_temperature(raw, y[chosen]))
+        return _Model(outputs)
+    raw = _read([_Model(outputs)], chosen)[0][0]
+    return _Model(outputs, fit_inverse_temperature(raw, y[chosen]))
 
 
-def _read(judges: list[_Judge], rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def _read(models: list[_Model], rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities [M, n, K] and the predictions [M, n] of all models on some rows."""
     probs, predicted = [], []
-    for judge in judges:
-        outputs, power = judge.outputs, judge.power
-        if judge.votes is not None:
-            votes = judge.votes[rows]
-            p = _vote_probabilities(votes, len(outputs.classes), judge.accuracy)
+    for model in models:
+        outputs, power = model.outputs, model.inverse_temperature
+        if model.votes is not None:
+            votes = model.votes[rows]
+            p = _vote_probabilities(votes, len(outputs.classes), model.accuracy)
         else:
             is_slice = isinstance(rows, slice)
             read = finite_probabilities(outputs, rows) if is_slice else outputs.probabilities_at(rows)
@@ -372,7 +374,7 @@ def margins(probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _kinds(columns: dict[str, np.ndarray]) -> np.ndarray:
     mislabelled = (columns["wrong"] > 0.5) & (columns["groups_for"] > 0.5)
-    # Not mislabelled: most models contradict 1,118 labels of CIFAR-10's test set, and people 50 of these.
+    # Not `mislabelled`: most models contradict 1,118 labels of CIFAR-10's test set, people only 50 of these.
     contradicted = columns["against"] > 0.5
     return np.select(
         [mislabelled, columns["confidence"] < 0.5, (columns["split"] > 1 / 3) | contradicted],

@@ -45,7 +45,7 @@ def cka(
 ) -> "pd.DataFrame":
     """Return the CKA between all layers of two networks, estimated without bias from minibatches.
 
-    Rows are layers of the first network, columns layers of the second. The same network twice gives the CKA between its own
+    Rows are layers of the first network, columns layers of the second. Pass the same network twice to compare its own
     layers.
 
     Args:
@@ -59,7 +59,7 @@ def cka(
         kernel, bandwidth: as in `kernel_cka`.
         pretrained: whether to load weights; else initial weights.
         device: where to run the models; default: the best available device.
-        seed: of the order of examples.
+        seed: random seed of the order of examples.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
@@ -241,8 +241,8 @@ def layer_sparsity(
 ) -> "pd.DataFrame":
     """Return the fraction of non-zero activations of every layer (Kornblith et al. 2021, Fig. 3).
 
-    Columns: `model`, `layer`, `nonzero` and `rectified`. A layer is not rectified if it had negative activations: it does
-    not end in a ReLU, and its fraction says little.
+    Columns: `model`, `layer`, `nonzero` and `rectified`, which is False if the layer has negative activations. Such a layer
+    does not end in a ReLU, and its fraction says little.
 
     Args:
         models, data, layers, batch_size, pretrained, device: as in `layer_separation`.
@@ -263,7 +263,7 @@ def layer_sparsity(
 
 
 def _imported(first: str, second: str, data: "str | Dataset | None") -> tuple[Outputs, Outputs] | None:
-    """Return the outputs of two names that stand for imported outputs; None if either name is a model."""
+    """Return the imported outputs of two names; None if either name is a model."""
     from zoo.datasets import canonical
     from zoo.runs.resolver import choose, infer_dataset
 
@@ -297,8 +297,8 @@ def _add_arrays(
     _check_rows(rows, "activations")
     size = even_batches(rows, batch_size, MIN_ROWS)
     for _ in range(epochs):
-        for numbers in torch.from_numpy(rng.permutation(rows)).split(size):
-            a, b = ({name: x[numbers.to(x.device)] for name, x in side.items()} for side in sides)
+        for batch in torch.from_numpy(rng.permutation(rows)).split(size):
+            a, b = ({name: x[batch.to(x.device)] for name, x in side.items()} for side in sides)
             meter.update(a, b or None)
 
 

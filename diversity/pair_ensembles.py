@@ -156,11 +156,11 @@ def _all_some_none(cells: Array) -> Array:
 
 
 def ensemble_table(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, labels: ArrayLike | Array) -> EnsembleTable:
-    """Return the error table of two models together with that of their ensemble.
+    """Return the error table of two models and their ensemble.
 
     Args:
         probs_a: [N, K] calibrated probabilities of the first model.
-        probs_b: [N, K] the same of the second model.
+        probs_b: [N, K] calibrated probabilities of the second model.
         labels: [N] true classes.
 
     >>> p, q = [[0.6, 0.4], [0.3, 0.7]], [[0.1, 0.9], [0.2, 0.8]]
@@ -180,7 +180,7 @@ def ensemble_table(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array, label
 
 
 def ensemble(probs_a: Any, probs_b: Any) -> Any:
-    """Return the class with the highest mean probability [N], the first of equal ones."""
+    """Return the class with the highest mean probability [N]; ties go to the first class."""
     if dtype_name(probs_a) in ("float16", "bfloat16"):
         probs_a = cast(probs_a, "float32")
     return (probs_a + probs_b).argmax(1)

@@ -55,7 +55,7 @@ class Pairwise(ErrorTable):
         return getattr(self, measures.find(name, "errors").name)
 
     def interval(self, measure: str, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> tuple[Array, Array]:
-        """Return the ends [M, M] of a measure's confidence intervals; the arguments are those of `intervals.interval`."""
+        """Return the ends [M, M] of a measure's confidence intervals. Arguments as in `intervals.interval`."""
         return interval(self, measure, resamples, level, seed)
 
     def tree(self, measure: str = "kappa", method: Method = "average") -> Dendrogram:
@@ -147,7 +147,7 @@ def _stack(preds: Any) -> Any:
 def _counts(true: Any) -> Any:
     """Return the number of true entries [M] in each row of [M, N].
 
-    Viewed as bytes and summed into int32, booleans are added in two thirds of the time.
+    Summing booleans as bytes into int32 takes two thirds of the time.
     """
     xp = backend(true)
     return true.view(xp.uint8).sum(1, dtype=xp.int32)
@@ -162,7 +162,7 @@ def _cells(p: Any, y: Any, missing: Any) -> Any:
     xp = backend(p)
     both_right, same_wrong = (to_accumulation_dtype(zeros((models, models), p, "float32")) for _ in range(2))
     none_missing = not bool(missing.any())
-    # Every prediction is read M times, so use the narrowest integers for all classes and one extra class per model.
+    # Every prediction is read M times, so use the narrowest integer type for all classes and one extra class per model.
     highest = max(int(p.max()), models)
     narrow = next(kind for kind in ("int8", "int16", "int32", "int64") if highest <= np.iinfo(kind).max)
     # A correct or missing prediction becomes a class that only this model has, so that equal entries are equal errors.

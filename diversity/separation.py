@@ -43,10 +43,10 @@ class ClassVariances:
 def class_separation(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> float:
     """Return the class separation R^2 = 1 - d_within / d_total: 0 for none, 1 for complete separation.
 
-    Every class has equal weight. All pairs of examples count, also an example with itself, so a class of one example has
-    within-class distance 0. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2 equals
-    CKA(Y, x; cosine kernel) times sqrt((K - 1) / r), where r = tr(G)^2 / ||G||_F^2 is the effective dimension of x. The
-    two are equal if the variance is spread evenly over K - 1 dimensions.
+    Every class has equal weight. All pairs of examples count, including each example with itself, so a class of one example
+    has within-class distance 0. With balanced classes, one-hot labels Y and the centred cosine Gram matrix G of x, R^2
+    equals CKA(Y, x; cosine kernel) times sqrt((K - 1) / r), where r = tr(G)^2 / ||G||_F^2 is the effective dimension of x.
+    The two are equal if the variance is spread evenly over K - 1 dimensions.
 
     Args:
         x: activations [N, ...]; memory maps and columns of outputs are read in batches.
@@ -64,7 +64,7 @@ def class_separation(x: ArrayLike | Array | Column, labels: ArrayLike | Array, m
 
 
 def class_variances(x: ArrayLike | Array | Column, labels: ArrayLike | Array, metric: Metric = "cosine") -> ClassVariances:
-    """Return the variances within and between classes, of which `class_separation` is a ratio; the arguments are its own.
+    """Return the variances whose ratio is `class_separation`. Arguments as there.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -87,7 +87,7 @@ def separation_sums(metric: Metric, centre: torch.Tensor | None = None, name: st
     Args:
         metric: as in `class_separation`.
         centre: [D] mean activation; `centered-cosine` needs it before the first batch.
-        name: what errors call the activations.
+        name: the name of the activations in error messages.
     """
     if metric not in METRICS:
         raise InputError(argument="metric", expected=f"one of {', '.join(METRICS)}", found=metric)

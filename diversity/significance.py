@@ -1,16 +1,17 @@
 """Which of M models differ significantly in accuracy: McNemar's test of every pair, with Holm's correction.
 
-All models classify the same examples, so their accuracies are paired. For two models only the examples that exactly one of
-them classifies correctly tell the accuracies apart: b of them by the first, c by the second. McNemar's exact test asks
-whether b and c are draws with equal probabilities. M models make M (M - 1) / 2 tests, so Holm's method adjusts the p-values:
-the probability that any pair is called different by chance stays below 1 - level.
+All models classify the same examples, so their accuracies are paired. Two accuracies differ only in the examples that
+exactly one of the models classifies correctly: b by the first, c by the second. McNemar's exact test asks whether such an
+example is equally likely to be one of the b and one of the c. M models make M (M - 1) / 2 tests, so Holm's method adjusts
+the p-values: the probability that any pair is called different by chance stays below 1 - level.
 
-The confidence interval of a difference in accuracy (b - c) / N is that of Bonett & Price (2012), which adds one example to b
-and one to c:
+The confidence interval of a difference in accuracy (b - c) / N follows Bonett & Price (2012), who add one example to b and
+one to c:
 
     d ± z sqrt((b' + c' - d²) / (N + 2)),      b' = (b + 1) / (N + 2),   c' = (c + 1) / (N + 2),   d = b' - c'.
 
-It holds for small N too, where the usual normal approximation does not. Each interval is for one pair, without correction.
+It is also valid for small N, where the usual normal approximation is not. Each interval is for one pair, without
+correction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,9 +95,9 @@ class Significance:
     def by_model(self) -> "pandas.DataFrame":
         """Return one row per model, best first.
 
-        Columns: `model`, `accuracy` with its ends (`accuracy_low`, `accuracy_high`), `below_best` (accuracy of the best
-        model minus that of this one) with its ends (`below_best_low`, `below_best_high`), `p_holm` (of the test against the
-        best model) and `letters`.
+        Columns: `model`, `accuracy` with its interval (`accuracy_low`, `accuracy_high`), `below_best` (the best model's
+        accuracy minus this model's) with its interval (`below_best_low`, `below_best_high`), `p_holm` (of the test against
+        the best model) and `letters`.
         """
         import pandas
 
@@ -231,9 +232,9 @@ def paired_interval(
 def letter_groups(alike: np.ndarray) -> tuple[str, ...]:
     """Return a compact letter display: two items have a letter in common exactly if they are alike.
 
-    A letter stands for a set of items that are all alike. Sets are found greedily from the first items on, as large as
-    possible, and sets whose pairs all have another letter in common are dropped. (The smallest number of letters is an
-    NP-hard problem.) After z come A to Z, then a1, b1, ...
+    A letter stands for a set of items that are all alike. Maximal sets are found greedily, starting from the first items. A
+    set is dropped if each of its pairs has another letter in common. (Finding the smallest number of letters is NP-hard.)
+    After z come A to Z, then a1, b1, ...
 
     Args:
         alike: [M, M] symmetric, whether two items do not differ significantly; the diagonal is ignored.
@@ -286,7 +287,7 @@ def _p_values(only_first: np.ndarray, only_second: np.ndarray, test: Test) -> np
     from scipy.stats import binom
 
     observed = binom.pmf(only_first, only_first + only_second, 0.5)
-    # Exactly b = c is the only table as likely as itself; otherwise (b, c) and (c, b) are, which `p` holds both.
+    # `p` contains the equally likely tables (b, c) and (c, b), and each counts half. For b = c they are the same table.
     return np.where(only_first == only_second, 1 - observed / 2, p - observed)
 
 

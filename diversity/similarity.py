@@ -135,8 +135,8 @@ class MinibatchCKA:
         Args:
             layers_a: activations [n, ...] of the first network by layer name, or a sequence of them. Every batch must have
                 the same layers.
-            layers_b: the same of the second network, on the same examples; default: compare the layers of `layers_a` with
-                each other.
+            layers_b: activations of the second network on the same examples; default: compare the layers of `layers_a`
+                with each other.
         """
         sides = _by_name(layers_a), _by_name(layers_b or {})
         names = list(sides[0]), list(sides[1])
@@ -212,10 +212,10 @@ def _is_constant(x: torch.Tensor) -> bool:
 
 
 def _exponent(x: torch.Tensor, name: str) -> int:
-    """Return the power of two by which to multiply x so that its fourth powers neither overflow nor underflow.
+    """Return the exponent e such that the fourth powers of 2^e x neither overflow nor underflow.
 
-    CKA does not depend on the scale of x, and a power of two changes no digit. It is 2^0 for ordinary activations; they
-    cost no more than the norms, which also check for NaN and infinity.
+    CKA does not depend on the scale of x, and a power of two changes no digit. Ordinary activations need e = 0, which is
+    known from their norms; the norms also check for NaN and infinity.
     """
     if MIN_NORM <= float(torch.linalg.vector_norm(x, dim=1).max()) <= MAX_NORM:
         return 0
@@ -226,7 +226,7 @@ def _exponent(x: torch.Tensor, name: str) -> int:
 
 
 def _times_power_of_two(x: torch.Tensor, exponent: int) -> torch.Tensor:
-    half = exponent // 2  # in two steps, since the factor for the smallest numbers is above the largest number
+    half = exponent // 2  # in two steps, because the factor for the smallest numbers would overflow
     return x if exponent == 0 else x * 2.0**half * 2.0 ** (exponent - half)
 
 

@@ -36,7 +36,7 @@ def specialization_angle(probs_a: ArrayLike | Array, probs_b: ArrayLike | Array)
 
     Args:
         probs_a: [N, K] calibrated probabilities of the first model.
-        probs_b: [N, K] the same of the second model.
+        probs_b: [N, K] calibrated probabilities of the second model.
 
     >>> specialization_angle([[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.5, 0.5]]).round(4)
     array([0.    , 0.2783])
@@ -153,7 +153,7 @@ def prevalence_band(
 def _edge(descending: Any, won: Any, level: float) -> float | None:
     if not len(descending):
         return None
-    gains = cast(to_accumulation_dtype(cast(won, "float32") - level).cumsum(0), "float32")  # equal up to rounding are equal
+    gains = cast(to_accumulation_dtype(cast(won, "float32") - level).cumsum(0), "float32")  # rounded, so that ties are equal
     gains[:-1][descending[:-1] == descending[1:]] = -math.inf  # equal angles are on the same side of the edge
     best = int(gains.argmax())
     if not float(gains[best]) > 0:
@@ -229,9 +229,9 @@ def specialization_by_class(
 def extremes(
     theta: ArrayLike | Array, count: int = 10, mask: ArrayLike | Array | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows with the largest and with the smallest angles, most extreme first.
+    """Return the rows with the largest angles and the rows with the smallest, most extreme first.
 
-    On the former the first model is far more confident than the second, on the latter the second.
+    In the first array the first model is far more confident than the second model; in the second array it is the reverse.
 
     Args:
         theta: [N] angles.

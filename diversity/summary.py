@@ -4,9 +4,8 @@ M models make M (M - 1) / 2 pairs, which are not independent. Standard errors of
 delete-one-model jackknifes, and confidence intervals of correlations over pairs come from a bootstrap over models. If
 several models are seeds of one recipe, pass `groups`: then whole groups are deleted or resampled instead of models.
 
-Models of different accuracy differ in their errors for that reason alone: error inconsistency is at least the accuracy gap,
-and the gain over the mean member contains half of it. `pair_frame` marks the pairs of comparable accuracy, and by default
-`regression` uses only those.
+A gap in accuracy alone makes errors differ: error inconsistency is at least the gap, and the gain over the mean member
+contains half of it. `pair_frame` marks the pairs of comparable accuracy, and by default `regression` uses only these pairs.
 """
 
 import warnings
@@ -76,7 +75,7 @@ def fit_line(x: ArrayLike, y: ArrayLike) -> Line:
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if a.shape != b.shape or a.ndim != 1:
         raise InputError(
-            f"x has shape {list(a.shape)} and y {list(b.shape)}", argument="y", expected="two lists of one length"
+            f"x has shape {list(a.shape)} and y {list(b.shape)}", argument="y", expected="two lists of the same length"
         )
     complete = np.isfinite(a) & np.isfinite(b)
     a, b = a[complete], b[complete]
@@ -105,20 +104,20 @@ def regression(
 ) -> Line:
     """Return the least-squares line over pairs of models, with a bootstrap interval of the correlation.
 
-    A resample draws models (or groups of models) with replacement and keeps the pairs of distinct ones: a pair counts as
-    often as both of its models were drawn together. A model that is part of every pair, such as a base, is kept in every
-    resample. The interval is NaN for fewer than four models.
+    A resample draws models (or groups of models) with replacement. The weight of a pair is how often its first model was
+    drawn times how often its second was. A model that is part of every pair, such as a base, is kept in every resample. The
+    interval is NaN for fewer than four models.
 
     Args:
         frame: the pairs, from `pair_frame`.
         x: column with the independent variable.
         y: column with the dependent variable.
-        groups: a group for each model name, such as its recipe without the seed. Groups are drawn instead of models; a pair
-            within a group counts as often as its group was drawn.
+        groups: a group for each model name, such as its recipe without the seed. Groups are drawn instead of models; the
+            weight of a pair within a group is how often the group was drawn.
         comparable_only: use only pairs of comparable accuracy, if the frame marks them.
         resamples: number of resamples.
         level: confidence level.
-        seed: of the resamples.
+        seed: random seed of the resamples.
 
     >>> import pandas
     >>> pairs = [("a", "b", 0.1, 0.01), ("a", "c", 0.2, 0.02), ("b", "c", 0.3, 0.03), ("a", "d", 0.4, 0.04)]
@@ -161,7 +160,8 @@ def pair_frame(
         runs: outputs of the models on the same examples. Calibrate them first.
         base: compare this model with every other one, as the paper does; default: all pairs.
         accuracy_band: a pair is `comparable` if its accuracies differ by at most this many percentage points; with a base,
-            by at most half of them, so that all models lie in a band of this width around the base. None: every pair is.
+            by at most half of them, so that all models lie in a band of this width around the base. None: every pair is
+            comparable.
 
     >>> z = np.random.default_rng(0).normal(size=(3, 50, 4))
     >>> runs = Runs(Outputs.from_arrays(n, logits=x, labels=np.arange(50) % 4) for n, x in zip("abc", z, strict=True))
@@ -287,7 +287,7 @@ def by_condition(
 
     Args:
         pred_a: [N] predicted classes of the first model; -1 for an example without a prediction.
-        pred_b: [N] the same of the second model.
+        pred_b: [N] predicted classes of the second model.
         labels: [N] true classes.
         conditions: [N] the condition of each example, such as its corruption.
 
@@ -317,7 +317,7 @@ def _error_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: np.
 
 
 def _ensemble_tables(runs: list[Outputs], pairs: list[tuple[int, int]], labels: np.ndarray) -> ErrorTable:
-    """Return the tables [pairs, 5] with those of the ensembles. Each model's probabilities are computed once, in chunks."""
+    """Return the tables [pairs, 5] with the ensembles' outcomes. Each model's probabilities are computed once, in chunks."""
     counts: Any = None
     used = sorted({i for pair in pairs for i in pair})
     # Predictions come from the stored values: sigmoids at a low temperature round to 1 for several classes at once.

@@ -1,7 +1,7 @@
 """The error table of two models, and every measure that follows from it.
 
-The table has five cells: the 2x2 table of correctness, with its both-wrong cell divided by whether the two models predict
-the same wrong class. All measures are elementwise functions of the five cells, so that one pair, a matrix of pairs and a
+The table has five cells: the 2x2 table of correctness, with its both-wrong cell split by whether the two models predict the
+same wrong class. All measures are elementwise functions of the five cells, so that one pair, a matrix of pairs and a
 thousand resamples share the same code.
 """
 
@@ -158,7 +158,7 @@ def error_table(pred_a: ArrayLike | Array, pred_b: ArrayLike | Array, labels: Ar
 
     Args:
         pred_a: [N] predicted classes of the first model; -1 for an example without a prediction, which counts as wrong.
-        pred_b: [N] the same of the second model.
+        pred_b: [N] predicted classes of the second model.
         labels: [N] true classes.
 
     >>> error_table([0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]).cells

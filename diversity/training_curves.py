@@ -1,7 +1,7 @@
 """Accuracy or class separation over the epochs of training, from its log (Kornblith et al. 2021, Fig. C.1 to C.3 and E.4).
 
-A curve is of images without augmentation, with the weights that training would return after the epoch, such as their moving
-average. It ends at the epoch of the final weights: the best on the holdout, if there is one.
+A point of a curve is measured on images without augmentation, with the weights that training would return after that epoch,
+such as their moving average. A curve ends at the epoch of the final weights: the best on the holdout, if there is one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from zoo.models.registry import resolve
 if TYPE_CHECKING:
     import pandas as pd
 
-# The images of a curve, as prefixes of a log's fields. The first that a log has is used.
+# Prefixes of the log fields of training and of validation images. The first prefix that a log contains is used.
 TRAINING, VALIDATION = ("train",), ("test", "holdout")
 RECORD = "train with `zoo train --measure-every 8`"  # how a log gets these fields
 
@@ -26,8 +26,8 @@ def curve(log: Log, quantity: str, splits: Sequence[str]) -> list[tuple[str, int
     """Return the split, epoch and value of each measurement up to the epoch of the final weights; empty if there is none.
 
     Args:
-        log: of a training run.
-        quantity: such as `accuracy` or `class_separation`.
+        log: the log of a training run.
+        quantity: the quantity's name in the log, such as `accuracy` or `class_separation`.
         splits: `TRAINING` or `VALIDATION`.
 
     >>> log = [{"epoch": epoch, "holdout_accuracy": accuracy} for epoch, accuracy in enumerate([0.6, 0.9, 0.8], 1)]
@@ -45,8 +45,8 @@ def curve(log: Log, quantity: str, splits: Sequence[str]) -> list[tuple[str, int
 def separation_over_training(models: str | Sequence[str] | Mapping[str, Log]) -> "pd.DataFrame":
     """Return the cosine class separation of the embeddings over training: columns `model`, `split`, `epoch`, `r2`.
 
-    The split `train` stands for training images without augmentation, `test` for validation images, and `holdout`, if a log
-    has no validation images, for held-out training images. A log without values of plain training images raises an error.
+    The split `train` stands for training images without augmentation, `test` for validation images. If a log has no
+    validation images, `holdout` stands for held-out training images. A log must have values for `train`.
 
     Args:
         models: names of locally trained models, whose logs are read; or logs by name, as `zoo.train` returns them.
@@ -88,7 +88,7 @@ def _read_log(name: str) -> list[dict[str, Any]]:
 
 
 def _until_best(log: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the epochs up to the one that is best on the holdout, whose weights training returns; all without a holdout."""
+    """Return the entries up to the best epoch on the holdout, whose weights training returns; without a holdout all."""
     scores = {
         n: (entry["holdout_accuracy"], -entry.get("holdout_nll", 0))
         for n, entry in enumerate(log)

@@ -5,19 +5,19 @@ Two estimates for each model i, on the probit scale, start from its accuracy on 
     A_i = u_i - probit(agree_source(i)) + probit(agree_shifted(i))                                              (agreement)
     C_i = probit(fraction of shifted examples with a confidence >= t_i)                                        (confidence)
 
-agree(i) is the fraction of examples on which model i predicts the class that the other models vote for. Model j's vote
-counts log((K - 1) p_j / (1 - p_j)), with K classes and its source accuracy p_j. The threshold t_i is that of average
-thresholded confidence (ATC, Garg et al. 2022): as many source examples are below it as the model gets wrong. Confidence is
-the largest probability.
+agree(i) is the fraction of examples on which model i predicts the class that the other models vote for. The vote of model j
+has weight log((K - 1) p_j / (1 - p_j)), with K classes and source accuracy p_j. As in average thresholded confidence (ATC,
+Garg et al. 2022), as many source examples are below the threshold t_i as the model gets wrong. Confidence is the largest
+probability.
 
     e_i = (A_i + C_i) / 2, or A_i for a model with predictions only                                              (estimate)
     v_i = p (1 - p) (1/n + 1/N) / density(e_i)^2 + (f (u_i - e_i))^2 + (g (A_i - C_i) / 2)^2 + (h s)^2            (variance)
 
 with p = cdf(e_i), n shifted and N source examples, and s the standard deviation of u - e over models. The first term is
-sampling error. The others are for what only labels could tell: an estimate is less reliable the further it is from the
-source accuracy, the more its two parts differ, and the more the models differ in how much they lose. The interval is e_i
-plus and minus sqrt(v_i) times a quantile of Student's t, and half an example more at both ends. The constants f, g, h and
-the degrees of freedom come from corruptions with known labels. If the intervals are too wide to be useful, there is no
+sampling error. The others are for errors that cannot be measured without labels: an estimate is less reliable the further
+it is from the source accuracy, the more its two parts differ, and the more the models differ in how much accuracy they lose.
+The interval is e_i ± sqrt(v_i) times a quantile of Student's t, widened by half an example at both ends. The constants f, g,
+h and the degrees of freedom come from corruptions with known labels. If the intervals are too wide to be useful, there is no
 estimate.
 
 For comparison, and for the chart: under many shifts the agreements of pairs lie on a line, and the accuracies of models on
@@ -26,8 +26,8 @@ the same line (Baek, Jiang, Raghunathan & Kolter 2022, Agreement-on-the-Line):
     probit(agreement_shifted(i, j)) = a probit(agreement_source(i, j)) + b        over all pairs, by least squares   (line)
     probit(accuracy_shifted(i))     = a probit(accuracy_source(i)) + b                                             (ALine-S)
 
-How well it fits is measured beyond sampling error: with the pairs' distances from the line, and the variances of these
-distances over resamples,
+Its goodness of fit discounts sampling error. With the pairs' distances from the line, and the variances of these distances
+over resamples,
 
     R^2 = 1 - max(mean(distance^2) - mean(variance), 0) / var(probit(agreement_shifted)).                              (fit)
 """
@@ -53,21 +53,21 @@ from zoo.outputs.outputs import Outputs, Runs
 if TYPE_CHECKING:
     import pandas
 
-# Fitted by maximum likelihood to seven kinds of corruption of Fashion-MNIST and six of CIFAR-10, both with the same weight:
-# 0.05, 1.21 and 0.41, and 0.30 for the first one without confidences. Then the first was raised until at least 95% of the
-# intervals held in each dataset, with all models and with six. The degrees of freedom are those of seven kinds.
+# Fitted by maximum likelihood to seven kinds of corruption of Fashion-MNIST and six of CIFAR-10, both datasets with the same
+# weight. The fit gave 0.05, 0.30, 1.21 and 0.41. DROP_ERROR was then raised until at least 95% of the intervals covered
+# the true accuracy in each dataset, with all models and with six. Seven kinds leave six degrees of freedom.
 DROP_ERROR = 0.15
 DROP_ERROR_AGREEMENT = 0.3  # for a model with predictions only
 SPREAD_ERROR = 1.25
 MODELS_ERROR = 0.4
 FREEDOM = 6
-# Our choice. Where the intervals were narrower, estimates were off by less than two points on average.
+# Our choice: with narrower intervals, estimates were off by less than two points on average.
 MAX_HALF_WIDTH = 0.08
 VOTE_UNIT = 2**20  # votes are whole numbers of 1/VOTE_UNIT, so that their sum does not depend on the order of models
 MIN_MODELS = 4
 RESAMPLES = 200
-# Up to ALL_PAIRS models every pair is used. Of more, each is paired with PARTNERS others, because bootstrapping half a
-# million pairs takes minutes.
+# Up to ALL_PAIRS models, every pair is used. With more, each model is paired with PARTNERS others, because bootstrapping
+# half a million pairs takes minutes.
 ALL_PAIRS = 64
 PARTNERS = 16
 BLOCK_VALUES = 2**24  # values of a block of columns
@@ -130,19 +130,20 @@ def accuracy_without_labels(
 ) -> UnlabelledAccuracy:
     """Estimate the accuracy of models on unlabelled data from agreement and confidence (equations: this module's docstring).
 
-    Probabilities are at a temperature fitted on `source` if the runs have none. The estimate assumes that the classes keep
-    about their frequencies, and that the models do not all make the same mistakes. Use models that were trained differently:
-    copies of a model always agree.
+    Models without a temperature get one that is fitted on `source`. The estimate assumes that class frequencies stay about
+    the same, and that the models do not all make the same mistakes. Use models that were trained differently: copies of a
+    model always agree.
 
     Args:
         shifted: outputs on the unlabelled data. Labels are ignored.
         source: outputs of the same models on labelled data like their training data. Models in both runs are used: at least
             four.
         level: confidence level.
-        min_r2: R^2 of the agreement line below which no estimate is given.
+        min_r2: if the R^2 of the agreement line is below this, no estimate is given.
         resamples: number of resamples for the sampling error of the line.
-        seed: of the resamples.
-        max_half_width: mean half-width of the confidence intervals above which no estimate is given; 0.08 is 8 points.
+        seed: random seed of the resamples.
+        max_half_width: if the mean half-width of the confidence intervals is above this, no estimate is given; 0.08 is 8
+            points.
 
     >>> rng = np.random.default_rng(0)
     >>> def runs(loss, rows=4000):
@@ -179,7 +180,7 @@ def accuracy_without_labels(
     by_confidence = _probit(thresholded, examples[1])
     estimate, variance = combined(_probit(accuracy, examples[0]), by_agreement, by_confidence, examples)
     half = t.ppf((1 + level) / 2, FREEDOM) * np.sqrt(variance)
-    # A fraction of n examples is a multiple of 1/n: 0 and 1 are within half an example of a probability that is neither.
+    # An accuracy on n examples is a multiple of 1/n, so it may differ from its probability by half an example.
     low = np.maximum(ndtr(estimate - half) - 0.5 / examples[1], 0)
     high = np.minimum(ndtr(estimate + half) + 0.5 / examples[1], 1)
     half_width = float((high - low).mean() / 2)
@@ -265,7 +266,7 @@ def agreement_line(
 
 
 def _r2_beyond_sampling(line: AgreementLine) -> float:
-    """Return the R^2 of the line in row 0 (the data), without the distances that sampling explains (the other rows)."""
+    """Return R^2 of the line in row 0 (the data), discounting the distances that vary over the other rows (resamples)."""
     squares = float((line.distances[0] ** 2).mean())
     by_sampling = float(line.distances[1:].var(0, ddof=1).mean())
     return 1 - (1 - float(line.r2[0])) * max(0.0, 1 - by_sampling / max(squares, TINY))
@@ -282,8 +283,8 @@ def _refusal(r2: float, min_r2: float, half_width: float, max_half_width: float,
         return "all pairs of models agree equally often, so agreement says nothing; use models that were trained differently"
     if r2 < min_r2:
         return (
-            f"the agreements of pairs do not lie on a line (R^2 {r2:.4f}, expected at least {min_r2:g}); use more models of "
-            "more different accuracy, or label some examples"
+            f"the agreements of pairs do not lie on a line (R^2 {r2:.4f}, expected at least {min_r2:g}); use more models "
+            "with more varied accuracies, or label some examples"
         )
     if half_width > max_half_width:
         return (
@@ -321,7 +322,7 @@ def _pairs(models: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _columns(
     runs: Runs, first: np.ndarray, second: np.ndarray, labels: np.ndarray | None
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Return [N] whether each model is correct, and [N] whether each pair agrees. A missing prediction agrees with none."""
+    """Return whether each model is correct [N], and whether each pair agrees [N]. A missing prediction agrees with none."""
     predicted = [torch.from_numpy(outputs.predictions) for outputs in runs.values()]
     present = [row != arrays.NO_PREDICTION for row in predicted]
     y = None if labels is None else torch.from_numpy(np.array(labels))
@@ -358,7 +359,7 @@ def agreement_with_vote(predictions: Sequence[np.ndarray], votes: np.ndarray, cl
 
     Args:
         predictions: [M] arrays [N] of class indices; a missing prediction is no vote and agrees with none.
-        votes: [M] whole numbers. A class must get more votes than every other one.
+        votes: [M] number of votes of each model. The winning class must get more votes than every other class.
         classes: number of classes.
 
     >>> agreement_with_vote(np.array([[0, 1], [0, 2], [0, 1]]), np.array([1, 1, 2]), 3).tolist()
@@ -374,7 +375,7 @@ def agreement_with_vote(predictions: Sequence[np.ndarray], votes: np.ndarray, cl
         tally.scatter_add_(1, own.T, cast.T)
         (most, next_most), winners = tally.topk(2, 1).values.T, tally.argmax(1)
         others = tally.gather(1, own.T).T - cast
-        # The largest tally of the other classes. If two classes tie for the most votes, both values are the same.
+        # The most votes for any class but the model's own.
         rival = torch.where(own == winners, next_most, most)
         agrees += (present & (others > rival)).sum(1)
     return arrays.to_numpy(agrees) / predicted.shape[1]
@@ -398,7 +399,7 @@ def _by_confidence(source: Runs, shifted: Runs, labels: np.ndarray) -> np.ndarra
 
 
 def _thresholded(before: np.ndarray, after: np.ndarray, wrong: int) -> float:
-    """Return the fraction of `after` above the threshold that `wrong` of `before` are below."""
+    """Return the fraction of `after` that reaches the threshold below which `wrong` of the scores `before` lie."""
     return float((after >= np.sort(before)[wrong]).mean()) if wrong < len(before) else 0.0
 
 
