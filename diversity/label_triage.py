@@ -357,7 +357,7 @@ def _evidence(
 
 
 def margins(probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return [N] the highest probability of another class minus that of the label.
+    """Return the highest probability of another class minus the probability of the label [N].
 
     Args:
         probs: [N, K] probabilities.

@@ -149,7 +149,7 @@ class EnsembleTable(ErrorTable):
 
 
 def _all_some_none(cells: Array) -> Array:
-    """Return [..., 3] from the five cells: both right, one right, none right."""
+    """Return the counts [..., 3] of both right, one right and none right, from the five cells."""
     parts: list[Any] = [cells[..., 0], cells[..., 1] + cells[..., 2], cells[..., 3] + cells[..., 4]]
     stacked: Array = backend(cells).stack(parts, -1)
     return stacked

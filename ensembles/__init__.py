@@ -8,7 +8,7 @@ What may it cost?
     best_within, pareto                  the best ensemble within a budget, the Pareto front of cost and score
     cascade, Cascade                     an ensemble that stops early, at a fraction of the cost
 Which model should I add next?
-    recommend                            predicted gains of models that were not run yet
+    recommend                            predicted gains of models that have not been run yet
 How do I combine predictions, and is the ensemble better than my best model?
     average, vote                        means of probabilities, majority votes
     improvement                          the gain over the members, with a test against the best one

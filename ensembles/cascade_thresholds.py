@@ -6,9 +6,9 @@ mean of its members is wrong. The thresholds minimise, over N examples,
     sum_i  e_{s(i)}(i) + r (c_1 + ... + c_{s(i)}),    s(i) the stage at which example i stops,
 
 for a rate r at which cost is exchanged for errors. As in QWYC (Wang, Gupta and You 2018), one threshold at a time is exact.
-With the others fixed, stopping at j changes the sum by what each example that reaches j would have cost from there on. So
-the best t_j is where the running total, in the order of certainty, is largest. The thresholds are fitted from the last stage
-to the first; a second sweep takes the earlier thresholds into account. Only certainties [S, N] are kept in memory.
+With the others fixed, stopping an example at j instead of going on saves a known amount. So the best t_j maximises the total
+saving of the examples that are at least that certain. The thresholds are fitted from the last stage to the first; a second
+sweep takes the earlier thresholds into account. Only certainties [S, N] are kept in memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Stages:
     certainty: Mapping[Rule, np.ndarray]  # [S, N] by rule
 
     def stopping_stage(self, rule: Rule, thresholds: Sequence[float]) -> np.ndarray:
-        """Return [N] the stage at which each example stops. With T thresholds, stages above T are not reached."""
+        """Return the stage [N] at which each example stops. With T thresholds, stages above T are not reached."""
         return first_stop(self.certainty[rule][: len(thresholds)] >= np.asarray(thresholds, np.float64)[:, None])
 
 
@@ -53,7 +53,7 @@ def stage_sizes(members: int) -> np.ndarray:
 
 
 def first_stop(certain: np.ndarray) -> np.ndarray:
-    """Return [N] the first of S - 1 stages at which an example is certain [S - 1, N], or the last stage, S - 1.
+    """Return the first of S - 1 stages at which an example is `certain` [S - 1, N], or the last stage, S - 1; [N].
 
     >>> first_stop(np.array([[True, False, False], [True, True, False]]))
     array([0, 1, 2])
@@ -97,7 +97,7 @@ def read_stages(library: ModelLibrary, order: Sequence[int], check: bool = False
 
 
 def stopped_probabilities(library: ModelLibrary, members: Sequence[int], stopping: Stopping) -> torch.Tensor:
-    """Return [N, K] the mean probabilities of the members that a cascade evaluates for each example."""
+    """Return the mean probabilities [N, K] of the members that a cascade evaluates for each example."""
     mean = torch.empty((len(library.labels), library.num_classes), device=library.device)
     for span in library.chunks():
         remaining = torch.arange(span.start, span.start + len(mean[span]), device=library.device)
@@ -130,10 +130,15 @@ def candidate_thresholds(certainty: np.ndarray) -> np.ndarray:
 
 
 def fit_cuts(bins: np.ndarray, wrong: np.ndarray, costs: np.ndarray, rate: float) -> np.ndarray:
-    """Return [S - 1] the lowest bin that stops at each stage except the last. Of equally good cuts, the lowest.
+    """Return the cut [S - 1] of each stage except the last: the lowest bin that stops there. Ties go to the lowest cut.
 
-    A cut of 0 stops every example, and a cut above every bin stops none. `bins` [S - 1, N] are those of the certainties,
-    `wrong` [S, N] the errors, `costs` [S] what each stage adds, and `rate` the errors to accept for one unit of cost.
+    A cut of 0 stops every example, and a cut above every bin stops none.
+
+    Args:
+        bins: [S - 1, N] bins of the certainties.
+        wrong: [S, N] whether the prediction is wrong.
+        costs: [S] cost that each stage adds.
+        rate: errors to accept for one unit of cost.
     """
     cuts = np.zeros(len(bins), np.int64)
     width = int(bins.max(initial=0)) + 1

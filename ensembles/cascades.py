@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-# Errors to accept, as a fraction of the examples, to save the whole cost of the ensemble.
+# Errors to accept, as a fraction of the examples, for saving the whole cost of the ensemble.
 RATES = np.geomspace(1e-4, 0.3, 10)
 COMMON_THRESHOLDS = 40  # thresholds that are tried for all stages together
 FOLDS = 4
@@ -93,16 +93,16 @@ class CandidateCascade:
         return thresholds
 
     def run(self, stages: Stages) -> tuple[np.ndarray, np.ndarray]:
-        """Return [N] how many members are evaluated for each example, and whether the prediction is correct."""
+        """Return the number of members evaluated for each example [N], and whether the prediction is correct [N]."""
         stop = stages.stopping_stage(self.rule, self.thresholds)
         return stages.sizes[stop], stages.correct[stop, np.arange(len(stop))]
 
     def mean_cost(self, evaluated: np.ndarray) -> float:
-        """Return the mean cost of examples for which so many members [N] are evaluated."""
+        """Return the mean cost per example, given the number of members evaluated for each example [N]."""
         return float(self.order.costs.cumsum()[evaluated - 1].mean())
 
     def row(self) -> dict[str, Any]:
-        """Return its row of the Pareto front."""
+        """Return this cascade's row of the Pareto front."""
         names = self.order.setup.library.names
         row: dict[str, Any] = {
             "cost": self.cost, "members": tuple(names[m] for m in self.members), "size": len(self.members),
@@ -116,7 +116,7 @@ class CandidateCascade:
 
 
 def _with_common_threshold(order: MemberOrder, rule: Rule) -> Iterator[CandidateCascade]:
-    """Iterate over cascades with one threshold for all stages, which is too little to overfit the selection split."""
+    """Iterate over cascades with one threshold for all stages. One parameter hardly overfits the selection split."""
     stages = order.selection
     values = np.unique(np.quantile(stages.certainty[rule], np.linspace(0, 1, COMMON_THRESHOLDS)))
     for value in values.tolist():
@@ -133,7 +133,8 @@ def _with_common_threshold(order: MemberOrder, rule: Rule) -> Iterator[Candidate
 def _with_fitted_thresholds(order: MemberOrder, rule: Rule, seed: int) -> Iterator[CandidateCascade]:
     """Iterate over cascades with a threshold for each stage, one for each rate.
 
-    Thresholds are fitted on all examples; score and cost are those of thresholds fitted without the example's fold.
+    Thresholds are fitted on all examples. Score and cost are cross-fitted: each example stops at thresholds that were fitted
+    on the other folds.
     """
     stages = order.selection
     certainty, wrong = stages.certainty[rule][:-1], (~stages.correct).astype(np.float64)

@@ -63,7 +63,7 @@ def mean_logits(runs: EnsembleInput, temperatures: "ArrayLike | None" = None, we
 
 
 def vote(runs: EnsembleInput, num_classes: int | None = None, weights: Weights = None) -> Array:
-    """Return the class [N] that most members predict; of equally frequent classes the lowest.
+    """Return the class [N] that most members predict; ties go to the lowest class.
 
     Args:
         runs: predictions [M, N] or Runs. A prediction of -1 is no vote; an example without votes gives -1.
@@ -113,7 +113,7 @@ def _weights(members: Members, weights: Weights) -> list[float]:
 
 
 def _sum(members: Members, weights: Sequence[float], divisors: Sequence[float] | None = None) -> torch.Tensor:
-    """Return the weighted sum of the members. It is divided after adding, so that equal sums stay equal."""
+    """Return the weighted sum of the members. Callers divide the sum, so that equal sums stay equal."""
     total: torch.Tensor | None = None
     for member, weight in enumerate(weights):
         values = members.read(member)
@@ -139,7 +139,7 @@ def _majority(members: Members, weights: Sequence[float], num_classes: int | Non
     for part in votes.split(max(1, VOTE_ELEMENTS // classes), 1):
         counts = torch.zeros((part.shape[1], classes + 1), dtype=weight.dtype, device=part.device)
         counts.scatter_add_(1, part.T, weight[None].expand(part.T.shape))
-        # The order of addition shows in the last digits. In float32 it cannot decide a tie.
+        # Rounded, so that the order of addition cannot decide a tie.
         rounded = counts[:, :classes].float()
         winners.append(torch.where(rounded.amax(1) > 0, top_class(rounded), arrays.NO_PREDICTION))
     return torch.cat(winners)

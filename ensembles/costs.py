@@ -44,7 +44,7 @@ def parse_budget(budget: Budget | None, argument: str = "budget") -> float:
 
 
 def member_costs(library: ModelLibrary, cost: Cost) -> list[float]:
-    """Return [M] the cost of each model.
+    """Return the cost [M] of each model.
 
     Args:
         library: the models.
@@ -83,7 +83,7 @@ def _checked(cost: Any, where: str) -> float:
 def _measured(library: ModelLibrary, model: int, cost: str) -> float:
     if library.runs is None:
         raise InputError(
-            f"{cost} can be measured of models only, not of arrays",
+            f"{cost} can be measured for models only, not for arrays",
             argument="cost",
             found=cost,
             hint="Pass one number per model",
@@ -97,7 +97,7 @@ def _measured(library: ModelLibrary, model: int, cost: str) -> float:
 
     if not registry.is_name(name):
         raise InputError(
-            f"its {cost} are unknown, since only its outputs were imported",
+            f"{cost} is unknown, because only outputs were imported",
             where=name,
             argument="cost",
             hint=f"Import them with a table that has a column {cost}: `zoo import --meta TABLE`",

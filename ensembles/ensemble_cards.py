@@ -22,11 +22,11 @@ def write_card(
     """Write the card of an ensemble to the user's cards, and return it.
 
     Args:
-        name: of the ensemble.
+        name: the ensemble's name.
         runs: outputs of the members, with their cards and temperatures.
-        weights: by member, in the order of the members.
-        details: how the ensemble was found. `temperature` in it is the ensemble's own.
-        title: of the card.
+        weights: weight of each member, in the order of the members.
+        details: how the ensemble was found; `temperature` is the ensemble's own temperature.
+        title: the card's title.
         overwrite: whether to replace an ensemble of that name.
     """
     if runs is None:
@@ -80,7 +80,7 @@ def _check_name(name: str, cards: Mapping[str, Card], overwrite: bool) -> None:
 
 
 def _loadable_card(outputs: Outputs, name: str) -> Card:
-    """Return a member's card, or raise an error if the member is no model that can be loaded."""
+    """Return a member's card, or raise an error if the member cannot be loaded."""
     where = f"{name}: member {outputs.name}"
     if outputs.card is None or registry.available(outputs.card) == "never published":
         raise InputError(

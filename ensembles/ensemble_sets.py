@@ -19,7 +19,7 @@ from zoo.core.splits import stratified_split
 from zoo.core.units import interval
 from zoo.errors import InputError
 
-# From the models on some examples to the ensemble's probabilities [n, K] there, and the labels [n].
+# Computes the ensemble's probabilities [n, K] and the labels [n] from the models on some examples.
 Probabilities: TypeAlias = Callable[[ModelLibrary], tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -38,7 +38,7 @@ class EnsembleSets:
 
     def __str__(self) -> str:
         report = self.report
-        # The interval is that of one threshold; with one per class the coverage varies less.
+        # The interval is valid for a single threshold; with one per class, the coverage varies less.
         valid = f" (95% of valid sets: {interval(report.expected, None)})" if self.rule.conditioning == "marginal" else ""
         measured = f"on {report.examples:,} other examples coverage {report.coverage:.1%}{valid}"
         return f"prediction sets: {self.rule}; {measured}, mean size {report.mean_size:.2f}"
@@ -57,14 +57,14 @@ def fit_sets(
     """Return the prediction sets of an ensemble.
 
     Args:
-        probabilities: of the ensemble, at its own temperature.
+        probabilities: computes the ensemble's probabilities, at its own temperature.
         selection: the models on the selection split, on which the ensemble was chosen.
         test: the models on the test split.
         alpha: accepted probability that a set misses the true class.
         method: score of a class, as in `fit_conformal`.
         conditioning: which classes share a threshold, as in `fit_conformal`.
         calibration: fraction of the test split that fits the thresholds, or the ids of the examples that do.
-        seed: of the split and of randomised sets.
+        seed: random seed of the split and of randomised sets.
     """
     if selection.kind == "predictions":
         raise InputError(

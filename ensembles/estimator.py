@@ -29,7 +29,7 @@ class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: igno
     bags : how many searches on samples of the classifiers to average; 0: one search on all of them.
     holdout : fraction of the examples, stratified by class, on which the search runs and the classifiers are not fitted.
     refit : whether to fit the selected classifiers again, on all examples.
-    seed : of the holdout split and of the bags.
+    seed : random seed of the holdout split and of the bags.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: igno
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return [N, K] the weighted mean of the members' probabilities, with columns in the order of `classes_`."""
+        """Return the weighted mean of the members' probabilities [N, K], with columns in the order of `classes_`."""
         check_is_fitted(self)
         _refuse_masked(X=X)
         X = validate_data(self, X, reset=False)
@@ -107,12 +107,12 @@ class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: igno
         return np.sum(parts, axis=0)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return [N] the most probable class, the first of equally probable ones."""
+        """Return the most probable class [N]; ties go to the first class."""
         top = self.predict_proba(X).argmax(1)
         return self.classes_[top]
 
     def _probabilities(self, fitted: Any, X: np.ndarray, name: str) -> np.ndarray:
-        """Return [N, K] of one classifier; 0 for classes it has not seen."""
+        """Return one classifier's probabilities [N, K]; 0 for classes it has not seen."""
         if not hasattr(fitted, "predict_proba"):
             raise InputError(where=name, argument="estimators", expected="classifiers with predict_proba", found=fitted)
         columns = np.searchsorted(self.classes_, fitted.classes_)

@@ -27,7 +27,7 @@ class Improvement:
     members: tuple[Name, ...]
     ensemble_accuracy: float
     accuracies: tuple[float, ...]  # of the members
-    best_member: Name  # the most accurate on the same examples; of equal ones the first
+    best_member: Name  # the most accurate on the same examples; ties go to the first
     gain_over_mean: float
     gain_over_best: float
     interval: tuple[float, float]  # 95% confidence interval of the gain over the best member (paired bootstrap)
@@ -74,9 +74,9 @@ def improvement(
         runs: outputs of the members. Arrays are of the kind that `combine` names; Runs provide every kind, calibrated.
         labels: [N] class indices; default: those of the runs.
         combine: mean of `probabilities`, mean of `logits`, or majority vote of `predictions`.
-        weights: of the members, as in `average`.
+        weights: the members' weights, as in `average`.
         resamples: bootstrap resamples for the confidence interval.
-        seed: seed of the bootstrap.
+        seed: random seed of the bootstrap.
 
     >>> a, b = np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([[0.4, 0.6], [0.7, 0.3]])
     >>> found = improvement([a, b], [0, 0])
@@ -115,13 +115,13 @@ def improvement(
 
 
 def conversion_rate(first: Outputs | Array, second: Outputs | Array, labels: Labels = None) -> float:
-    """Return the fraction of examples that exactly one of two models classifies correctly which their mean does too.
+    """Of the examples that exactly one of two models classifies correctly, return the fraction that their mean gets right.
 
-    NaN without such examples.
+    The result is NaN if there are no such examples.
 
     Args:
         first: outputs, or probabilities [N, K].
-        second: the same of the other model.
+        second: outputs or probabilities of the other model.
         labels: [N] class indices; default: those of the outputs.
 
     >>> conversion_rate(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([[0.4, 0.6], [0.1, 0.9]]), [0, 0])

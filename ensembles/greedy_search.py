@@ -27,7 +27,7 @@ class Rules:
     init: int = 1
     stop_early: bool = False
     costs: Sequence[float] | None = None  # [M]
-    budget: float = math.inf  # of an ensemble's cost; a model that is picked twice is paid once
+    budget: float = math.inf  # maximum cost of the ensemble; a model that is picked twice counts once
     per_cost: bool = False  # whether to pick the best gain divided by cost, instead of the best gain
 
     def cost_of(self, members: Sequence[int]) -> float:
@@ -47,9 +47,9 @@ class SearchResult:
 
     members: list[int]
     scores: list[float]
-    start: int  # members at the start
-    best: int  # members of the best ensemble
-    ended: str  # why no more were added: steps, candidates, budget, gain, bags
+    start: int  # number of members at the start
+    best: int  # number of members of the best ensemble
+    ended: str  # why no more members were added: steps, candidates, budget, gain, bags
     weights: list[float] | None = None
     bags: tuple["SearchResult", ...] = ()
 
@@ -76,7 +76,7 @@ def search(
     ensemble: GrowingEnsemble | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> SearchResult:
-    """Return the result of one search. `ensemble` is one to reuse; `advance` is called after each pick."""
+    """Return the result of one search. `ensemble` is reused if given; `advance` is called after each pick."""
     if rules.init > 1 and setup.base:
         raise InputError("cannot be combined with a base", argument="init", found=rules.init, hint="Leave one of them out")
     ensemble = ensemble or setup.empty_ensemble()
@@ -133,7 +133,7 @@ def _pick(
     for model, score in scores.items():
         added_cost = rules.cost_of([*ensemble.members, model]) - cost_before
         gain = score - before
-        # A free model that helps comes first. A loss counts by its size, whatever it costs.
+        # A free model that helps comes first. Models that do not help are ranked by their gain alone.
         rates[model] = gain if gain <= 0 else math.inf if added_cost <= 0 else gain / added_cost
     model = ensemble.break_ties(rates)
     return model, scores[model]

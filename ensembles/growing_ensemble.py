@@ -16,7 +16,7 @@ from zoo.core.backend import backend
 
 # Scores closer than this are equal: above the rounding error of any of the sums, below one example in 10^9.
 TIE = 1e-10
-# The other classes with the largest sums of which an open example keeps track.
+# Number of other classes, those with the largest sums, that are kept for an open example.
 WITNESSES = 3
 # Numbers in a block of candidates x open examples; bounds the memory for a thousand candidates.
 BLOCK_ELEMENTS = 2**22
@@ -31,7 +31,7 @@ class TopTable:
     other_class: torch.Tensor  # the first class that has it, int32
 
     def correct(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return [M, N] whether each model alone is correct; of equal probabilities the first class is predicted."""
+        """Return whether each model alone is correct [M, N]; ties go to the first class."""
         return (self.label > self.other) | ((self.label == self.other) & (labels < self.other_class))
 
 
@@ -88,7 +88,7 @@ class GrowingEnsemble(ABC):
             self.add(model)
 
     def add(self, model: int) -> None:
-        """Add a member, possibly once more."""
+        """Add a member. The same model may be added again."""
         self.members.append(model)
         self.label_sum += self.table.label[model]
 
@@ -134,8 +134,8 @@ class AccuracyEnsemble(GrowingEnsemble):
 
     Notation for one example: y is its label, S the ensemble's sums [K], x a candidate's probabilities [K]. With the
     candidate added, the example is correct if S_y + x_y exceeds S_k + x_k for every other class k (the first class wins a
-    tie). Of x are kept x_y and the largest other entry x_o with its class o. Of S are kept the witnesses w_1, w_2, ..., the
-    other classes with the largest sums in descending order. Hence the example is
+    tie). For x, only x_y and the largest other entry x_o with its class o are kept. For S, only the witnesses w_1, w_2, ...
+    are kept: the other classes with the largest sums, in descending order. Hence the example is
 
         certainly wrong:    S_y + x_y < S_k + x_k  for one k: o or a witness, whose entry of x is looked up
         certainly correct:  S_y + x_y > S_k + x_k  for the first t witnesses, and > S_w + x_o for w the next one.
@@ -217,7 +217,7 @@ class AccuracyEnsemble(GrowingEnsemble):
         return rows[_true(~(correct | wrong))], weight + float((self.example_weights[rows] * correct).sum())
 
     def _settled(self, rows: Any) -> tuple[Any, Any]:
-        """Return which of these examples are correct, and which are wrong, with any candidate added."""
+        """Return which of these examples are correct, and which are wrong, whichever candidate is added."""
         # The differences below are rounded. A margin of a few units in the last place of the largest sum covers that.
         margin = 8 * torch.finfo(self.label_sum.dtype).eps * (len(self.members) + 1)
         label_sum = fast_view(self.label_sum)[rows]
@@ -281,7 +281,7 @@ class AccuracyEnsemble(GrowingEnsemble):
         return lower, upper, undecided
 
     def _correct_weight(self, model: int, rows: Any) -> float:
-        """Return the weight of those of these examples that are correct with the candidate added, by reading its rows."""
+        """Return the weight of the examples `rows` that are correct with a model added, by reading the model's rows."""
         gained = 0.0
         for start in range(0, len(rows), step := self.library.chunk_rows()):
             part = rows[start : start + step]
@@ -322,7 +322,7 @@ class BrierEnsemble(GrowingEnsemble):
 
 
 def _inner_products(library: ModelLibrary) -> np.ndarray:
-    """Return [M, M] sums over examples and classes of the products of two models' probabilities."""
+    """Return the products [M, M] of two models' probabilities, summed over examples and classes."""
     dtype = arrays.accumulation_dtype(library.device)
     products = torch.zeros((len(library), len(library)), dtype=dtype, device=library.device)
     for span in library.chunks():

@@ -27,8 +27,8 @@ Rows: TypeAlias = "slice | torch.Tensor"
 # make the calls cheap. An accelerator needs longer chunks.
 CACHE_ELEMENTS = 2**17
 ACCELERATOR_ELEMENTS = 2**26
-# With votes, an additional column behind the classes holds this much for every model. The sum of up to a million members
-# stays below one vote. Where nobody votes it is the maximum, so the ensemble predicts none of the classes, which is wrong.
+# With votes, every model has this value in an additional column after the classes. The sum of up to a million members stays
+# below one vote. Without any vote it is the maximum: the ensemble then predicts no class, which counts as wrong.
 NO_VOTE = 2.0**-20
 
 
@@ -36,10 +36,10 @@ class ProbabilitySource(Protocol):
     """Where probabilities are read from."""
 
     def rows(self, model: int, rows: Rows) -> torch.Tensor:
-        """Return [n, K] in the precision in which they are stored."""
+        """Return rows [n, K] as stored: possibly float16, possibly a view that must not be written to."""
 
     def entries(self, model: int, rows: Any, classes: Any) -> Any:
-        """Return [n] the probability of each (row, class), all of them a `fast_view`; None if that takes whole rows."""
+        """Return the probability of each (row, class) [n], all as `fast_view`; None if that would read whole rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class ModelLibrary:
         Args:
             runs: see `ensembles.inputs`. Arrays stay on their device. Outputs are read at their temperature.
             labels: [N] class indices; default: those of the runs.
-            kind: what arrays hold, and what is read of outputs.
+            kind: the kind of values that arrays hold, or that are read from outputs.
             device: where to compute with outputs; default: where they are stored.
         """
         if kind not in ("probabilities", "predictions"):
@@ -148,16 +148,12 @@ class ModelLibrary:
         for start in range(0, len(self.labels), length):
             yield slice(start, min(start + length, len(self.labels)))
 
-    def stored_rows(self, model: int, rows: Rows) -> torch.Tensor:
-        """Return [n, K] as stored: possibly float16, possibly a view that must not be written to."""
-        return self.source.rows(model, rows if self.examples is None else self.examples[rows])
-
     def rows(self, model: int, rows: Rows) -> torch.Tensor:
-        """Return the probabilities [n, K] of one model."""
-        return self.stored_rows(model, rows).to(self.dtype)
+        """Return the probabilities [n, K] of one model, possibly as a view that must not be written to."""
+        return self.source.rows(model, rows if self.examples is None else self.examples[rows]).to(self.dtype)
 
     def entries(self, model: int, rows: Any, classes: Any) -> Any:
-        """Return [n] single probabilities, or None if the source would have to read whole rows for them."""
+        """Return single probabilities [n], or None if the source would have to read whole rows for them."""
         return self.source.entries(model, rows if self.examples is None else fast_view(self.examples)[rows], classes)
 
     def check(self, model: int, sums: torch.Tensor, minimum: float, start: int = 0) -> None:
@@ -183,7 +179,7 @@ class ModelLibrary:
                 )
 
     def describe(self, model: int) -> str:
-        """Return what errors call a model."""
+        """Return a model's name for error messages."""
         name = self.names[model]
         return name if isinstance(name, str) else f"model {name}"
 

@@ -23,7 +23,7 @@ Groups: TypeAlias = "Runs | Mapping[str, ArrayLike | Array]"
 
 
 def ensemble_agreement(groups: Groups) -> "pd.DataFrame":
-    """Return [O, O] the fraction of examples on which the votes of two objectives' seeds agree.
+    """Return the fraction of examples [O, O] on which the votes of two objectives' seeds agree.
 
     Args:
         groups: predictions [seeds, N] by objective, or Runs, which are grouped by their cards' objective.
@@ -37,7 +37,7 @@ def ensemble_agreement(groups: Groups) -> "pd.DataFrame":
 
 
 def mixed_ensembles(groups: Groups, labels: Labels = None) -> "pd.DataFrame":
-    """Return [O, O] the accuracy of votes of ensembles with half of their models from each of two objectives.
+    """Return the accuracy [O, O] of voting ensembles with half of their models from each of two objectives.
 
     All ensembles have the same size: the largest even number of seeds that every objective has (eight in Fig. C.7). The
     first half of one objective's seeds votes with the second half of the other's, and vice versa; the entry is the mean

@@ -65,7 +65,7 @@ class Path:
     best_ensemble: WeightedEnsemble | None = field(default=None, repr=False)  # from which `calibration` is computed
     costs: list[float] | None = None  # of the ensembles, if the search had a budget
     settings: dict[str, Any] = field(default_factory=dict)
-    bags: tuple["Path", ...] = ()  # the single searches of a search with bags
+    bags: tuple["Path", ...] = ()  # the search of each bag
     runs: Runs | None = field(default=None, repr=False)
 
     @property
@@ -142,8 +142,8 @@ class Path:
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per step.
 
-        `ece` is the calibration error of the mean of the members on the test split, `ece_calibrated` that at the ensemble's
-        own temperature, which is fitted for the best ensemble only.
+        `ece` is the calibration error of the members' mean on the test split. `ece_calibrated` is the error at the
+        ensemble's own temperature, which is fitted for the best ensemble only.
         """
         import pandas as pd
 
@@ -261,7 +261,7 @@ class Path:
         conditioning: Conditioning = "marginal",
         calibration: float | Sequence[str] = 0.5,
     ) -> EnsembleSets:
-        """Return prediction sets of the best ensemble, at its own temperature, that hold the true class.
+        """Return prediction sets of the best ensemble, at its own temperature.
 
         Thresholds are fitted on a part of the test split and evaluated on the rest. Examples used to choose the
         ensemble fit no threshold.
@@ -274,7 +274,7 @@ class Path:
         """
         ensemble = self.best_ensemble
         if ensemble is None:
-            raise InputError("is a single search of several bags", where="path", hint="Use the path of all bags")
+            raise InputError("is the path of a single bag", where="path", hint="Use the path of the whole search")
 
         def probabilities(library: ModelLibrary) -> tuple[torch.Tensor, torch.Tensor]:
             mean, labels = ensemble.probabilities(library)
@@ -288,10 +288,10 @@ class Path:
         """Save the best ensemble as a model that `zoo.load(name)` loads, calibrated by its own temperature.
 
         Args:
-            name: of the model.
-            title: of its card.
+            name: the model's name.
+            title: the card's title.
             overwrite: whether to replace an ensemble of that name.
-            sets: what `prediction_sets` returns, for `model.predict_sets(images)`.
+            sets: the result of `prediction_sets`, for `model.predict_sets(images)`.
         """
         if self.settings.get("kind") == "predictions":
             raise InputError(

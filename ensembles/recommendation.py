@@ -1,7 +1,7 @@
-"""Which model to add next: predicted gains of candidates of which little is known, with prediction intervals.
+"""Which model to add next: predicted gains of candidates about which little is known, with prediction intervals.
 
-Some models are known in full. Of a candidate only its card is known, or its outputs on n labelled examples. The gain
-measured on these examples is unbiased but noisy: of 256 examples a candidate changes about eight, so the standard error
+Some models are known in full. For a candidate, only the card is known, or outputs on n labelled examples. The gain
+measured on these examples is unbiased but noisy: a candidate changes about eight of 256 examples, so the standard error
 is a full point, several times the difference between candidates. The gain is therefore predicted by ridge regression over
 the known models, from features that vary less. They are computed for all models on the *same* n examples:
 
@@ -11,15 +11,15 @@ the known models, from features that vary less. They are computed for all models
     accuracy difference   the candidate's accuracy minus the base's;
     disagreement ratio    the fraction of different predictions divided by the mean error of the two models; the rate of
                           improvement is nearly linear in it (Theisen et al. 2023);
-    changed examples      the first principal components of s(q'/h) over models: models that change the same examples gain
-                          alike;
-    category              by the cards, how far the training is from the nearest member's (Gontijo-Lopes et al. 2021).
+    changed examples      the first principal components of s(q'/h) over models: models that change the same examples have
+                          similar gains;
+    category              the training category relative to the nearest member, from the cards (Gontijo-Lopes et al. 2021).
 
 Because all features are computed on the same examples, the regression learns what they mean on these examples. The penalty
-minimises the leave-one-out error, and that error is the width of the interval, so noisy features are shrunk as they deserve.
-A card alone gives category and accuracy, and so wide intervals. With fewer than ten known models, the regression is over the
-59 pairs that the cards quote from Gontijo-Lopes et al. (Tables 1 to 4), in units of the base's error. Its prediction, with
-doubled width, is the prior, which is combined with the gain on the n examples by precision.
+minimises the leave-one-out error, which shrinks noisy features; this error also sets the width of the interval. A card alone
+gives only category and accuracy, so intervals are wide. With fewer than ten known models, the regression is over the 59
+pairs that the cards quote from Gontijo-Lopes et al. (Tables 1 to 4), in units of the base's error. Its prediction, with
+doubled width, is a prior that is combined with the gain on the n examples, weighted by precision.
 
 If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
 large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, the
@@ -122,7 +122,7 @@ class SampleFeatures:
 
 
 def sample_features(base: np.ndarray, models: np.ndarray, labels: np.ndarray, members: int) -> SampleFeatures:
-    """Return the measures of `models` [M, n, K] added to a `base` [n, K] of so many `members`, all probabilities."""
+    """Return the measures of models [M, n, K] when each is added to a base [n, K] of `members` models; all probabilities."""
     rows = np.arange(len(labels))
     joint = (members * base + models) / (members + 1)
     base_predictions, base_correct = base.argmax(1), base.argmax(1) == labels
@@ -143,7 +143,7 @@ def sample_features(base: np.ndarray, models: np.ndarray, labels: np.ndarray, me
 
 
 def _soft_correct(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return [M, n] the logistic function of the label's lead over the best other class, in units of `SOFTNESS`."""
+    """Return the logistic function [M, n] of the label's lead over the best other class, in units of `SOFTNESS`."""
     rows = np.arange(len(labels))
     label = probabilities[:, rows, labels]
     others = probabilities.copy()
@@ -218,7 +218,7 @@ def recommend(
 ) -> Recommendation:
     """Predict what each candidate would add to the accuracy of the base, before it is run on all examples.
 
-    Models of which only predictions are stored are skipped with a warning. If no known model has a candidate's training
+    Models with stored predictions only are skipped with a warning. If no known model has a candidate's training
     category or training data, the prediction extrapolates: its interval is wider, and a warning says so.
 
     Args:
@@ -226,11 +226,11 @@ def recommend(
             the narrower the intervals.
         candidates: cards, or outputs on some of the same examples. Outputs without a temperature are calibrated on these.
             A candidate that is also in `runs` does not count as known.
-        base: the model, or the equally weighted models, to which one is to be added.
-        examples: how many examples of a candidate's outputs are used at most.
-        level: of the prediction intervals.
-        seed: seed of the choice of examples.
-        use_shipped: whether models whose outputs on the same examples are shipped count as known, besides those in `runs`.
+        base: the model, or the equally weighted models, to which a candidate is added.
+        examples: maximum number of examples of a candidate's outputs to use.
+        level: level of the prediction intervals.
+        seed: random seed of the choice of examples.
+        use_shipped: whether models with shipped outputs on the same examples also count as known.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 400)
@@ -266,11 +266,14 @@ def recommend(
         row |= {"gain": gain, "low": gain - half_width, "high": gain + half_width}
         row["new_category"] = known.is_new(row.pop("card"))
     _warn_of_new_categories(known, rows)
-    columns = ["model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by"]
-    columns.append("new_category")
+    columns = [
+        "model", "gain", "low", "high", "category", "accuracy", "disagreement", "ratio", "examples", "by", "new_category",
+    ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns).sort_values(["gain", "model"], ascending=[False, True], ignore_index=True)
-    settings = {"level": level, "seed": seed, "known": len(known.models), "known_examples": len(setup.library.labels)}
-    settings["shipped"] = shipped
+    settings = {
+        "level": level, "seed": seed, "known": len(known.models), "known_examples": len(setup.library.labels),
+        "shipped": shipped,
+    }  # fmt: skip
     return Recommendation([setup.library.names[m] for m in setup.base], known.base_accuracy, frame, settings)
 
 
@@ -311,7 +314,7 @@ class KnownGains:
         return [self.runs[str(self.library.names[model])].card for model in models]
 
     def category(self, card: Card | None) -> str | None:
-        """Return the smallest category between a model and any member of the base; None if cards do not tell."""
+        """Return the smallest category between a model and any member of the base; None if it is unknown."""
         found = [category(member, card) for member in self.cards(self.base) if member is not None and card is not None]
         return min((one for one in found if one is not None), key=CATEGORIES.index, default=None)
 
@@ -330,8 +333,8 @@ class KnownGains:
         known = {one.dataset for one in self.cards([*self.base, *self.models]) if one is not None}
         return self.category(card) == "dataset" and card is not None and card.dataset not in known
 
-    def is_too_little_for(self, card: Card | None) -> bool:
-        """Return whether published pairs tell more about a candidate than the known models do."""
+    def needs_published(self, card: Card | None) -> bool:
+        """Return whether published pairs predict a candidate better than the known models do."""
         return len(self.models) < MIN_KNOWN_MODELS or self.has_new_data(card)
 
     @property
@@ -340,7 +343,7 @@ class KnownGains:
         return np.array([category_features(one) for one in self.categories]), self.log_error(self.accuracies)
 
     def read(self, models: Iterable[int], rows: np.ndarray) -> np.ndarray:
-        """Return [M, n, K] probabilities of models on some rows."""
+        """Return the probabilities [M, n, K] of models on some rows."""
         at = torch.from_numpy(rows).to(self.library.device)
         return np.stack([arrays.to_numpy(self.library.rows(model, at)).astype(np.float64) for model in models])
 
@@ -367,12 +370,12 @@ def _candidates(candidates: Candidate | Iterable[Candidate] | Mapping[str, Outpu
 def _known_runs(
     runs: Runs, base: Name | Sequence[Name], candidates: Sequence[Candidate], use_shipped: bool
 ) -> tuple[Runs, int]:
-    """Return the runs that have probabilities, with those that are shipped added; and how many were added."""
+    """Return the runs with probabilities, extended by shipped outputs; and the number of shipped outputs."""
     listed = [one for one in candidates if isinstance(one, Outputs)]
     without = {one.name for one in (*runs.values(), *listed) if one.kind == "predictions"}
     if without:
         names = ", ".join(sorted(without))
-        warnings.warn(f"skipped models of which only predictions are stored: {names}", ZooWarning, stacklevel=3)
+        warnings.warn(f"skipped models with stored predictions only: {names}", ZooWarning, stacklevel=3)
     usable = Runs(one for one in runs.values() if one.name not in without)
     for name in as_list(base):
         if among(str(name), list(runs)) in without:
@@ -427,17 +430,12 @@ def _warn_of_new_categories(known: KnownGains, rows: Sequence[Mapping[str, Any]]
 
 def _row_from_card(known: KnownGains, card: Card) -> dict[str, Any]:
     """Return a row of the table, predicted from category and accuracy."""
-    kind, accuracy = known.category(card), _card_accuracy(card)
+    accuracy = _card_accuracy(card)
     prediction, by = _predict(known, card, accuracy)
-    row = {
-        "model": card.name,
-        "card": card,
-        "category": kind,
-        "accuracy": accuracy,
-        "disagreement": math.nan,
-        "ratio": math.nan,
-    }
-    return row | {"examples": 0, "by": by, "prediction": prediction}
+    return {
+        "model": card.name, "card": card, "category": known.category(card), "accuracy": accuracy, "disagreement": math.nan,
+        "ratio": math.nan, "examples": 0, "by": by, "prediction": prediction,
+    }  # fmt: skip
 
 
 def _card_accuracy(card: Card | None) -> float:
@@ -449,7 +447,7 @@ def _predict(known: KnownGains, card: Card | None, accuracy: float, *measured: n
 
     `measured` [M + 1, F] are features of the known models and, last, of the candidate; published pairs have none.
     """
-    if not known.is_too_little_for(card):
+    if not known.needs_published(card):
         return _predict_from_known(known, card, accuracy, *measured)
     prediction, by = _predict_from_published(known, card, accuracy)
     if len(known.models) >= MIN_KNOWN_MODELS:  # for ensembles of several models the published errors may be too small
@@ -489,8 +487,8 @@ def _predict_from_known(
 def _predict_from_published(known: KnownGains, card: Card | None, accuracy: float) -> tuple[Prediction, str]:
     """Return a prediction regressed on the pairs that cards quote, in units of the base's error.
 
-    With n equal members, the part of the error that averaging removes falls as 1 / n. So one more than n removes
-    2 / (n (n + 1)) of what the second removed.
+    With n equal members, the part of the error that averaging reduces falls as 1 / n. So adding a member to n removes
+    2 / (n (n + 1)) of what adding the second member removed.
     """
     from zoo.models import registry
 
@@ -513,7 +511,7 @@ def _predict_from_published(known: KnownGains, card: Card | None, accuracy: floa
 def _by_examples(
     known: KnownGains, candidates: Sequence[Outputs], examples: int, seed: int
 ) -> list[tuple[np.ndarray, list[Outputs]]]:
-    """Group candidates by the rows of the base's examples they are known on; their outputs are on these rows, in order."""
+    """Group candidates by the base's rows on which they have outputs; return these rows, and the outputs in their order."""
     first = known.runs[str(known.library.names[known.base[0]])]
     row_of = {name: row for row, name in enumerate(first.ids.tolist())}
     groups: dict[bytes, tuple[np.ndarray, list[Outputs]]] = {}
@@ -548,7 +546,7 @@ def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
 
 
 def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.ndarray) -> list[dict[str, Any]]:
-    """Return rows of the table for candidates that are known on the same examples."""
+    """Return rows of the table for candidates with outputs on the same examples."""
     labels = arrays.to_numpy(known.library.labels)[rows]
     candidates = np.stack([arrays.to_numpy(arrays.tensor(one.probabilities, one.name)) for one in group]).astype(np.float64)
     models = np.concatenate([known.read(known.models, rows), candidates]) if known.models else candidates
@@ -556,7 +554,7 @@ def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.nd
     table = []
     for number, one in enumerate(group, len(known.models)):
         kind, accuracy = known.category(one.card), float(sample.accuracy[number])
-        prior_only = known.is_too_little_for(one.card)
+        prior_only = known.needs_published(one.card)
         measured = sample.features[[*range(len(known.models)), number]]
         prediction, by = _predict(known, one.card, accuracy if prior_only else _card_accuracy(one.card), measured)
         if prior_only or known.is_new(one.card):
@@ -568,7 +566,7 @@ def _rows_from_examples(known: KnownGains, group: Sequence[Outputs], rows: np.nd
 
 
 def _with_measured_gain(prior: Prediction, gain: float, changed: float, examples: int) -> Prediction:
-    """Return a prediction combined with the gain measured on so many examples, by precision.
+    """Combine a prediction with the gain measured on a number of examples, weighted by precision.
 
     The gain is a mean of -1, 0 and 1; `changed` is the fraction that is not 0. Counting one more changed example keeps its
     variance above 0.

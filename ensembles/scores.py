@@ -35,7 +35,7 @@ class Objective:
     function: ScoreFunction | None = None  # of a custom objective
 
     def weights(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return [N] weights of the examples: 1, or 1 / size of the class."""
+        """Return the weights of the examples [N]: 1, or 1 / size of the class."""
         one = torch.ones(len(labels), dtype=arrays.accumulation_dtype(labels.device), device=labels.device)
         return one / torch.bincount(labels)[labels] if self.balanced else one
 
@@ -74,7 +74,7 @@ def custom_score(objective: Objective, library: ModelLibrary, total: torch.Tenso
 
 
 def top_class(values: torch.Tensor) -> torch.Tensor:
-    """Return [N] the class of the maximum of each row [N, K], the first of equal maxima."""
+    """Return the class of the maximum of each row of [N, K]; ties go to the first class."""
     return torch.as_tensor(fast_view(values).argmax(1))
 
 
@@ -114,8 +114,8 @@ OBJECTIVES = {
 class PrefixScores:
     """Scores of the ensembles of members 0..i of a list of S members, on one library.
 
-    `parts[i]` is what the confidence interval of score i is computed from: each example's part of the score [N]. For a
-    custom objective it is the ensemble's probabilities [N, K], and exists only for the prefixes asked for.
+    The confidence interval of score i is computed from `parts[i]`: each example's part of the score [N]. For a custom
+    objective, `parts[i]` holds the ensemble's probabilities [N, K], for the requested prefixes only.
     """
 
     library: ModelLibrary
@@ -126,7 +126,7 @@ class PrefixScores:
     ece: list[float] | None  # expected calibration errors; None for votes
 
     def gains(self, start: int) -> list[float]:
-        """Return how much better each ensemble is than that of members 0..start. Positive is better, for losses too."""
+        """Return the gain of each ensemble over the ensemble of members 0..start. Positive is better, for losses too."""
         return [self.objective.sign * (score - self.score[start]) + 0.0 for score in self.score]  # + 0.0: no minus zero
 
     def gain_intervals(self, start: int, resamples: int, seed: int) -> list[tuple[float, float] | None]:

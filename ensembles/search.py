@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 class Search(SearchSetup):
     """Models that are read once on a selection split, and questions about ensembles of them.
 
-    Equal scores are decided by the lower NLL (with votes: that of the fraction of votes for the label), then by name.
+    Ties go to the lower NLL (with votes: the NLL of the fraction of votes for the label), then to the first name.
 
     Args:
         runs: probabilities [M, N, K] (NumPy or torch, float16 to float64), a list or mapping of [N, K], or Runs, whose
             calibrated probabilities are read from disk a chunk at a time.
         labels: [N] class indices; default: those of the Runs.
-        kind: `probabilities` are averaged. `predictions` [M, N] (or those of any Runs) vote: the most frequent class wins,
-            of equally frequent ones the lowest. A prediction of -1 is no vote and counts as wrong.
+        kind: `probabilities` are averaged. `predictions` [M, N] (or the predictions of any Runs) vote: the most frequent
+            class wins, ties go to the lowest class. A prediction of -1 is no vote and counts as wrong.
         objective: accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number, where
             higher is better. A function is slow: it is called with every candidate's ensemble at every step.
         base: the model (or models) that every ensemble contains, and from which a greedy search starts.
@@ -39,8 +39,8 @@ class Search(SearchSetup):
             (`{"framework": "contrastive"}`), all of which must hold. In a mapping, `name` takes names and patterns, and
             `accuracy` a range (low, high) of the accuracy on the selection split, as fractions, None for no limit.
         test_fraction: fraction of the examples in the test split, which the search never sees; 0: search on all examples.
-        split: custom rows (selection, test) instead, as row numbers or masks.
-        seed: seed of the split, of random subsets, of bags and of the bootstrap.
+        split: custom splits (selection, test) instead, as row numbers or masks.
+        seed: random seed of the split, of random subsets, of bags and of the bootstrap.
         device: where to compute with Runs; default: where they are stored.
         progress: whether to show a progress bar in a terminal.
 
@@ -91,7 +91,7 @@ class Search(SearchSetup):
         check_counts(steps=steps, init=init, resamples=resamples)
         check_counts(0, bags=bags)
         if bags and budget is not None:
-            raise InputError("the average of several searches need not keep to a budget", argument="bags",
+            raise InputError("the average of several searches may exceed the budget", argument="bags",
                              hint="Leave out {bags} or {budget}")  # fmt: skip
         costs = None if budget is None else member_costs(self.library, cost)
         rules = greedy_search.Rules(steps + (not self.base), replace, init, stop_early, costs, parse_budget(budget))
@@ -115,7 +115,7 @@ class Search(SearchSetup):
         return subsets.best_partners(self, bases, resamples)
 
     def pair_scores(self) -> "pd.DataFrame":
-        """Return [M, M] the score of every pair of models on the selection split; of single models on the diagonal."""
+        """Return the scores [M, M] of every pair of models on the selection split, with single models on the diagonal."""
         return subsets.pair_scores(self)
 
     def best_subset(self, size: int = 3) -> Subset:
@@ -170,8 +170,8 @@ class Search(SearchSetup):
             members: members instead of those that greedy search finds. They are evaluated in this order or from the cheapest
                 to the most expensive, whichever is on the front.
             cost: cost of a member for one image, as in `best_within`.
-            rules: certainties to try: `confidence` of the mean, its `margin`, or the members' `agreement`.
-            loss: fraction of the examples that may be lost compared with the ensemble of all members.
+            rules: measures of certainty to try: `confidence` of the mean, its `margin`, or the members' `agreement`.
+            loss: accepted loss of accuracy compared with the ensemble of all members, as a fraction.
             budget: maximum mean cost of one image: a number or text such as "1.5G".
             resamples: bootstrap resamples for the confidence interval of the difference.
         """
@@ -219,9 +219,9 @@ class BudgetOptions(ParetoOptions):
 
 
 def greedy(runs: EnsembleInput, labels: Labels = None, **options: Unpack[GreedyOptions]) -> Path:
-    """Return the path of a greedy search, which adds the most helpful model again and again.
+    """Return the path of a greedy search, which adds one model at a time.
 
-    Options: those of `Search` (kind, objective, base, candidates, test_fraction, split, seed, ...) and of `Search.greedy`
+    Takes the options of `Search` (kind, objective, base, candidates, test_fraction, split, seed, ...) and of `Search.greedy`
     (steps, replace, init, stop_early, bags, bag_fraction, budget, cost, resamples).
 
     >>> votes = [[0, 1, 2, 0], [0, 1, 0, 2], [1, 0, 2, 2]]
@@ -229,15 +229,15 @@ def greedy(runs: EnsembleInput, labels: Labels = None, **options: Unpack[GreedyO
     >>> path.members, path.score
     ([0, 1, 2], [0.75, 0.5, 1.0])
     """
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).greedy(**question)
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).greedy(**arguments)
 
 
 def cascade(runs: EnsembleInput, labels: Labels = None, **options: Unpack[CascadeOptions]) -> Cascade:
     """Return a cascade, which evaluates members one after the other until their mean is certain (Wang et al. 2021).
 
-    Options: those of `Search` (base, candidates, test_fraction, split, seed, ...) and of `Search.cascade` (steps, members,
-    cost, rules, loss, budget, resamples).
+    Takes the options of `Search` (base, candidates, test_fraction, split, seed, ...) and of `Search.cascade` (steps,
+    members, cost, rules, loss, budget, resamples).
 
     >>> import numpy as np
     >>> certain, uncertain = [[0.9, 0.1]] * 8, [[0.45, 0.55]] * 2  # the first model is wrong only where it is uncertain
@@ -246,42 +246,42 @@ def cascade(runs: EnsembleInput, labels: Labels = None, **options: Unpack[Cascad
     >>> found.members, found.rule, found.evaluated, found.score, found.cost
     ([0, 1], 'confidence', [1.0, 0.2], 1.0, 2.8)
     """
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).cascade(**question)
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).cascade(**arguments)
 
 
 def best_partners(runs: EnsembleInput, labels: Labels = None, **options: Unpack[PartnerOptions]) -> "pd.DataFrame":
     """Return the best model to add to each base.
 
-    Options: those of `Search` and of `Search.best_partners` (bases, resamples).
+    Takes the options of `Search` and of `Search.best_partners` (bases, resamples).
     """
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).best_partners(**question)
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).best_partners(**arguments)
 
 
 def best_subset(runs: EnsembleInput, labels: Labels = None, **options: Unpack[SubsetOptions]) -> Subset:
-    """Return the best ensemble of `size` models. Options: those of `Search` and of `Search.best_subset` (size)."""
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).best_subset(**question)
+    """Return the best ensemble of `size` models. Takes the options of `Search` and of `Search.best_subset` (size)."""
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).best_subset(**arguments)
 
 
 def best_within(runs: EnsembleInput, labels: Labels = None, **options: Unpack[BudgetOptions]) -> Subset:
     """Return the best ensemble within a budget: `best_within(runs, budget="2M")`.
 
-    Options: those of `Search` and of `Search.best_within` (budget, cost, max_size).
+    Takes the options of `Search` and of `Search.best_within` (budget, cost, max_size).
     """
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).best_within(**question)
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).best_within(**arguments)
 
 
 def pareto(runs: EnsembleInput, labels: Labels = None, **options: Unpack[ParetoOptions]) -> "pd.DataFrame":
-    """Return the Pareto front of cost and score. Options: those of `Search` and of `Search.pareto` (cost, max_size)."""
-    setup, question = _divide(options)
-    return Search(runs, labels, **setup).pareto(**question)
+    """Return the Pareto front of cost and score. Takes the options of `Search` and of `Search.pareto` (cost, max_size)."""
+    setup, arguments = _divide(options)
+    return Search(runs, labels, **setup).pareto(**arguments)
 
 
 def _divide(options: Mapping[str, Any]) -> tuple[SetupOptions, dict[str, Any]]:
-    """Divide options into those of `Search` and those of its method, which refuses unknown ones."""
+    """Divide options into arguments of `Search` and arguments of its method, which rejects unknown ones."""
     setup = {name: value for name, value in options.items() if name in SetupOptions.__annotations__}
-    question = {name: value for name, value in options.items() if name not in setup}
-    return SetupOptions(**setup), question  # type: ignore[typeddict-item]
+    arguments = {name: value for name, value in options.items() if name not in setup}
+    return SetupOptions(**setup), arguments  # type: ignore[typeddict-item]

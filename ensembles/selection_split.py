@@ -26,7 +26,7 @@ def stratified_split(
     Args:
         labels: [N] class of each example.
         test_fraction: fraction of the examples in the test split; 0: none.
-        seed: seed of the split.
+        seed: random seed of the split.
         ids: [N] ids of the examples; default: row numbers.
 
     >>> selection, test = stratified_split([0, 0, 0, 0, 1, 1], test_fraction=0.5)

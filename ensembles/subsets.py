@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 ScoredSubsets: TypeAlias = dict[tuple[int, ...], float]
 
-# Subsets of one size that are tried at most: about a minute for 5,000 examples of 1,000 classes.
+# Maximum number of subsets of one size to try: about a minute for 5,000 examples of 1,000 classes.
 MAX_SUBSETS = 20_000
-# Up to this many subsets, and numbers in them (subsets x examples x classes), a budget tries every subset: seconds.
+# A search within a budget tries every subset up to these limits on subsets and on subsets x examples x classes: seconds.
 MAX_BUDGET_SUBSETS = 5_000
 MAX_BUDGET_WORK = 2e10
 # Budgets for which the two greedy rules search the Pareto front, evenly spaced on a logarithmic scale.
@@ -89,7 +89,7 @@ def best_partners(setup: SearchSetup, bases: Sequence[Name] | None, resamples: i
 
 
 def pair_scores(setup: SearchSetup) -> "pd.DataFrame":
-    """Return [M, M] scores of every pair of models, and of each model alone on the diagonal."""
+    """Return the scores [M, M] of every pair of models, with single models on the diagonal."""
     import pandas as pd
 
     names, ensemble = setup.library.names, setup.empty_ensemble()
@@ -172,7 +172,7 @@ def best_within(setup: SearchSetup, budget: Budget, cost: Cost, max_size: int) -
         cheapest = min(map(cost_of, scored))
         raise InputError(argument="budget", expected=f"at least the cheapest ensemble's cost, {cheapest:g}", found=budget)
     top = max(allowed.values())
-    # Of equally good ensembles the cheapest, then the smallest, then the first by name.
+    # Ties go to the cheapest ensemble, then to the smallest, then to the first by name.
     best = min(
         (members for members, score in allowed.items() if score >= top - TIE),
         key=lambda members: (cost_of(members), len(members), [setup.library.names[m] for m in members]),

@@ -13,7 +13,7 @@ WIDTH = 80
 def text_table(columns: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the lines of a table with a column `model`.
 
-    The dataset in which all names end is printed once, in the title. Names that are still too long are wrapped.
+    A dataset that ends every name is printed once, in the title. Names that are still too long are wrapped.
 
     >>> print(*text_table({"model": ["a.cifar10", "b.cifar10"], "accuracy": ["0.91", "0.9"]}), sep="\\n")
     model (.cifar10)  accuracy
@@ -39,7 +39,7 @@ def text_table(columns: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def score_text(objective: str) -> Callable[[float], str]:
-    """Return how a score is written: accuracies in percent, losses and custom objectives as numbers.
+    """Return the format of scores: accuracies in percent, losses and custom objectives as numbers.
 
     >>> score_text("accuracy")(0.9123), score_text("nll")(0.9123)
     ('91.2%', '0.9123')
@@ -48,7 +48,7 @@ def score_text(objective: str) -> Callable[[float], str]:
 
 
 def gain_text(objective: str) -> Callable[[float], str]:
-    """Return how a gain is written: in percentage points if scores are in percent.
+    """Return the format of gains: in percentage points if scores are in percent.
 
     >>> gain_text("accuracy")(0.023), gain_text("nll")(0.023)
     ('+2.3', '+0.0230')
