@@ -1,4 +1,4 @@
-"""Altair charts of ensembles, with their data inside: paths of greedy searches, Pareto fronts of cost and score."""
+"""Altair charts of ensembles, with their data embedded: paths of greedy searches, Pareto fronts of cost and score."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from probes._rows import Rows
 
 @dataclass(frozen=True)
 class Point:
-    """Parameters with their summed loss. What grows with N is kept only for rows in memory."""
+    """Parameters with their summed loss. Fields that grow with N are kept only for rows in memory."""
 
     parameters: Tensor  # [K, r + 1]
     value: Tensor  # [G] float64
@@ -26,9 +26,9 @@ class Examples:
     """Features [N, r + 1] whose last column is one, with their loss.
 
     In memory, logits are kept from one call to the next: they are linear in the parameters, so a step along a direction
-    whose change of the logits is known costs no matrix product. Streamed, each call is a pass over the rows, and a second
-    derivative needs the logits again, half a product more. `products` counts the passes over the features, forward and
-    backward together as one.
+    whose change of the logits is known costs no matrix product. If rows are streamed, each call is a pass over them, and a
+    second derivative computes the logits again, which costs half a product more. `products` counts the passes over the
+    features, forward and backward together as one.
     """
 
     def __init__(self, values: Tensor | Rows, loss: Loss) -> None:

@@ -27,11 +27,11 @@ class ProbeClassifier(ClassifierMixin):  # type: ignore[misc]
     metric: str
 
     def score(self, X: Features, y: Values, sample_weight: Values | None = None) -> float:
-        """Return the accuracy or mean per-class accuracy, as `metric` says.
+        """Return the accuracy or mean per-class accuracy, according to `metric`.
 
         Args:
             X: [N, D] features.
-            y: [N] labels. One that training did not have counts as misclassified.
+            y: [N] labels. A label that did not occur in training counts as misclassified.
             sample_weight: [N] weights of the rows; default: all equal.
         """
         predicted, labels = common_codes(self.predict(X), y)

@@ -1,4 +1,4 @@
-"""The part that linear and multi-label probes share: regularised fits whose strength is chosen on held-out rows."""
+"""Base of the linear and multi-label probes: regularised fits whose strength is chosen on held-out rows."""
 
 import math
 import warnings
@@ -44,7 +44,7 @@ class Sample:
         return Sample(self.rows.rows(index), self.labels[positions], weights)
 
     def append(self, other: "Sample") -> "Sample":
-        """Return the rows of both; those of the other have weight 1."""
+        """Return the rows of both samples; rows of `other` have weight 1."""
         weights = None
         if self.weights is not None:
             weights = torch.cat([self.weights, self.weights.new_ones(len(other.rows))])
@@ -76,7 +76,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _learn_classes(self, y: Values, rows: Rows) -> Tensor:
-        """Check the training labels, store what they say about the classes, and return them as numbers."""
+        """Check the training labels, store their classes, and return them as numbers."""
 
     @abstractmethod
     def _encode_validation(self, y: Values, rows: Rows) -> Tensor:
@@ -90,7 +90,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
     def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Loss: ...
 
     @abstractmethod
-    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
         """Return ([G] scores, [G] mean losses) of parameters on held-out examples."""
 
     def _fit(self, X: Features, y: Values, sample_weight: Values | None) -> np.ndarray:
@@ -179,7 +179,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
     def _choose(
         self, kept: Sample, held_out: Sample, strengths: Sequence[float], report: Report
     ) -> tuple[np.ndarray, tuple[Tensor, Tensor]]:
-        """Solve the path on the rows kept and score it on those held out: ([G] best strengths, their coef and intercept)."""
+        """Solve the path on `kept`, score it on `held_out`, and return ([G] best strengths, their coef and intercept)."""
         design, loss, in_memory = self._design(kept, report)
         values = design.transform(held_out.rows)
         weights = None if held_out.weights is None else held_out.weights.to(design.dtype)
@@ -189,7 +189,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
         ridges = design.ridge(strengths)[:, None].expand(-1, loss.problems)
         table = []
         for strength, solution in zip(strengths, path(design.values, loss, ridges, self.tolerance), strict=True):
-            scores, losses = (part.double().cpu() for part in self._judge(solution.parameters, examples, held_out))
+            scores, losses = (part.double().cpu() for part in self._evaluate(solution.parameters, examples, held_out))
             table.append(_record(strength, solution, scores, losses))
             scores = scores.nan_to_num(nan=-1.0)
             better = (scores > best_score) | ((scores == best_score) & (losses < best_loss))

@@ -1,7 +1,7 @@
 """Accuracy on two datasets: the drop, the line that models lie on, and the models off that line.
 
 Accuracies under a distribution shift lie close to a line on the probit scale (Miller et al. 2021, Accuracy on the Line),
-which unlike percentages has no ends. The models off that line are the interesting ones.
+which, unlike percentages, is unbounded. The models off that line are the interesting ones.
 """
 
 from collections.abc import Sequence

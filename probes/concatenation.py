@@ -126,7 +126,7 @@ def stack(
     standardised: bool = True,
     **probe_options: Any,
 ) -> pd.DataFrame:
-    """Return the scores of probes on each model's embeddings alone and on those of every pair (Fig. 7, right; Wolpert 1992).
+    """Return the scores of probes on each model's embeddings and on every pair's (Fig. 7, right; Wolpert 1992).
 
     Args:
         features: embeddings [N, D] by model name.
@@ -187,7 +187,7 @@ def split_features(
 ) -> FeatureSplit:
     """Check that the embeddings of two or more models match the labels, and set test examples apart.
 
-    The arguments are those of `stack`.
+    Arguments as in `stack`.
     """
     if len(features) < 2:
         raise InputError(argument="features", expected="embeddings of at least two models", found=list(features))

@@ -114,7 +114,7 @@ def corruption_errors(
 ) -> pd.DataFrame:
     """Return the top-1 errors on the fifteen corruptions of ImageNet-C, one row per model, corruption and severity.
 
-    The columns are `model`, `corruption`, `severity` from 1 to 5, and `error` between 0 and 1. The arguments are those of
+    The columns are `model`, `corruption`, `severity` from 1 to 5, and `error` between 0 and 1. Arguments as in
     `robustness`.
 
     >>> from unittest.mock import patch

@@ -40,7 +40,7 @@ from zoo.training.randomness import For, seed_of
 LEARNING_RATES = tuple(float(rate) for rate in np.logspace(-5.5, -1, 8))
 WEIGHT_DECAYS = (0.0, *(float(decay) for decay in np.logspace(-6.5, -3, 8)))
 STEPS = 20_000
-_BATCH_SIZE = 256  # A.3 gives none; this is the one of the authors' earlier transfer study
+_BATCH_SIZE = 256  # not given in A.3; from the authors' earlier transfer study
 
 
 @dataclass(frozen=True)

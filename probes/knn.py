@@ -24,20 +24,20 @@ DISTANCES = ("cosine", "euclidean")
 class KNNProbe(ProbeClassifier, BaseEstimator):  # type: ignore[misc]
     """k-nearest-neighbours classifier with k chosen by leave-one-out on the training rows (Kornblith et al. 2021, Table 1).
 
-    One list of the `most` nearest other rows of each training row gives the votes for every k at once. Among equally good k
-    the smallest is taken. Among classes with equally many votes the first in `classes_` wins, as in scikit-learn. Which of
-    several rows at exactly the same distance are counted is not defined. A zero vector has cosine 0 with every vector.
+    One list of the `most` nearest other rows of each training row gives the votes for every k at once. Ties between values
+    of k go to the smallest; ties between classes go to the first in `classes_`, as in scikit-learn. If several rows are at
+    exactly the same distance, it is undefined which of them count. A zero vector has cosine 0 with every vector.
 
     Results are NumPy arrays for NumPy arrays and tensors for tensors. All work is done on the device of X, in float32.
 
     Args:
         k: the number of neighbours; default: chosen by leave-one-out.
         distance: "cosine" or "euclidean".
-        most: the largest k to consider; at most the number of other rows is used.
-        metric: "accuracy" or "mean-per-class". It decides the choice of k, and `score` returns it.
+        most: the largest k to consider, capped at the number of other rows.
+        metric: "accuracy" or "mean-per-class". The value of k is chosen by this metric, and `score` returns it.
         memory: gigabytes that may be used. Training rows that do not fit are read again in blocks for every search; memory
             maps and columns of stored outputs are never copied. Choosing k then takes twice as long, because a block of
-            similarities no longer serves its rows and its columns alike.
+            similarities is used for its rows only, not also for its columns.
         progress: whether to show a progress bar on a terminal after a few seconds.
 
     Attributes:

@@ -18,8 +18,8 @@ class LinearProbe(ProbeClassifier, RegularisedProbe):
     """Linear classifier that minimises `sum of log losses + strength * ||W||^2` to its optimum; the intercept is free.
 
     This is the linear probe of Kornblith et al. (2021), 3.1 and A.2. Every strength is solved on the training rows, from
-    strong to weak. The strength with the best score on the validation rows is refitted on all rows. Among equal scores the
-    lower validation log loss decides, then the stronger penalty.
+    strong to weak. The strength with the best score on the validation rows is refitted on all rows. Ties go to the
+    lower validation log loss, then to the stronger penalty.
 
     Results are NumPy arrays for NumPy arrays and tensors for tensors. All work is done on the device of X, with float32
     products and float64 sums; small problems are solved in float64.
@@ -29,7 +29,7 @@ class LinearProbe(ProbeClassifier, RegularisedProbe):
             terms, C = 1 / (2 strength).
         validation: the fraction of each class held out to choose the strength; or a pair (X, y) to choose it on; or 0, with
             a single strength.
-        metric: "accuracy" or "mean-per-class". It decides the choice of the strength, and `score` returns it.
+        metric: "accuracy" or "mean-per-class". The strength is chosen by this metric, and `score` returns it.
         tolerance: bound on (objective - optimum) / objective, guaranteed by the duality gap.
         seed: the seed of the split into training and validation rows.
         memory: gigabytes that a fit may use. Features that do not fit, together with their logits, are read again in blocks
@@ -98,7 +98,7 @@ class LinearProbe(ProbeClassifier, RegularisedProbe):
         multinomial = len(self.classes_) > 2
         return Softmax(labels, len(self.classes_), weights) if multinomial else Sigmoids(labels[:, None], weights)
 
-    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
         correct = count = value = torch.zeros((), dtype=torch.float64)
         for span, values, loss in examples.blocks():
             logits = values @ parameters.T

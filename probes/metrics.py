@@ -31,7 +31,7 @@ def accuracy(predictions: Values, labels: Values, weights: Values | None = None)
 def mean_per_class_accuracy(predictions: Values, labels: Values, weights: Values | None = None) -> float:
     """Return the accuracy within each class, averaged over the classes that occur among the labels.
 
-    The arguments are those of `accuracy`.
+    Arguments as in `accuracy`.
 
     >>> mean_per_class_accuracy([0, 0, 0, 1], [0, 0, 0, 0])
     0.75
@@ -119,7 +119,7 @@ def average_precision(scores: Values, labels: Values) -> Array:
 def voc_map(scores: Values, labels: Values) -> float:
     """Return the mean of `average_precision` over classes, between 0 and 1.
 
-    A class without a positive is left out, with a warning. The arguments are those of `average_precision`.
+    A class without a positive is left out, with a warning. Arguments as in `average_precision`.
 
     >>> voc_map([[0.9, 0.1], [0.2, 0.8]], [[1, 0], [0, 1]])
     1.0
@@ -135,8 +135,8 @@ def auc(scores: Values, labels: Values, bins: int | None = None) -> Array:
     Args:
         scores: [N, K], as in `average_precision`.
         labels: [N, K], as in `average_precision`.
-        bins: approximate as Kornblith et al. (2021), D.3: scores, which must be probabilities then, count as equal within
-            each of this many evenly spaced bins of [0, 1]. The paper uses 1000.
+        bins: number of bins for the approximation of Kornblith et al. (2021), D.3: scores, which must then be
+            probabilities, count as equal within evenly spaced bins of [0, 1]. The paper uses 1000. Default: exact.
 
     >>> auc([[0.9], [0.4], [0.6], [0.1]], [[1], [1], [0], [0]]).tolist()
     [0.75]
@@ -162,7 +162,7 @@ def auc(scores: Values, labels: Values, bins: int | None = None) -> Array:
 def mean_auc(scores: Values, labels: Values, bins: int | None = None) -> float:
     """Return the mean of `auc` over classes.
 
-    A class without positives or without negatives is left out, with a warning. The arguments are those of `auc`.
+    A class without positives or without negatives is left out, with a warning. Arguments as in `auc`.
 
     >>> scores, labels = [[0.9, 0.2], [0.4, 0.7], [0.6, 0.8], [0.1, 0.3]], [[1, 0], [1, 1], [0, 1], [0, 0]]
     >>> mean_auc(scores, labels), mean_auc(scores, labels, bins=2)  # means of 0.75 and 1, and of 0.5 and 1

@@ -27,7 +27,7 @@ def probe(
 ) -> pd.DataFrame:
     """Fit a probe on each model's embeddings of one set and score it on another (Kornblith et al. 2021, Table 1).
 
-    Labels are those of the dataset; the classes that a model predicts do not matter.
+    Labels come from the dataset; the classes that a model predicts do not matter.
 
     Args:
         train: outputs to fit on, of one model or several.
@@ -39,7 +39,7 @@ def probe(
 
     Returns:
         A frame with one row per model: `model`, `kind`, `dimensions`, `examples`, `metric`, `score`, and the chosen
-        `strength` or `k`; with a strength for each class, their median.
+        `strength` (the median, if each class has its own) or `k`.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 3
@@ -89,7 +89,7 @@ def relearn(
 
     Returns:
         A frame with one row per model and number of examples: `model`, `per_class`, `examples`, `original` (the score of the
-        model's predictions), `relearned` (that of the probe), and `gap`, original - relearned.
+        model's predictions), `relearned` (the score of the probe), and `gap`, original - relearned.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(100) % 2

@@ -27,17 +27,17 @@ class MultilabelProbe(RegularisedProbe):
 
     This is the multi-label probe of Gontijo-Lopes et al. (2022), 4.7, and Kornblith et al. (2021), D.3. The classes share
     only the features. Their problems are solved together, and each class takes the strength with its own best validation
-    score. Among equal scores the lower validation loss decides, then the stronger penalty. A target of -1 (an object marked
+    score. Ties go to the lower validation loss, then to the stronger penalty. A target of -1 (an object marked
     difficult in VOC) is ignored: that example has no part in the loss, the choice of strength or the score of that class.
 
-    The probe clones, searches and stands in pipelines like any scikit-learn estimator. It is not a scikit-learn classifier:
-    `y` is [N, K] of 0, 1 and -1, so `check_estimator` needs targets of that form.
+    The probe can be cloned, tuned and placed in pipelines like any scikit-learn estimator. It is not a scikit-learn
+    classifier: `y` is [N, K] of 0, 1 and -1, so `check_estimator` needs targets of that form.
 
     Args:
         strengths: as in `LinearProbe`.
         validation: the fraction of rows held out, or a pair (X, y), or 0 with a single strength.
-        metric: "map", the 11-point average precision of VOC 2007, or "auc". It decides the choice of the strengths, and
-            `score` returns its mean over classes.
+        metric: "map", the 11-point average precision of VOC 2007, or "auc". Strengths are chosen by this
+            metric, and `score` returns its mean over classes.
         tolerance, seed, memory, progress: as in `LinearProbe`.
 
     Attributes:
@@ -97,7 +97,7 @@ class MultilabelProbe(RegularisedProbe):
         return like_input((linear_logits(self, X) > 0).long(), X)
 
     def score(self, X: Features, y: Values) -> float:
-        """Return the mean average precision or mean AUC, as `metric` says, against y [N, K] of 0, 1 and -1 (ignored)."""
+        """Return the mean average precision or the mean AUC (`metric`) against y [N, K] of 0, 1 and -1 (ignored)."""
         return self._metric()[1](linear_logits(self, X), targets(y, "y"))
 
     def _metric(self) -> tuple[Callable[..., Any], Callable[..., float]]:
@@ -136,7 +136,7 @@ class MultilabelProbe(RegularisedProbe):
     def _loss(self, labels: Tensor, weights: Tensor | None = None) -> Sigmoids:
         return Sigmoids(labels, weights)
 
-    def _judge(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, parameters: Tensor, examples: Examples, held_out: Sample) -> tuple[Tensor, Tensor]:
         logits = torch.cat([values @ parameters.T for _, values, _ in examples.blocks()])
         counts = self._loss(held_out.labels, held_out.weights).weights.sum(0)
         losses = examples.loss.expand(logits).value / torch.where(counts > 0, counts, 1)

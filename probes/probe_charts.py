@@ -1,4 +1,4 @@
-"""Altair charts of probes (Gontijo-Lopes et al. 2022, Figs. 6 and 7), with their data inside."""
+"""Altair charts of probes (Gontijo-Lopes et al. 2022, Figs. 6 and 7), with their data embedded."""
 
 from collections.abc import Mapping, Sequence
 

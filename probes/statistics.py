@@ -83,8 +83,8 @@ def indistinguishable_on_average(
 def two_way_anova(table: ArrayLike) -> tuple[float, float]:
     """Return F and p-value of the rows of a balanced table: do rows differ, beyond the differences between columns?
 
-    F is the mean square of the rows over that of the residual, the variation within cells; with one replicate per cell, the
-    interaction of rows and columns. SciPy has one-way analysis of variance only.
+    F is the mean square of the rows divided by the mean square of the residual, the variation within cells; with one
+    replicate per cell, the interaction of rows and columns. SciPy has one-way analysis of variance only.
 
     Args:
         table: [A, B, R]: A rows (objectives), B columns (datasets), R replicates (seeds).

@@ -30,13 +30,13 @@ def test_small_operations_use_one_thread(two_threads):
 def test_a_probe_uses_several_threads_for_large_products(two_threads, monkeypatch, examples, expected):
     """[examples, 64] features, 10 classes: 8,000 examples make more than five million multiplications."""
     seen = set()
-    judge = probes.LinearProbe._judge
+    evaluate = probes.LinearProbe._evaluate
 
     def watched(*arguments):
         seen.add(torch.get_num_threads())
-        return judge(*arguments)
+        return evaluate(*arguments)
 
-    monkeypatch.setattr(probes.LinearProbe, "_judge", watched)
+    monkeypatch.setattr(probes.LinearProbe, "_evaluate", watched)
     x = np.random.default_rng(0).normal(size=(examples, 64)).astype(np.float32)
     probes.LinearProbe(strengths=[1e4, 1e3]).fit(x, np.arange(examples) % 10)
     assert (seen, torch.get_num_threads()) == ({expected}, 2)
