@@ -31,7 +31,7 @@ class CalibratedRuns(Runs):
     """Runs with a temperature for each model.
 
     Args:
-        outputs: of each model, with its temperature.
+        outputs: outputs of each model, with its temperature.
         fits: the fit of each model's temperature.
         calibration_ids: ids of the examples that the temperatures were fitted on.
         population: a phrase that says which examples are reported and which ones fitted the temperatures.
@@ -83,11 +83,12 @@ def calibrate(
             - a dataset such as `"digits:calibration"`: the same models are run on it, or their stored outputs are read;
             - other runs of the same models on other examples;
             - `"stored"`: the temperatures recorded with stored outputs; nothing is fitted.
-        seed: of the folds or the fraction, which are stratified by class and depend on the ids of the examples only.
+        seed: random seed of the folds or the fraction, which are stratified by class and depend on the ids of the examples
+            only.
         temperature_space: what the temperature of a model with sigmoids divides: its `logits`, or the logarithm of the
-            `distribution` that they make. In the latter case the outputs come back as that logarithm, with a softmax.
-        device: where to fit; default: NumPy fits up to 2^20 logits of a model, the accelerator of this machine more, if it
-            has one.
+            `distribution` that they make. In the latter case the returned outputs are that logarithm, with the link softmax.
+        device: where to fit; default: with NumPy up to 2^20 logits per model, above that on the accelerator, if there is
+            one.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 600)
@@ -139,7 +140,7 @@ def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Run
     Args:
         runs: aligned runs.
         selection: [N] mask of the rows that choose.
-        seed: of the folds.
+        seed: random seed of the folds.
     """
     cross_fitted = Runs(_undo(outputs) for outputs in runs.values() if outputs.row_scale is not None)
     if not len(cross_fitted):
@@ -159,7 +160,7 @@ def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Run
 
 @dataclasses.dataclass(frozen=True)
 class _Fit:
-    """How temperatures are fitted: calling it fits those of all runs."""
+    """Fits the temperatures of runs, with the options of one call of `calibrate`."""
 
     temperature_space: TemperatureSpace
     device: "torch.device | str | None"
@@ -270,9 +271,9 @@ def _from_records(runs: Runs) -> CalibratedRuns:
 
 
 def check_apart(reported: Outputs, calibration: Outputs) -> None:
-    """Raise an error if an example is in both, or if different models made them.
+    """Raise an error if both outputs contain the same example, or if they come from different models.
 
-    On one dataset, ids identify examples. Ids of different datasets are often just row numbers, so that an id in both counts
+    On one dataset, ids identify examples. Ids of different datasets are often just row numbers, so that a common id counts
     only if the model's outputs for it are equal, number by number.
     """
     from zoo.outputs.store.layout import IMPORTED

@@ -5,7 +5,7 @@ threshold: a set holds every class whose score is at most that. If calibration a
 covers the true class with probability at least 1 - alpha, whatever the model. Over calibration sets of size n the coverage
 is distributed as Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha)).
 
-The calibration examples must not have chosen the ensemble, nor fitted its temperature.
+The calibration examples must not have been used to choose the ensemble or to fit its temperature.
 """
 
 import functools
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCORES = (Score("lac"), Score("aps"), Score("raps", penalty=0.01, free=1))
-MIN_PER_CLUSTER = 20  # calibration examples of a class that is clustered on its own quantiles; rarer classes share one
+MIN_PER_CLUSTER = 20  # calibration examples that a class needs to be clustered by its scores; rarer classes share a group
 
 
 class ConformalPredictor(SetRule):
@@ -67,10 +67,10 @@ def fit_conformal(
             (Angelopoulos et al. 2021: APS with a penalty on large sets).
         conditioning: `marginal`, one threshold; `class`, one per class (Mondrian); `cluster`, one per group of classes with
             similar scores (Ding et al. 2023).
-        penalty: of RAPS, for each class after the first `free` ones.
+        penalty: penalty of RAPS for each class after the first `free` ones.
         free: number of classes without a penalty.
         randomised: whether APS and RAPS randomise the last class of a set.
-        seed: of the randomisation and of the clustering.
+        seed: random seed of the randomisation and of the clustering.
 
     >>> rng = np.random.default_rng(0)
     >>> p = rng.dirichlet(np.ones(4), 2000)
@@ -95,31 +95,31 @@ def fit_and_evaluate(
 ) -> "dict[Method, SetReport]":
     """Fit the sets of all `SCORES` on some examples and evaluate them on the others, in one pass over the data.
 
-    The results are those of `fit_conformal` and `evaluate` for each score, which would sort every example again.
+    The results equal `fit_conformal` and `evaluate` for each score, which would sort every example again.
 
     Args:
         probabilities: [N, K].
         labels: [N].
         fitted: [N] mask of the calibration examples.
         alpha: accepted probability that a set misses the true class.
-        seed: of the randomisation.
+        seed: random seed of the randomisation.
     """
     shape = checks.matrix(probabilities, "probabilities").shape
     y = arrays.to_numpy(checks.labels(labels, shape[1], shape[0]))
-    calibration, judged = np.flatnonzero(fitted), np.flatnonzero(~fitted)
+    calibration, test = np.flatnonzero(fitted), np.flatnonzero(~fitted)
     places = _places(probabilities, y[calibration], calibration)
     rules = [
         _fit(score, places, y[calibration], shape[1], alpha, "marginal", score.method != "lac", seed) for score in SCORES
     ]
-    sizes, rank = np.empty((len(rules), len(judged)), np.int64), np.empty(len(judged), np.int64)
-    draws = np.random.default_rng(arrays.seed(seed)).random(len(judged))
+    sizes, rank = np.empty((len(rules), len(test)), np.int64), np.empty(len(test), np.int64)
+    draws = np.random.default_rng(arrays.seed(seed)).random(len(test))
     limits = [(rule.score, float(rule.limits[0])) for rule in rules]
-    for rows, p in parts(probabilities, judged):
-        rank[rows] = label_places(p, y[judged[rows]]).rank
+    for rows, p in parts(probabilities, test):
+        rank[rows] = label_places(p, y[test[rows]]).rank
         sizes[:, rows] = set_sizes(np.sort(p, 1), limits, draws[rows])
     covered = rank <= sizes  # a set holds the first classes by probability
     return {
-        rule.method: _report(size, inside, y[judged], alpha, len(calibration))
+        rule.method: _report(size, inside, y[test], alpha, len(calibration))
         for rule, size, inside in zip(rules, sizes, covered, strict=True)
     }
 
@@ -222,7 +222,7 @@ def _report(
 
 @functools.cache  # the models of a study have the same numbers of examples
 def coverage_interval(calibration: int, test: int, alpha: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the central interval of the coverage on `test` examples over calibration sets of a size (beta-binomial).
+    """Return the central interval of the coverage on `test` examples over calibration sets of one size (beta-binomial).
 
     >>> [round(end, 3) for end in coverage_interval(1000, 1000, 0.1)]
     [0.873, 0.925]
@@ -244,7 +244,7 @@ def coverage_interval(calibration: int, test: int, alpha: float, level: float = 
 def _groups(
     scores: np.ndarray, labels: np.ndarray, num_classes: int, conditioning: Conditioning, alpha: float, seed: int
 ) -> np.ndarray:
-    """[K] the group of classes that share a threshold."""
+    """Return the group of each class [K]; the classes of a group share a threshold."""
     if conditioning == "marginal":
         return np.zeros(num_classes, int)
     if conditioning == "class":
@@ -265,5 +265,5 @@ def _groups(
 
 
 def _size_bins(sizes: np.ndarray) -> np.ndarray:
-    """Sizes up to 4 as they are, larger ones by the power of two at or below them."""
+    """Return set sizes, with those above 4 rounded down to a power of two."""
     return np.where(sizes <= 4, sizes, 2 ** np.floor(np.log2(np.maximum(sizes, 1)))).astype(int)

@@ -17,8 +17,8 @@ class TemperatureCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     """Divide logits by the temperature that minimises the NLL.
 
     `X` has one column of logits for each class. The estimator can be cloned, tuned, and placed at the end of a pipeline
-    whose last transformation gives logits. The checks of `check_estimator` whose `X` has another number of columns than `y`
-    has classes do not apply to it.
+    whose last transformation gives logits. Checks of `check_estimator` in which `X` does not have one column per class do
+    not apply.
 
     Args:
         link: `softmax` or `sigmoid`, how logits become probabilities.

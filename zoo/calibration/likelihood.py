@@ -11,7 +11,7 @@ Softmax: l = (z - max z)/T, so a = l and c = 0, and the curvature is Var_p[l].
 Sigmoid, p_k = sigmoid(v_k) / sum_j sigmoid(v_j) with v = z/T: l = log sigmoid(v) minus its maximum in the row,
 a = v sigmoid(-v), c = -v^2 sigmoid(v) sigmoid(-v), and the curvature can be negative: the NLL is not convex in b.
 
-Labels that are a NumPy array make NumPy compute; labels that are a tensor make torch compute, on their device.
+If the labels are a NumPy array, NumPy computes; if they are a tensor, torch computes on their device.
 
 Evaluations are generators: they start work on the device, yield the array [n] of numbers they need on the host, and are
 sent those numbers. `solve` drives any number of such generators in lockstep, so that an iteration of all of them waits for
@@ -108,9 +108,9 @@ class Likelihood:
 
     Args:
         logits: [N, K].
-        labels: [N], an array or a tensor: what computes, and on which device.
+        labels: [N], an array or a tensor, which decides what computes and on which device.
         link: how logits become probabilities.
-        name: what errors call the logits.
+        name: the name of the logits in error messages.
         population: the likelihood that this one is a sample of.
         weights: [N] weight of each example; default 1.
     """
@@ -212,7 +212,7 @@ class Likelihood:
 
     @np.errstate(all="ignore")
     def _means(self, moments: Any, requests: list[tuple[float, bool]]) -> Any:
-        """Return [1 + 4 points]: the highest logit, then the mean NLL, slope, curvature and Brier score of each point."""
+        """Return the highest logit, then the mean NLL, slope, curvature and Brier score of each point: [1 + 4 points]."""
         xp = backend(moments)
         means = [to_accumulation_dtype(self.top.max().reshape(1))]
         for i, (s, _) in enumerate(requests):
@@ -237,7 +237,7 @@ class Likelihood:
         return xp.concatenate(means)
 
     def correct(self, point: Point) -> Any:
-        """Return [N] whether the label is the predicted class, the first of equal maxima. Only rows with ties are read."""
+        """Return whether the label is the predicted class [N]; ties go to the first class. Only rows with ties are read."""
         correct: Any = self.label_is_highest
         ties = correct & point.tied
         if bool(ties.any()):
@@ -284,7 +284,7 @@ class Likelihood:
 
     @np.errstate(all="ignore")
     def _moments(self, requests: list[tuple[float, bool]]) -> Any:
-        """Return [points, 4, N]: over classes the sum of exp(l), its norm, the sums of a exp(l) and (a^2 + c) exp(l)."""
+        """Return [points, 4, N]: the sum over classes of exp(l), its norm, the sums of a exp(l) and of (a^2 + c) exp(l)."""
         xp = backend(self.labels)
         first_pass = not len(self.top)
         fill = _softmax_moments if self.link == "softmax" else _sigmoid_moments

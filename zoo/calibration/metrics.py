@@ -92,7 +92,7 @@ def reliability(probabilities: Array, labels: Array, bins: int = BINS) -> "pd.Da
 def bin_counts(confidence: Any, correct: Any, bins: int = BINS, weights: Any = None) -> Any:
     """Return [3, bins]: the number of examples in each bin, the sum of their confidences, and how many are correct.
 
-    With `weights` [N], sums of weights take the place of the numbers.
+    With `weights` [N], every example counts with its weight.
     """
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise InputError(argument="bins", expected="a whole number of at least 1", found=bins)

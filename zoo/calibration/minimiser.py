@@ -25,7 +25,7 @@ LOW, HIGH = -math.log(MAX_TEMPERATURE), -math.log(MIN_TEMPERATURE)
 TOLERANCE = 1e-5
 # A point is also accepted if the step could not lower the NLL by this much, as where every probability has saturated.
 NEGLIGIBLE = 1e-18
-# A sample is off by about a percent anyway. Data that are small enough to need no sample are solved to rounding.
+# A sample's minimum is off by about a percent anyway. Data small enough to need no sample are solved to rounding error.
 SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-2, 1e-9
 LIMIT_TOLERANCE = 1e-6
 # NLLs closer than this are equal: a plateau begins where the NLL comes this close to its limit.

@@ -31,7 +31,7 @@ def knn_score(embeddings: Array, known: Array, k: int = 50) -> np.ndarray:
     Args:
         embeddings: [N, D] of the examples to be scored.
         known: [M, D] of in-distribution examples, usually training images; none of them is among the scored ones.
-        k: which neighbour.
+        k: number of the neighbour, from 1.
     """
     x, reference = _unit(embeddings, "embeddings"), _unit(known, "known")
     if x.shape[1] != reference.shape[1]:
@@ -95,18 +95,17 @@ def detection(inside: Array, outside: Array, resamples: int = 200, seed: int = 0
         inside: [N] scores of in-distribution examples; larger means more familiar.
         outside: [M] scores of out-of-distribution examples.
         resamples: bootstrap resamples; 0 for no intervals.
-        seed: of the bootstrap.
+        seed: random seed of the bootstrap.
 
     >>> found = detection(np.array([3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.5]), resamples=0)
     >>> round(found.auroc, 4), round(found.fpr95, 4)
     (0.8889, 0.3333)
     """
-    a, b = (_scores(values, name) for values, name in ((inside, "inside"), (outside, "outside")))
-    values = _measures(np.sort(a), np.sort(b))
+    a, b = (np.sort(_scores(values, name)) for values, name in ((inside, "inside"), (outside, "outside")))
+    values = _measures(a, b)
     if not resamples:
         return Detection(*values, {})
     rng = np.random.default_rng(arrays.seed(seed))
-    a, b = np.sort(a), np.sort(b)
     draws = [
         _measures(np.sort(a[rng.integers(0, len(a), len(a))]), np.sort(b[rng.integers(0, len(b), len(b))]))
         for _ in range(resamples)
@@ -116,7 +115,7 @@ def detection(inside: Array, outside: Array, resamples: int = 200, seed: int = 0
 
 
 def _measures(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
-    """AUROC, AUPR and FPR@95 of sorted scores."""
+    """Return AUROC, AUPR and FPR@95 of sorted scores."""
     below, level = np.searchsorted(b, a, "left"), np.searchsorted(b, a, "right")
     auroc = float((below + level).sum() / (2 * len(a) * len(b)))
     # Precision and recall of "outside" as the threshold rises over its distinct scores.

@@ -1,8 +1,8 @@
 """Where temperatures come from: one rule for Python, the command line, the report and the demo.
 
 1. Outputs have no temperature until `calibrate` gives them one, even if they were calibrated earlier: the same call gives
-   the same numbers whatever was done before. Without a temperature, probabilities are those at T = 1.
-2. `calibrate(runs, temperatures_from=...)` fits on what is named there and on nothing else: a fraction of the examples,
+   the same numbers whatever was done before. Without a temperature, T is 1.
+2. `calibrate(runs, temperatures_from=...)` uses the given source and nothing else: a fraction of the examples,
    which are then not reported; a dataset that the same models are run on (same weights, transform, precision and home);
    other runs; `"stored"`, the temperatures that an earlier call recorded with stored outputs; or `"cross-fit"`.
 3. By default it uses the calibration split of the dataset, if there is one and every model has outputs there or can be run.
@@ -20,7 +20,6 @@ models, rows or classes.
 """
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.errors import InputError, MissingWeights, UnknownName
@@ -36,7 +35,7 @@ CROSS_FIT = "cross-fit"
 
 
 def default_source(runs: "Runs") -> "tuple[float | str | Runs, str]":
-    """Return where the rule takes temperatures from by default, and the reason if it needs one."""
+    """Return the default source of temperatures, and the reason if the dataset's calibration split cannot be used."""
     first = next(iter(runs.values()))
     split = _calibration_split(first.dataset)
     reason = ""
@@ -62,7 +61,7 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
     from zoo.runs.runner import run
 
     weights = str(outputs.details.get("weights", IMPORTED))
-    home = None if outputs.path is None else _home(outputs.path)
+    home = None if outputs.path is None else outputs.path.parents[2]  # <home>/outputs/<dataset>/<model>
     if weights.startswith(IMPORTED):  # there may be no model of that name
         runs = open_runs(f"{outputs.name}@import", data, home)
     else:
@@ -78,10 +77,6 @@ def _same_model_on(outputs: "Outputs", data: str) -> "Outputs":
         )
     (one,) = runs.values()
     return one
-
-
-def _home(path: Path) -> Path:
-    return path.parents[2]  # <home>/outputs/<dataset>/<model>
 
 
 def _calibration_split(spec: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""When to abstain: risk-coverage curves, their areas, and thresholds chosen on one split and judged on another.
+"""When to abstain: risk-coverage curves, their areas, and thresholds chosen on one split and evaluated on another.
 
 A model that abstains on its least certain examples makes fewer errors on the rest. Coverage is the fraction of examples it
 answers, risk the fraction of errors among these. Examples with equal scores are accepted in random order; the curves are the
@@ -65,11 +65,11 @@ def _entropy(p: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """The risk-coverage curve of one model, and what it sums up to.
+    """The risk-coverage curve of one model, and its summaries.
 
     `aurc` is the mean risk over all coverages (Geifman & El-Yaniv 2017), `augrc` the mean of errors among the accepted as a
-    fraction of all examples (Traub et al. 2024), `excess_aurc` the area above that of an oracle that accepts every correct
-    example first.
+    fraction of all examples (Traub et al. 2024), `excess_aurc` is `aurc` minus the AURC of an oracle that accepts every
+    correct example first.
     """
 
     coverage: np.ndarray  # [N] 1/N, 2/N, ..., 1
@@ -107,7 +107,7 @@ def risk_coverage(scores: Array, correct: Array, resamples: int = 200, seed: int
         scores: [N] certainty of each prediction; larger is more certain.
         correct: [N] whether each prediction is right.
         resamples: bootstrap resamples for the intervals; 0 for none.
-        seed: of the bootstrap.
+        seed: random seed of the bootstrap.
 
     >>> curve = risk_coverage(np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, True, False, True]), resamples=0)
     >>> curve.risk.round(3).tolist(), round(curve.aurc, 4), curve.coverage_at(1.0)
@@ -125,14 +125,10 @@ def risk_coverage(scores: Array, correct: Array, resamples: int = 200, seed: int
     accepted = np.arange(1, len(score) + 1)
     expected = np.append(0, wrong[:-1])[run] + slope[run] * position
     risk = expected / accepted
-    areas = _areas(expected / len(score), risk, errors.mean())
+    aurc, augrc, error = float(risk.mean()), float((expected / len(score)).mean()), errors.mean()
+    excess_aurc = aurc - oracle_aurc(error, len(score))
     intervals = _intervals(errors, order, run, resamples, seed)
-    return RiskCoverage(accepted / len(score), risk, *areas, float(1 - errors.mean()), intervals)
-
-
-def _areas(generalised: np.ndarray, risk: np.ndarray, error: float) -> tuple[float, float, float]:
-    aurc = float(risk.mean())
-    return aurc, float(generalised.mean()), aurc - oracle_aurc(error, len(risk))
+    return RiskCoverage(accepted / len(score), risk, aurc, augrc, excess_aurc, float(1 - error), intervals)
 
 
 def oracle_aurc(error: float, examples: int) -> float:
@@ -147,8 +143,8 @@ def _intervals(
 ) -> dict[str, tuple[float, float]]:
     """Return percentile intervals of the areas over resampled examples.
 
-    Examples are drawn in the order of the rows, so that two examples that change places among the scores, because of
-    another processor's rounding, change the draws of no other example.
+    Examples are drawn in the order of the rows. If rounding on another processor exchanges two examples in the order of
+    scores, the draws of all other examples stay the same.
     """
     if not resamples:
         return {}
@@ -174,11 +170,11 @@ def _intervals(
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold on the certainty, chosen on some examples and judged on others."""
+    """A threshold on the certainty, chosen on some examples and evaluated on others."""
 
     value: float
-    coverage: float  # on the examples it was judged on
-    accuracy: float  # of the accepted ones among these; NaN if none is accepted
+    coverage: float  # fraction of the evaluated examples that are accepted
+    accuracy: float  # of the accepted examples; NaN if none is accepted
     accuracy_interval: tuple[float, float]  # 95% Clopper-Pearson
     accepted: int
     examples: int
@@ -187,13 +183,13 @@ class Threshold:
 def choose_threshold(
     scores: Array, correct: Array, *, coverage: float | None = None, accuracy: float | None = None
 ) -> float:
-    """Return the threshold that accepts a fraction of the examples, or as many as keep an accuracy.
+    """Return the threshold that accepts a fraction of the examples, or as many as possible at an accuracy.
 
     Args:
         scores: [N] certainty.
         correct: [N] whether each prediction is right.
         coverage: fraction of examples to accept.
-        accuracy: accuracy to keep; the largest coverage that does is taken, infinity if there is none.
+        accuracy: minimum accuracy of the accepted examples. If no coverage reaches it, the threshold is infinite.
     """
     if (coverage is None) == (accuracy is None):
         raise InputError("choose a threshold by either coverage or accuracy", argument="coverage", found=coverage)
@@ -210,7 +206,7 @@ def choose_threshold(
 
 
 def judge_threshold(threshold: float, scores: Array, correct: Array) -> Threshold:
-    """Return coverage and accuracy of a threshold on examples that did not choose it."""
+    """Return coverage and accuracy of a threshold on examples that were not used to choose it."""
     score, errors = _checked(scores, correct)
     accepted = score >= threshold
     count, right = int(accepted.sum()), int((~errors[accepted]).sum())

@@ -28,7 +28,7 @@ def smooth_calibration_error(
         confidence: [N] probability of the predicted class; exactly 0 and 1 are allowed.
         correct: [N] whether each prediction is right.
         resamples: bootstrap resamples; 0 for no interval.
-        seed: of the bootstrap.
+        seed: random seed of the bootstrap.
 
     >>> rng = np.random.default_rng(0)
     >>> c = rng.random(20_000)

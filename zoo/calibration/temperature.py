@@ -98,7 +98,7 @@ def fit_temperature(
         logits: [N, K]. Minus infinity marks a masked class.
         labels: [N] true class indices.
         link: how logits become probabilities.
-        name: what errors call the logits.
+        name: the name of the logits in error messages.
         temperature_space: what T divides if the link is a sigmoid: the logits, or the logarithm of the distribution that the
             sigmoids make, which gives p^(1/T), normalised.
         weights: [N] weight of each example in the fit and in the metrics, above 0; default 1.
@@ -127,8 +127,7 @@ def fit_temperatures(
 ) -> dict[str, TemperatureFit]:
     """Return `fit_temperature` of many models on the same examples.
 
-    All models are one problem: an iteration of all of them waits for an accelerator once, and on the CPU they share the
-    cores.
+    All models are fitted together: each iteration waits for an accelerator once, and on the CPU the models share the cores.
 
     Args:
         models: logits [N, K] by name, or a list or array [M, N, K], whose models are named by number.
@@ -159,7 +158,7 @@ def fit_temperatures(
 def refit_temperature(
     logits: Array | Column, labels: Array, fit: TemperatureFit, device: "torch.device | str | None" = None
 ) -> float:
-    """Return the temperature on part of the data of a fit, which is where Newton's method starts.
+    """Return the temperature fitted to a part of the data of `fit`, starting Newton's method from that fit.
 
     If the part moves the temperature by a factor of two or more, or has no proper minimum, the search starts afresh.
     """
@@ -214,7 +213,7 @@ class _Problem:
     temperature_space: TemperatureSpace
     weights: Array | None = None
     device: "torch.device | str | None" = None
-    models: int = 1  # that are fitted together, and share the memory of an accelerator
+    models: int = 1  # number of models that are fitted together, and share the memory of an accelerator
 
     def fit(self) -> "Evaluation[TemperatureFit]":
         """Return `fit_temperature` as a generator for `solve`."""
