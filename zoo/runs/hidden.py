@@ -15,7 +15,7 @@ from zoo.datasets import load as load_dataset
 from zoo.errors import InputError, ZooWarning
 from zoo.models import registry
 from zoo.models.model import Model
-from zoo.runs.engines.loader import killed_worker_told, load_batches, useful_workers
+from zoo.runs.engines.loader import load_batches, translate_killed_worker, useful_workers
 from zoo.runs.resolver import MAX_LISTED
 from zoo.runs.runner import resolve
 
@@ -23,7 +23,7 @@ from zoo.runs.runner import resolve
 class LayerBatch(dict[str, dict[str, Tensor]]):
     """Hidden layers of one batch: `batch[model][layer]` is [N, ...], float32 on the model's device.
 
-    `ids` [N] and `labels` [N] are those of the examples in the batch; `labels` is None if the dataset has none.
+    `ids` [N] and `labels` [N] identify the examples in the batch; `labels` is None if the dataset has none.
     """
 
     def __init__(self, layers: Mapping[str, dict[str, Tensor]], ids: list[str], labels: np.ndarray | None) -> None:
@@ -69,7 +69,7 @@ def layers(
     spans = [range(start, min(start + batch_size, len(dataset))) for start in range(0, len(dataset), batch_size)]
     transforms = {model.transform.pixels_key: model.transform for model in loaded}
     workers = useful_workers(workers, len(dataset), 1)
-    with killed_worker_told(), kept_pages():
+    with translate_killed_worker(), kept_pages():
         batches = load_batches(dataset, list(transforms.values()), map(list, spans), workers, torch.device(place))
         for span, batch in zip(spans, batches, strict=True):
             rows = [row for row, reason in zip(span, batch.reasons, strict=True) if reason is None]

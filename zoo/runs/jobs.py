@@ -158,7 +158,7 @@ def find(request: Request, failed: Failures) -> Iterator[Outputs | Job]:
 
 
 def missing_weights(choice: Choice, request: Request) -> Availability | None:
-    """Return where the weights of a model are, if it would have to be run or hashed and they are not on this machine."""
+    """Return the availability of weights that a run needs and that are not on this machine; None if nothing is missing."""
     options = request.options
     if choice.open is not None or not isinstance(choice.model, str) or not options.pretrained:
         return None
@@ -227,7 +227,7 @@ def _outputs(choice: Choice, spec: str | None, images: Images, options: Options)
 
 
 def _shipped(choice: Choice, spec: str | None, options: Options) -> Outputs | None:
-    """Return the shipped outputs of a model, or of the slice that is asked for, if they are what running it would give."""
+    """Return a model's shipped outputs on the dataset or slice, if running the model would give the same outputs."""
     default = (options.precision, options.resize_mode, options.fold) == ("float32", None, False)
     if not isinstance(choice.model, str) or spec is None or options.fresh or not (options.pretrained and default):
         return None
@@ -235,14 +235,14 @@ def _shipped(choice: Choice, spec: str | None, options: Options) -> Outputs | No
 
 
 def _shipped_outputs(name: str, spec: str, embeddings: bool) -> Outputs | None:
-    """Return the shipped outputs of today's weights of a model, or of an ensemble of such models."""
+    """Return the shipped outputs of a model's current weights, or of an ensemble of such models."""
     outputs = resolver.shipped_outputs(name, spec)
     if outputs is None:
         return None if embeddings else resolver.combined_outputs(name, lambda one: _shipped_outputs(one, spec, False))
     if embeddings and outputs.embeddings is None:
         return None
     if outputs.card is None or outputs.card.sha256 != registry.card(name).sha256:
-        return None  # outputs of other weights than those of today's card
+        return None  # computed with other weights than the current card's
     return outputs
 
 
@@ -322,9 +322,9 @@ def _stored_or_combined(
 
 
 def _stored(subject: _Subject, dataset: Dataset, options: Options) -> Outputs | None:
-    """Return the stored run of a model on a dataset; outputs with embeddings serve where none are asked for."""
+    """Return the stored run of a model on a dataset; it may have embeddings even if they are not requested."""
     matched = match(dataset, subject.facts.classes)
-    for embeddings in {None: (True, False), True: (True,), False: (True, False)}[options.embeddings]:
+    for embeddings in (True,) if options.embeddings else (True, False):
         run = RunFolder.of(_identity(subject.facts, matched, dataset, options, embeddings), options.home)
         outputs = _open(run)
         if outputs is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from zoo.runs.engines.job import Job
 
 _MAX_FRACTION = 0.5  # of the free memory; the rest is for activations and images
-_UNKNOWN = 8 * 2**30  # assumed where the system does not tell
-_MAX_EMBEDDING = 4096  # dimensions that are assumed before the first batch is computed
+_UNKNOWN = 8 * 2**30  # assumed if the system does not report it
+_MAX_EMBEDDING = 4096  # dimensions, assumed before the first batch is computed
 
 
 def room(devices: Sequence[str], copies: int) -> int:

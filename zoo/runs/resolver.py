@@ -1,4 +1,4 @@
-"""From selectors to outputs, for `zoo.run` and every command alike.
+"""Resolves selectors to models and outputs, for `zoo.run` and every command.
 
 A name stands for, in this order:
 
@@ -10,9 +10,9 @@ A saved ensemble or cascade is run only if outputs of a member are missing; else
 Outputs on a whole dataset serve for a slice of it, such as `cifar10:test[:2000]`.
 
 If an import and a model share a name, a warning says that the import was taken. `NAME@run` means the model, `NAME@import`
-the import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known by
-its outputs alone it selects the models that have outputs there. Models that a pattern selects and that cannot be run here
-are skipped with a warning, as long as any is left.
+the import, and `NAME@DIGEST` one of several stored runs. A pattern selects models and imports; on a dataset that is known
+only by its outputs, it selects the models that have outputs there. Models that a pattern selects and that cannot be run here
+are skipped with a warning, unless none would be left.
 """
 
 import dataclasses
@@ -139,8 +139,8 @@ def resolve(models: "Models") -> "list[str | Model]":
 def infer_dataset(models: "Models", home: Path | None) -> str | None:
     """Return the dataset to evaluate on if none is given.
 
-    That is the test split of the dataset whose classes all the models predict; for names that no model has, the one dataset
-    of their stored outputs. Models of different datasets are an error that asks for `data`.
+    This is the test split of the dataset whose classes all the models predict. For names without a model, it is the only
+    dataset of their stored outputs. Models of different datasets are an error that asks for `data`.
     """
     entries = _entries(models)
     cards = _cards_of_models(entries)
@@ -168,7 +168,7 @@ def infer_dataset(models: "Models", home: Path | None) -> str | None:
 def existing_outputs(
     name: str, spec: str | None, home: Path | None, resize_mode: ResizeMode | None = None
 ) -> tuple[Outputs, str] | None:
-    """Return stored or shipped outputs of a model that cannot be run here, with a phrase that says which; None if none."""
+    """Return stored or shipped outputs of a model that cannot be run here, and a phrase that says which; or None."""
     mode = resize_mode or resize_mode_of(spec)
     try:
         runs = [run for run in _stored(name, spec, home) if run.identity.resize_mode == mode]
@@ -270,7 +270,7 @@ def _on_dataset_or_whole(runs: list[RunFolder], spec: str | None) -> list[RunFol
 
 
 def _selectable(spec: str | None, home: Path | None, imported: Sequence[RunFolder]) -> dict[str, Card | None]:
-    """The models that a pattern may select on a dataset, with their cards."""
+    """Return the models that a pattern may select on a dataset, with their cards."""
     whole, _ = split_spec(spec)
     if whole is not None and is_user_dataset(whole):
         return {run.identity.name: run.card for run in _on_dataset_or_whole(stored(home), spec)}
@@ -281,7 +281,7 @@ def _choice(
     name: str, suffix: str, spec: str | None, home: Path | None, imported: Sequence[RunFolder], optional: bool = False
 ) -> Choice:
     imports = [run for run in imported if run.identity.name == name]
-    if not imports:  # the name of an import is complete; that of a model may lack its dataset
+    if not imports:  # an import's name is complete; a model's may lack its dataset
         name = registry.resolve(name)
         imports = [run for run in imported if run.identity.name == name]
     if suffix == "run":
@@ -358,7 +358,7 @@ def _entries(models: Any) -> "list[str | Model]":
 
 
 def _cards_of_models(entries: "Sequence[str | Model]") -> list[Card]:
-    """Return the cards of the models that selectors stand for, without those that are names of stored outputs only."""
+    """Return the cards of the models that selectors stand for, ignoring names that only have stored outputs."""
     selectors = [split_suffix(entry)[0] for entry in entries if isinstance(entry, str)]
     filters = [selector for selector in selectors if is_filter(selector)]
     cards = [entry.card for entry in entries if not isinstance(entry, str)]

@@ -62,7 +62,7 @@ def run(
             embeddings when a model is run.
         home: where outputs are stored; default `ZOO_HOME`.
         batch_size: images per forward pass.
-        precision: of the arithmetic.
+        precision: precision of the arithmetic.
         resize_mode: `evaluation`, the transform of a model's card; `transfer`, the shortest side at the network's input size
             (Kornblith et al. 2021, A.2); default: as the dataset asks.
         engine: `local` or `ray`.
@@ -71,8 +71,8 @@ def run(
         progress: whether to show a progress bar.
         shard_rows: examples per stored file; a killed run loses at most the files being written.
         fold: whether to fold batch normalisations into the convolutions before them, which is slightly faster on a CPU.
-            Outputs agree with those of the original network to 1e-4 of the largest one or better, and are stored separately.
-        stages: counts the time of each stage of the run.
+            Outputs agree with the original network's to within 1e-4 of the largest output, and are stored separately.
+        stages: records the time of each stage of the run.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -110,7 +110,7 @@ def run(
 def _complete(group: Sequence[Job], options: Options, progress: bool, stages: Stages) -> Failures:
     """Compute the missing shards of a group of models, then write their manifests; return the errors of those that failed.
 
-    A second process at any of the same runs starts from the other end.
+    If another process is computing any of these runs, this process starts from the other end.
     """
     failed: Failures = {}
     with contextlib.ExitStack() as stack:
@@ -148,13 +148,13 @@ def _complete(group: Sequence[Job], options: Options, progress: bool, stages: St
 
 
 def _first(failed: Failures) -> Exception:
-    """Return the first error, after a warning about those of other models."""
+    """Return the first error, after a warning about the errors of other models."""
     (_, first), *others = failed.items()
     if others:
         listed = "; ".join(f"{name}: {error}" for name, error in others[:MAX_LISTED]) + (
             "; ..." if others[MAX_LISTED:] else ""
         )
-        warnings.warn(f"{len(failed)} models failed. After the first one: {listed}", ZooWarning, stacklevel=3)
+        warnings.warn(f"{len(failed)} models failed. Errors after the first: {listed}", ZooWarning, stacklevel=3)
     return first
 
 

@@ -1,4 +1,4 @@
-"""Plan files: YAML that lists many models to train, and how far each of them is.
+"""Plan files: YAML that lists many models to train, and the state of each model.
 
 data: cifar10                      # dataset of every model that names no other
 models:

@@ -78,8 +78,8 @@ def fit(
 ) -> Fit:
     """Train a network in place.
 
-    The network ends with the weights of the epoch that is most accurate on the recipe's holdout; without a holdout, with
-    those of the last epoch. A resumed run ends with the same weights as an uninterrupted one.
+    The network ends with the weights of the epoch that is most accurate on the recipe's holdout, or of the last epoch if
+    there is no holdout. A resumed run ends with the same weights as an uninterrupted one.
 
     Args:
         network: its head must be an `ObjectiveHead`, whose objective is minimised. After a pretext task (`simclr`) the head
@@ -172,7 +172,7 @@ class _Run:
     ) -> None:
         self.recipe, self.folder, self.checkpoint_every, self.watch = recipe, folder, checkpoint_every, watch
         self.processes = Processes(recipe)
-        if self.processes.main and self.processes.emulates:
+        if self.processes.main and self.processes.emulates_bfloat16:
             warnings.warn(
                 "precision is bfloat16, which this processor emulates: training takes about ten times as long as in float32 "
                 "(--set precision=float32 --name NAME)",

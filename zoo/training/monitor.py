@@ -1,4 +1,4 @@
-"""Evaluation during training: scores in the log, and snapshots that load like any model.
+"""Evaluation during training: scores in the log, and snapshots that `zoo.load` loads.
 
 Kornblith et al. (2021, Appendix E.4) plot accuracy and class separation on the training and the validation images over the
 epochs. The network evaluated here is the one that training would return at that moment (the average of the weights if the
@@ -24,7 +24,7 @@ from zoo.training.processes import Processes
 MAX_TRAINING_IMAGES = 50_000  # evaluated, evenly spaced
 
 
-class Examination:
+class Evaluator:
     """Evaluates a network: `train_*` scores on its training images, `test_*` scores if the dataset has test images."""
 
     def __init__(self, planned: Plan, train_set: Dataset, processes: Processes) -> None:
@@ -59,14 +59,14 @@ class Examination:
 class Monitor:
     """Evaluates the network every few epochs and stores snapshots; see `zoo.training.loop.Watch`."""
 
-    examine: Examination
+    evaluator: Evaluator
     store: Callable[[Network, int, int, dict[str, float]], None]  # stores a snapshot: network, epoch, step, scores
     measure_every: int = 0  # epochs between evaluations; the last epoch is always evaluated; 0: never
     snapshots_every: int = 0  # epochs between snapshots; 0: never
 
     def __call__(self, network: Network, epoch: int, step: int, last: bool) -> dict[str, float]:
         due = self.measure_every and (last or epoch % self.measure_every == 0)
-        scores = self.examine(network) if due else {}
-        if self.snapshots_every and epoch % self.snapshots_every == 0 and self.examine.processes.main:
+        scores = self.evaluator(network) if due else {}
+        if self.snapshots_every and epoch % self.snapshots_every == 0 and self.evaluator.processes.main:
             self.store(network, epoch, step, scores)
         return scores

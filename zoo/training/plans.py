@@ -71,9 +71,10 @@ def plan(
 
     Args:
         name: a recipe, `ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET]`.
-        data: spec of the training images; default: those of the name's dataset.
-        seed: default: the name's, else 0.
-        epochs: default: the recipe's. If its warm-up is at least as long, the warm-up becomes a tenth of the epochs.
+        data: spec of the training images; default: the training split of the name's dataset.
+        seed: random seed; default: the name's, else 0.
+        epochs: number of epochs; default: the recipe's. If its warm-up is at least as long, the warm-up becomes a tenth of
+            the epochs.
         save_as: name of the trained model; default: the recipe's full name.
         changes: settings of the recipe and hyper-parameters of the objective.
 

@@ -53,7 +53,7 @@ def task_of(head: ObjectiveHead, recipe: Recipe, processes: Processes) -> Pretex
 
 @torch.no_grad()
 def fit_head(network: Network, images: ImageBatches, processes: Processes) -> None:
-    """Replace the head's weights by those of a logistic regression on the network's embeddings of labelled images."""
+    """Fit the head's weights by logistic regression on the network's embeddings of labelled images."""
     embeddings = torch.cat([batch for _, batch, _ in outputs(network, images, processes)])
     weight, bias = solve(embeddings.double().cpu().numpy(), labels_of(images.dataset), PENALTY)
     head: ObjectiveHead = network.head  # type: ignore[assignment]

@@ -14,7 +14,7 @@ _ACCELERATE = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
 class Processes:
-    """This process and those that train the same model with it, started by `torchrun` or `accelerate launch`."""
+    """This process and the others that train the same model, started by `torchrun` or `accelerate launch`."""
 
     def __init__(self, recipe: Recipe) -> None:
         from accelerate import Accelerator
@@ -52,8 +52,8 @@ class Processes:
         return slice(self.rank * size, (self.rank + 1) * size)
 
     @property
-    def emulates(self) -> bool:
-        """Whether the CPU has no bfloat16 instructions but computes in bfloat16, which is ten times slower."""
+    def emulates_bfloat16(self) -> bool:
+        """Whether training in bfloat16 runs on a CPU without bfloat16 instructions, which is ten times slower."""
         bfloat16 = self.device.type == "cpu" and self.accelerator.mixed_precision == "bf16"
         return bfloat16 and not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 

@@ -26,10 +26,10 @@ from zoo.errors import InputError, UnknownName, ZooError, ZooWarning
 from zoo.models import recipe_cards, registry, trained
 from zoo.models.trained import Record
 from zoo.networks.network import Network
-from zoo.runs.engines.loader import killed_worker_told
+from zoo.runs.engines.loader import translate_killed_worker
 from zoo.runs.runner import run
 from zoo.training.loop import CHECKPOINT, fit
-from zoo.training.monitor import Examination, Monitor
+from zoo.training.monitor import Evaluator, Monitor
 from zoo.training.plans import Plan, plan
 from zoo.training.processes import Processes
 from zoo.training.randomness import For, seed_of
@@ -80,9 +80,9 @@ def train(
 
     Args:
         name: a recipe, `ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET]`.
-        data: spec of the training images; default: those of the name's dataset.
-        seed: default: the name's, else 0.
-        epochs: default: the recipe's.
+        data: spec of the training images; default: the training split of the name's dataset.
+        seed: random seed; default: the name's, else 0.
+        epochs: number of epochs; default: the recipe's.
         home: where to store the model; default `ZOO_HOME`.
         progress: whether to show progress.
         restart: whether to train from the beginning and replace an existing model.
@@ -107,7 +107,7 @@ def train(
 
 
 def build(name: str) -> None:
-    """Train a recipe of the embedded dataset that `zoo.load` did not find, and say so in one line."""
+    """Train a recipe of the embedded dataset that `zoo.load` did not find, after printing one line."""
     planned = plan(name)
     print(
         f"zoo: building {planned.name} once: {planned.recipe.epochs} epochs on the embedded dataset {planned.dataset}",
@@ -126,7 +126,7 @@ def train_plan(
     measure_every: int = 0,
     snapshots_every: int = 0,
 ) -> Trained:
-    """Train a planned model, or return it if it exists; the arguments are those of `train`."""
+    """Train a planned model, or return it if it exists. Arguments as in `train`."""
     train_set = datasets.load(planned.data)
     folder = trained.path(planned.name, home).parent
     if not restart and (existing := _finished(planned, train_set, home)):
@@ -140,7 +140,7 @@ def train_plan(
         return _train(planned, train_set, home, progress, restart, checkpoint_every, every)
 
 
-@killed_worker_told()
+@translate_killed_worker()
 def _train(
     planned: Plan,
     train_set: Dataset,
@@ -160,7 +160,7 @@ def _train(
         "hyperparameters": planned.hyperparameters,
     }
     processes = Processes(planned.recipe)
-    examine = Examination(planned, train_set, processes)
+    evaluator = Evaluator(planned, train_set, processes)
     card = describe(planned, train_set)
 
     def store_snapshot(network: Network, epoch: int, step: int, scores: dict[str, float]) -> None:
@@ -169,9 +169,9 @@ def _train(
     done = fit(
         network, train_set, planned.recipe, soft_targets=soft_targets, folder=folder, about=about, title=planned.name,
         progress=progress, resume=not restart, checkpoint_every=checkpoint_every,
-        watch=Monitor(examine, store_snapshot, **every),
+        watch=Monitor(evaluator, store_snapshot, **every),
     )  # fmt: skip
-    results = examine(network, f"{planned.name}, evaluation", progress)
+    results = evaluator(network, f"{planned.name}, evaluation", progress)
     if processes.main:
         _store(network, _record(planned, train_set, card, done.epoch, done.steps, results), home)
         (folder / CHECKPOINT).unlink(missing_ok=True)  # if the process is killed before this, the next call removes it

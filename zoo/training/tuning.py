@@ -99,7 +99,7 @@ def search(
         grids: the grids to search in order. Each maps a setting of the recipe or hyper-parameter of the objective to the
             values to try. `decay_product` stands for weight decay times learning rate. All grids are checked before the
             first trial.
-        data: spec of the training images; default: those of the name's dataset.
+        data: spec of the training images; default: the training split of the name's dataset.
         epochs: length of each trial; default: the recipe's. The warm-up is shortened in proportion.
         seeds: initialisations to average over for each grid point.
         fine: whether to train the points half a step around the best point of each grid.

@@ -228,7 +228,7 @@ def test_a_frozen_body_does_not_change(few):
 
 def test_the_loss_in_bfloat16_is_close_to_that_in_float32(few):
     half, single = network(), network()
-    emulated = Processes(recipe(precision="bfloat16")).emulates
+    emulated = Processes(recipe(precision="bfloat16")).emulates_bfloat16
     with pytest.warns(ZooWarning, match="bfloat16") if emulated else nullcontext():
         rough = fit(half, few, recipe(precision="bfloat16"))
     exact = fit(single, few, recipe())

@@ -14,7 +14,7 @@ from zoo.datasets.preprocessing import Preprocessing
 from zoo.outputs.store import Shard
 from zoo.runs.engines.forward import Forward
 from zoo.runs.engines.job import Failures, Job, Report
-from zoo.runs.engines.loader import Batch, is_killed_worker, killed_worker_told, load_batches, useful_workers
+from zoo.runs.engines.loader import Batch, is_killed_worker, load_batches, translate_killed_worker, useful_workers
 from zoo.runs.engines.stages import Stages
 
 
@@ -26,7 +26,7 @@ def run(jobs: Sequence[Job], shards: Sequence[int], devices: Sequence[str], repo
         shards: numbers of the shards. A job skips those that exist.
         devices: where to compute.
         report: called with the number of images that all jobs have finished.
-        stages: counts the time of each stage.
+        stages: records the time of each stage.
     """
     images = sum(len(jobs[0].folder.identity.rows(shard)) for shard in shards)
     workers = useful_workers(jobs[0].workers, images, len(devices))
@@ -42,7 +42,7 @@ def run(jobs: Sequence[Job], shards: Sequence[int], devices: Sequence[str], repo
     return failures([member for members in groups for member in members])
 
 
-@killed_worker_told()
+@translate_killed_worker()
 def extract(members: "Sequence[Member]", shards: Iterable[int], workers: int, report: Report) -> None:
     """Compute and write shards, in order, except those that exist or that another process writes in the meantime.
 
@@ -112,7 +112,7 @@ def failures(members: "Iterable[Member]") -> Failures:
 
 
 class Member:
-    """A model on a device, one of those that the images are decoded for. `failure` is the error that it ended in, if any."""
+    """A model on a device, one of several that share decoded images. `failure` is the error that stopped it, if any."""
 
     def __init__(self, job: Job, device: str, stages: Stages) -> None:
         self.job, self.stages = job, stages

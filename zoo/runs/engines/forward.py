@@ -26,11 +26,11 @@ class Forward:
 
     Args:
         model: the model.
-        precision: of the arithmetic.
+        precision: precision of the arithmetic.
         embeddings: whether to return embeddings. A model without logits returns them in any case.
         columns: indices of the logits to return; default: all.
-        stages: counts the time of copies and forward passes.
-        fold: whether to fold batch normalisations into convolutions. The model itself stays as it is.
+        stages: records the time of copies and forward passes.
+        fold: whether to fold batch normalisations into convolutions. The model itself is not changed.
     """
 
     def __init__(

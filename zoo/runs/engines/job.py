@@ -20,7 +20,7 @@ Failures = dict[str, Exception]  # by name of the model
 
 @dataclass(frozen=True)
 class Job:
-    """One model on one dataset. It can be pickled if `load` can, so that other machines can do it."""
+    """One model on one dataset. It can be pickled if `load` can, so that other machines can compute it."""
 
     folder: RunFolder
     dataset: Dataset

@@ -23,7 +23,7 @@ from zoo.errors import ZooError
 
 MAX_WORKERS = 8
 MIN_IMAGES_FOR_WORKERS = 512  # fewer are decoded sooner than workers start
-_KILLED = "a process that decodes images was killed, maybe because memory ran out"
+_KILLED = "a process that decodes images was killed, perhaps because memory ran out"
 _KILLED_HINT = "Use fewer {workers} or smaller batches. Finished work is kept"
 
 
@@ -81,7 +81,7 @@ def load_batches(
         worker_init_fn=_lower_priority if device.type == "cpu" else None,
         **options,
     )
-    with killed_worker_told():
+    with translate_killed_worker():
         for batch in from_workers(loader):
             if batch.failure is not None:
                 raise batch.failure
@@ -91,8 +91,8 @@ def load_batches(
 def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
     """Yield the batches of a loader, and end its processes together with this iterator.
 
-    Otherwise they would live as long as the traceback of an error, and torch would report a killed one at the next signal,
-    wherever the program is then.
+    Otherwise the processes would live as long as an error's traceback, and torch would report a killed process at the next
+    signal, wherever the program is then.
     """
     with warnings.catch_warnings():
         # Newer Pythons warn of a fork beside threads. The children only decode, and torch stops their threads.
@@ -100,7 +100,7 @@ def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
         started: Any = iter(loader)
     try:
         yield from started
-    except (OSError, EOFError) as error:  # maybe of a message that was cut short; a killed worker ends within a moment
+    except (OSError, EOFError) as error:  # perhaps from a message that was cut short; a killed worker ends at once
         if not loader.num_workers or not wait([worker.sentinel for worker in started._workers], timeout=1):
             raise
         raise ZooError(_KILLED, hint=_KILLED_HINT) from error
@@ -110,7 +110,7 @@ def from_workers(loader: "DataLoader[Any]") -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def killed_worker_told() -> Iterator[None]:
+def translate_killed_worker() -> Iterator[None]:
     """Turn torch's error about a killed worker into one of ours.
 
     Torch raises it in the main thread at any point of the work on batches, so an `except` around the loader is not enough.

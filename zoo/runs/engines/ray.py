@@ -24,9 +24,9 @@ def run(jobs: Sequence[Job], shards: Sequence[int], devices: Sequence[str], repo
     Args:
         jobs: the models that run together, on the same dataset.
         shards: numbers of the shards.
-        devices: the kind of the first one, CUDA or CPU, is used.
+        devices: the first one decides whether actors use CUDA or the CPU.
         report: called with the number of images of each finished shard.
-        stages: counts the time of each stage, summed over the workers of the cluster.
+        stages: records the time of each stage, summed over the workers of the cluster.
     """
     try:
         with warnings.catch_warnings():
