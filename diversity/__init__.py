@@ -3,7 +3,7 @@
 Do two models make different mistakes?
     compare, Comparison, error_table, error_inconsistency, error_consistency, agreement, capa, mcnemar, ensemble_table,
     specialization_angle, category
-Which of many models are alike?
+Which of many models are similar?
     pairwise, Pairwise, cluster, pair_frame, by_category, regression
 Is a difference in accuracy real, and for which examples are the models worse?
     significance, Significance, groups, Groups

@@ -85,7 +85,7 @@ class Comparison(EnsembleTable):
 
     @functools.cached_property
     def band(self) -> PrevalenceBand | None:
-        """The angles beyond which one model's prediction is the ensemble's in 90% of disagreements."""
+        """The angles beyond which the ensemble predicts one model's class in 90% of disagreements."""
         if self.rows.theta is None or self.rows.ensemble is None:
             return None
         return specialization.prevalence_band(self.rows.theta, self.rows.first, self.rows.second, self.rows.ensemble)

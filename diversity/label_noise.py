@@ -35,7 +35,7 @@ from zoo.core.arrays import Array
 
 ROUNDS = 2
 STEPS = 15  # of expectation maximisation
-# Prior of the error rate: PRIOR_EXAMPLES pseudo-examples of which the fraction PRIOR_ERROR_RATE is labelled wrong. Each
+# Prior of the error rate: PRIOR_EXAMPLES pseudo-examples, a fraction PRIOR_ERROR_RATE of which has wrong labels. Each
 # class's rate is shrunk towards the overall rate by CLASS_EXAMPLES pseudo-examples.
 PRIOR_ERROR_RATE = 0.05
 PRIOR_EXAMPLES = 100.0

@@ -144,7 +144,7 @@ def triage(
         runs: outputs of at least two models on examples that none of them was trained on: a network does not contradict a
             wrong label that it has memorised. Outputs without a temperature get one that is fitted to these labels, assuming
             that some of them are random. A model with predictions only votes.
-        labels: [N] given labels; default: those of the runs.
+        labels: [N] given labels; default: the labels of the runs.
         groups: [M] the group of each model; default: `group_models`.
         checked: labels that people checked, a simple random sample, as in `Triage.check`. With them, the number of wrong
             labels is estimated.

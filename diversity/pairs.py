@@ -99,8 +99,8 @@ def pairwise(
 
     Args:
         preds: runs of M models, or predicted classes [M, N] with -1 for an example without a prediction.
-        labels: [N] true classes; default: those of the runs.
-        names: [M] the models' names; default: those of the runs, or numbers.
+        labels: [N] true classes; default: the labels of the runs.
+        names: [M] the models' names; default: the names of the runs, or numbers.
 
     >>> m = pairwise([[0, 1, 2, 2], [0, 1, 1, 0], [0, 0, 2, 1]], [0, 0, 2, 1], names=["a", "b", "c"])
     >>> m.inconsistency

@@ -151,8 +151,8 @@ def significance(
 
     Args:
         runs: outputs of at least two models, predicted classes [M, N], or the result of `pairwise`.
-        labels: [N] true classes; default: those of the runs.
-        names: [M] the models' names; default: those of the runs, or numbers.
+        labels: [N] true classes; default: the labels of the runs.
+        names: [M] the models' names; default: the names of the runs, or numbers.
         level: confidence level of the intervals. A difference is significant if its adjusted p-value is below 1 - level.
         test: `exact` is McNemar's exact test. `mid-p` counts half the probability of the observed table: it is less
             conservative for few inconsistent examples, and may exceed the level slightly.

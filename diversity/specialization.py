@@ -102,9 +102,9 @@ def theta_histogram(
 
 @dataclass(frozen=True)
 class PrevalenceBand:
-    """Angles beyond which one model's prediction is the ensemble's: above `upper` the first's, below `lower` the second's.
+    """Angles beyond which the ensemble predicts one model's class: above `upper` the first's, below `lower` the second's.
 
-    None if there is no such angle.
+    An edge is None if there is no such angle.
     """
 
     lower: float | None
@@ -119,7 +119,7 @@ def prevalence_band(
     pred_ensemble: ArrayLike | Array,
     level: float = 0.9,
 ) -> PrevalenceBand:
-    """Return the angles beyond which one model's prediction is the ensemble's in at least `level` of the cases.
+    """Return the angles beyond which the ensemble predicts one model's class in at least `level` of the cases.
 
     Only examples on which the two models disagree count. The upper edge is the angle t that maximises the sum of
     (1 if the ensemble predicts the first model's class, else 0) - level over all theta > t. There the probability that the
@@ -236,7 +236,7 @@ def extremes(
     Args:
         theta: [N] angles.
         count: number of rows of each kind.
-        mask: [N] booleans, rows to choose from, such as those that exactly one model classifies correctly.
+        mask: [N] booleans, rows to choose from, such as the examples that exactly one model classifies correctly.
 
     >>> first, second = extremes(np.array([0.1, -0.7, 0.6, 0.0]), count=2)
     >>> first.tolist(), second.tolist()

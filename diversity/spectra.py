@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def singular_values(x: ArrayLike | Array, center: bool = False, name: str = "x") -> Any:
     """Return the singular values [min(N, D)] of x [N, ...], largest first; with `center`, after centring its columns.
 
-    The triangle R of a QR factorisation has the singular values of the factorised rows, and R stacked on further rows has
-    those of all rows. Unlike the sum of squares X'X, this keeps small singular values, because nothing is squared.
+    The triangle R of a QR factorisation has the singular values of the factorised rows, so R can stand for these rows when
+    further rows are added. Unlike the sum of squares X'X, this keeps small singular values, because nothing is squared.
 
     >>> import numpy as np
     >>> singular_values(np.diag([1.0, 3.0, 2.0])).round(6)

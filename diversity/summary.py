@@ -268,7 +268,7 @@ def jackknife_error(values: np.ndarray, units: np.ndarray) -> np.ndarray:
         np.add.at(sums, side, values[rows])
         np.add.at(counts, side, known[rows])
     remaining = known.sum(0) - counts
-    # Without a unit that is part of every pair there is no mean: that unit is not deleted.
+    # A unit that is part of every pair is not deleted, because no pair would remain.
     used = remaining > 0
     means = np.where(used, (values.sum(0) - sums) / np.maximum(remaining, 1), 0.0)
     number = used.sum(0)

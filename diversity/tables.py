@@ -87,7 +87,7 @@ class ErrorTable:
 
     @property
     def kappa(self) -> Any:
-        """Error consistency (Geirhos et al. 2020): Cohen's kappa of which examples each model classifies correctly."""
+        """Error consistency (Geirhos et al. 2020): Cohen's kappa of the two models' correctness."""
         first, second = self.accuracy_first, self.accuracy_second
         by_chance = first * (1 - second) + second * (1 - first)  # error inconsistency if errors were independent
         return 1 - ratio(self.inconsistency, by_chance, empty=0.0)
@@ -130,7 +130,7 @@ class ErrorTable:
 
     @property
     def correlation(self) -> Any:
-        """Pearson's correlation (phi) of which examples each model classifies correctly."""
+        """Pearson's correlation (phi) of the two models' correctness."""
         first, second = self.accuracy_first, self.accuracy_second
         spread = (first * (1 - first) * second * (1 - second)) ** 0.5
         return ratio(self.both_right / self.examples - first * second, spread)

@@ -98,7 +98,7 @@ class UnlabelledAccuracy:
     frame: "pandas.DataFrame"
     slope: float
     intercept: float
-    r2: float  # of the line, beyond sampling error: equation (fit) of this module
+    r2: float  # of the line, discounting sampling error: equation (fit) of this module
     pairs: int
     examples: tuple[int, int]  # labelled, unlabelled
     level: float  # of the confidence intervals

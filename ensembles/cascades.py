@@ -1,7 +1,7 @@
 """Cascades: ensembles that evaluate one member after the other and stop as soon as they are certain (Wang et al. 2021).
 
-After member j the prediction is that of the mean of the first j members' probabilities. An example stops there if the
-certainty of that mean, by one of three rules (`zoo.core.stop_rules`), is at least t_j. Cost is exchanged for errors at a
+After member j, the first j members' mean probabilities decide the prediction. An example stops there if the certainty of
+this mean, by one of three rules (`zoo.core.stop_rules`), is at least t_j. Cost is exchanged for errors at a
 range of rates (`ensembles.cascade_thresholds`), for each rule and order of the members. The result is the Pareto front of
 accuracy and mean cost.
 """
@@ -312,7 +312,7 @@ def find_cascade(
     budget: Budget | None,
     resamples: int,
 ) -> Cascade:
-    """Return the cascade of these members, or of those that greedy search finds. Arguments as in `Search.cascade`."""
+    """Return the cascade of these members, or of the members that greedy search finds. Arguments as in `Search.cascade`."""
     import pandas as pd
 
     check_counts(steps=steps, resamples=resamples)

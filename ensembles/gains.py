@@ -72,7 +72,7 @@ def improvement(
 
     Args:
         runs: outputs of the members. Arrays are of the kind that `combine` names; Runs provide every kind, calibrated.
-        labels: [N] class indices; default: those of the runs.
+        labels: [N] class indices; default: the labels of the runs.
         combine: mean of `probabilities`, mean of `logits`, or majority vote of `predictions`.
         weights: the members' weights, as in `average`.
         resamples: bootstrap resamples for the confidence interval.
@@ -122,7 +122,7 @@ def conversion_rate(first: Outputs | Array, second: Outputs | Array, labels: Lab
     Args:
         first: outputs, or probabilities [N, K].
         second: outputs or probabilities of the other model.
-        labels: [N] class indices; default: those of the outputs.
+        labels: [N] class indices; default: the labels of the outputs.
 
     >>> conversion_rate(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([[0.4, 0.6], [0.1, 0.9]]), [0, 0])
     0.5

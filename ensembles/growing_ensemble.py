@@ -227,7 +227,7 @@ class AccuracyEnsemble(GrowingEnsemble):
 
     def _update(self, rows: Any) -> None:
         """Add to these rows of sums the members they lack, in order, and find their witnesses again."""
-        rows = rows[fast_view(torch.as_tensor(self.included[rows]).argsort(stable=True))]  # those that lack the most first
+        rows = rows[fast_view(torch.as_tensor(self.included[rows]).argsort(stable=True))]  # fewest members first
         for start in range(0, len(rows), step := self.library.chunk_rows()):
             part = rows[start : start + step]
             included = self.included[part]

@@ -71,7 +71,7 @@ class ModelLibrary:
 
         Args:
             runs: see `ensembles.inputs`. Arrays stay on their device. Outputs are read at their temperature.
-            labels: [N] class indices; default: those of the runs.
+            labels: [N] class indices; default: the labels of the runs.
             kind: the kind of values that arrays hold, or that are read from outputs.
             device: where to compute with outputs; default: where they are stored.
         """
@@ -185,7 +185,7 @@ class ModelLibrary:
 
 
 def fast_view(values: torch.Tensor) -> Any:
-    """Return a tensor of the CPU as a NumPy array, and any other tensor as it is.
+    """Return a CPU tensor as a NumPy array, and any other tensor unchanged.
 
     NumPy's argmax is vectorised, it copies rows in one piece, and its calls cost less: two to five times as fast as torch
     on chunks that stay in the cache. Indexing, `@` and `argmax` are written the same way for both.

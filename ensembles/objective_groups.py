@@ -45,7 +45,7 @@ def mixed_ensembles(groups: Groups, labels: Labels = None) -> "pd.DataFrame":
 
     Args:
         groups: as in `ensemble_agreement`.
-        labels: [N] class indices; default: those of the Runs.
+        labels: [N] class indices; default: the labels of the Runs.
 
     >>> softmax, sigmoid = [[0, 1], [0, 2]] * 2, [[1, 0], [2, 0]] * 2  # each is wrong where the other is certain
     >>> mixed_ensembles({"softmax": softmax, "sigmoid": sigmoid}, labels=[0, 0])

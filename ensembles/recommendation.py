@@ -21,7 +21,7 @@ gives only category and accuracy, so intervals are wide. With fewer than ten kno
 pairs that the cards quote from Gontijo-Lopes et al. (Tables 1 to 4), in units of the base's error. Its prediction, with
 doubled width, is a prior that is combined with the gain on the n examples, weighted by precision.
 
-If no known model is of the candidate's category, the regression extrapolates: its error is assumed to be three times as
+If no known model has the candidate's category, the regression extrapolates: its error is assumed to be three times as
 large, and the prediction is combined with the gain on the n examples, too. If no known model has its training data, the
 published pairs take the place of the known models, with the larger error of the two. The factor was chosen on the shipped
 CIFAR-10 outputs, with one category after the other left out of the known models.
@@ -65,8 +65,8 @@ COMPONENTS = 3
 PENALTIES = np.geomspace(0.01, 300, 25)
 MIN_KNOWN_MODELS = 10
 MIN_EXAMPLES = 16
-NEW_CATEGORY_WIDTH = 3.0  # how much wider errors are assumed to be for a category that no known model has
-PUBLISHED_WIDTH = 2.0  # how much wider the errors of the published pairs are assumed to be for other data and another base
+NEW_CATEGORY_WIDTH = 3.0  # factor on the error for a category that no known model has
+PUBLISHED_WIDTH = 2.0  # factor on the error of a prediction from the published pairs, which have other data and another base
 
 Candidate: TypeAlias = Outputs | Card
 
@@ -166,8 +166,8 @@ class Recommendation:
     """Candidates by descending predicted gain over the base's accuracy.
 
     `table` has one row per candidate: model, gain and its interval (low, high), category relative to the nearest member,
-    accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, `by`:
-    what the prediction was regressed on, and `new_category`: whether no known model has its category, or its training data.
+    accuracy, disagreement and ratio (disagreement divided by mean error) on its examples, the number of `examples`, `by`
+    (the data of the regression), and `new_category` (whether no known model has its category, or its training data).
     """
 
     base: list[Name]
@@ -389,7 +389,7 @@ def _known_runs(
 
 
 def _shipped(like: Outputs, excluded: Collection[str]) -> Iterator[Outputs]:
-    """Iterate over the shipped outputs on the examples of `like`, calibrated, except those of `excluded` models.
+    """Iterate over the shipped outputs on the examples of `like`, calibrated, except of `excluded` models.
 
     A temperature is fitted on the other examples of the dataset, or on the same ones if no others are shipped.
     """
@@ -443,9 +443,9 @@ def _card_accuracy(card: Card | None) -> float:
 
 
 def _predict(known: KnownGains, card: Card | None, accuracy: float, *measured: np.ndarray) -> tuple[Prediction, str]:
-    """Return the prediction for one candidate and what it was regressed on.
+    """Return the prediction for one candidate, and a phrase for the data of the regression.
 
-    `measured` [M + 1, F] are features of the known models and, last, of the candidate; published pairs have none.
+    `measured` [M + 1, F] holds features of the known models and, last, of the candidate; published pairs have none.
     """
     if not known.needs_published(card):
         return _predict_from_known(known, card, accuracy, *measured)
@@ -536,7 +536,7 @@ def _by_examples(
 
 
 def _calibrated(outputs: Outputs, labels: np.ndarray) -> Outputs:
-    """Return outputs with a temperature, fitted on these examples if they have none: calibrated members are averaged."""
+    """Return calibrated outputs. If they have no temperature, it is fitted on these examples."""
     if outputs.kind != "logits" or outputs.temperature is not None:
         return outputs
     with warnings.catch_warnings():

@@ -28,7 +28,7 @@ class Search(SearchSetup):
     Args:
         runs: probabilities [M, N, K] (NumPy or torch, float16 to float64), a list or mapping of [N, K], or Runs, whose
             calibrated probabilities are read from disk a chunk at a time.
-        labels: [N] class indices; default: those of the Runs.
+        labels: [N] class indices; default: the labels of the Runs.
         kind: `probabilities` are averaged. `predictions` [M, N] (or the predictions of any Runs) vote: the most frequent
             class wins, ties go to the lowest class. A prediction of -1 is no vote and counts as wrong.
         objective: accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number, where
@@ -167,8 +167,8 @@ class Search(SearchSetup):
 
         Args:
             steps: greedy steps that find the members.
-            members: members instead of those that greedy search finds. They are evaluated in this order or from the cheapest
-                to the most expensive, whichever is on the front.
+            members: models to use instead of those that greedy search finds. They are evaluated in this order or from the
+                cheapest to the most expensive, whichever is on the front.
             cost: cost of a member for one image, as in `best_within`.
             rules: measures of certainty to try: `confidence` of the mean, its `margin`, or the members' `agreement`.
             loss: accepted loss of accuracy compared with the ensemble of all members, as a fraction.

@@ -137,7 +137,7 @@ def _count_uncalibrated(library: ModelLibrary) -> int:
 
 
 def select_candidates(library: ModelLibrary, candidates: Candidates, accuracies: Sequence[float]) -> list[int]:
-    """Return the positions of the candidates, ascending; `accuracies` [M] are those on the selection split."""
+    """Return the positions of the candidates, ascending; `accuracies` [M] are measured on the selection split."""
     if candidates is None:
         return list(range(len(library)))
     if isinstance(candidates, Mapping):

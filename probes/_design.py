@@ -68,14 +68,14 @@ class Design:
         values = centred if self.basis is None else centred @ self.basis
         return torch.nn.functional.pad(values, (0, 1), value=1.0)
 
-    def enter(self, coef: Tensor, intercept: Tensor) -> Tensor:
+    def to_design(self, coef: Tensor, intercept: Tensor) -> Tensor:
         """Return the parameters [K, r + 1] whose logits on the design are `x @ coef.T + intercept`; both in float64."""
         weights = coef * self.scale
         weights = weights if self.basis is None else weights @ self.basis.double()
         return torch.cat([weights, (intercept + coef @ self.mean)[:, None]], 1).to(self.dtype)
 
-    def leave(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (coef [K, D], intercept [K]) in float64 for parameters [K, r + 1]: the inverse of `enter`."""
+    def from_design(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (coef [K, D], intercept [K]) in float64 for parameters [K, r + 1]; the inverse of `to_design`."""
         weights = parameters[:, :-1].double()
         weights = weights if self.basis is None else weights @ self.basis.double().T
         coef = weights / self.scale

@@ -180,8 +180,8 @@ def path(values: Tensor | Rows, loss: Loss, ridges: Tensor, tolerance: float) ->
         guess = _extrapolate(solutions, ridge) if solutions else start
         solution = minimise(examples, ridge, guess, aim, model or kind)
         solutions = [*solutions[-1:], (ridge, solution.parameters)]
-        # A new model is worth its price once the old one has cost as much: about a quarter of the products beyond the two
-        # that any solution needs, as measured on several sets of features.
+        # A new model is built once the old one has wasted as much as building costs: about a quarter of the products beyond
+        # the two that any solution needs, as measured on several sets of features.
         spent += (solution.products - 2) / 4
         model = solution.model if spent < solution.model.cost(len(values)) and number >= len(lead_in) else None
         spent = 0.0 if model is None else spent

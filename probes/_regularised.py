@@ -198,14 +198,14 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
             chosen[better.numpy()] = strength
             report(1)
         self.path_ = pd.concat(table, ignore_index=True)[list(self.PATH_COLUMNS)]
-        return chosen, design.leave(parameters)
+        return chosen, design.from_design(parameters)
 
     def _refit(
         self, sample: Sample, chosen: np.ndarray, start: tuple[Tensor, Tensor] | None, report: Report
     ) -> tuple[Tensor, Tensor]:
         """Return (coef, intercept) on all rows at the chosen strengths; `start` is the path's solution there, if any."""
         design, loss, _ = self._design(sample, report)
-        guess = None if start is None else design.enter(*start)
+        guess = None if start is None else design.to_design(*start)
         solution = solve(design.values, loss, design.ridge(chosen.tolist()), self.tolerance, guess)
         if start is None:
             unknown = torch.full((loss.problems,), math.nan)
@@ -221,7 +221,7 @@ class RegularisedProbe(BaseEstimator):  # type: ignore[misc]
                 ZooWarning,
                 stacklevel=4,
             )
-        return design.leave(solution.parameters)
+        return design.from_design(solution.parameters)
 
 
 def _multiplications(rows: Rows, loss: Loss) -> int:

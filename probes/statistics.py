@@ -236,7 +236,7 @@ def _cell(values: np.ndarray | None, bold: bool, digits: int) -> str:
 def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
     """Return the fraction of permutations of `second` whose |correlation| with `first` is at least the given one.
 
-    Both are whole numbers [n], and so is S = sum_i first_i second_perm(i), of which the correlation is a linear function.
+    Both hold whole numbers [n]. The correlation is a linear function of S = sum_i first_i second_perm(i), a whole number.
     The permutations are counted by their S rather than listed: `ways[subset, S]` is the number of ways to assign a subset
     of `second`, a bit mask, to the first entries of `first`. For n = 10 that takes 5,120 additions of rows of counts.
     """

@@ -64,7 +64,7 @@ def time_ours(x: np.ndarray, y: np.ndarray, classes: int, tolerance: float) -> t
     loss = Softmax(torch.from_numpy(y), classes)
     found = list(path(design.values, loss, design.ridge(STRENGTHS.tolist())[:, None], tolerance))
     seconds = time.perf_counter() - start
-    points = [Point(*(part.numpy() for part in design.leave(s.parameters)), float(s.objective)) for s in found]
+    points = [Point(*(part.numpy() for part in design.from_design(s.parameters)), float(s.objective)) for s in found]
     gap = max(float(s.gap / s.objective) for s in found)
     return seconds, points, gap, sum(s.products for s in found)
 

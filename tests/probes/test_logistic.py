@@ -60,7 +60,7 @@ def test_path_reaches_the_optimum_at_five_strengths(noise: float) -> None:
     design = Design.of(torch.from_numpy(x))
     solutions = path(design.values, Softmax(torch.from_numpy(y), 6), design.ridge(strengths)[:, None], 1e-5)
     for strength, found in zip(strengths, solutions, strict=True):
-        coef, intercept = (part.numpy() for part in design.leave(found.parameters))
+        coef, intercept = (part.numpy() for part in design.from_design(found.parameters))
         reached, best = objective(coef, intercept, x, y, strength), reference(x, y, strength)
         assert reached == pytest.approx(best, rel=1e-5)
         assert float(found.objective) == pytest.approx(reached, rel=1e-6)
@@ -161,10 +161,10 @@ def test_design_keeps_logits_and_penalties_and_inverts(shape: tuple[int, int]) -
     design = Design.of(x)
     assert design.values.shape == (shape[0], min(shape) + 1)
     parameters = torch.from_numpy(rng.normal(size=(3, min(shape) + 1))).float()
-    coef, intercept = design.leave(parameters)
+    coef, intercept = design.from_design(parameters)
     torch.testing.assert_close((x @ coef.T + intercept).float(), design.values @ parameters.T, rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(design.transform(x).tensor(), design.values, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(design.enter(coef, intercept), parameters, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(design.to_design(coef, intercept), parameters, rtol=1e-4, atol=1e-3)
     penalty = float(design.ridge(2.0)) * parameters[:, :-1].double().square().sum()
     torch.testing.assert_close(penalty, 2.0 * coef.square().sum())
 

@@ -1,4 +1,4 @@
-"""`calibrate`: give every model a temperature that was fitted on other examples than the ones it is applied to."""
+"""`calibrate`: give every model a temperature that was fitted on examples other than those it is applied to."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -53,7 +53,7 @@ class CalibratedRuns(Runs):
         """Return one row per model: its temperature, and the metrics before and after on the reported examples.
 
         No example is scored at a temperature that it helped to fit. `fitted_on` names the examples of the fit, and `fits`
-        has the metrics on those. Without labels the metrics are missing.
+        has the metrics on these examples. Without labels the metrics are missing.
         """
         import pandas as pd
 
@@ -67,7 +67,7 @@ def calibrate(
     temperature_space: TemperatureSpace = "logits",
     device: "torch.device | str | None" = None,
 ) -> CalibratedRuns:
-    """Return the runs with a temperature for each model, fitted on other examples than the ones it is applied to.
+    """Return the runs with a temperature for each model, fitted on examples other than those it is applied to.
 
     Examples that are both reported and in a calibration set are an error, and so are calibration runs that were made with
     other weights, another transform or another precision.
@@ -118,7 +118,7 @@ def calibrate(
     for name in runs:
         check_apart(runs[name], others[name])
     fits = fit(Runs(others[name] for name in runs))
-    calibrated = [_at(o, fits[o.name].to_dict() | _source(others[o.name])) for o in runs.values()]
+    calibrated = [_with_temperature(o, fits[o.name].to_dict() | _source(others[o.name])) for o in runs.values()]
     for outputs in calibrated:
         if outputs.path is not None:
             from zoo.outputs.store import save_fit
@@ -142,7 +142,7 @@ def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Run
         selection: [N] mask of the rows that choose.
         seed: random seed of the folds.
     """
-    cross_fitted = Runs(_undo(outputs) for outputs in runs.values() if outputs.row_scale is not None)
+    cross_fitted = Runs(_unscaled(outputs) for outputs in runs.values() if outputs.row_scale is not None)
     if not len(cross_fitted):
         return runs
     first = next(iter(cross_fitted.values()))
@@ -154,7 +154,7 @@ def refit_for_selection(runs: Runs, selection: np.ndarray, seed: int = 0) -> Run
         scale = np.ones(len(outputs))
         scale[rows] = fits[name].temperature / by_row[name]
         record = fits[name].to_dict() | {"split": f"cross-fitting on {len(rows):,} selection rows"}
-        refitted[name] = _scaled(_at(outputs, record), scale)
+        refitted[name] = _scaled(_with_temperature(outputs, record), scale)
     return Runs(refitted.get(name, outputs) for name, outputs in runs.items())
 
 
@@ -193,7 +193,8 @@ def _cross_fitted(runs: Runs, seed: int, reason: str, fit: _Fit) -> CalibratedRu
     folds = min(policy.FOLDS, len(first))
     source = {"split": f"{folds} folds of {len(first):,} examples, cross-fitted", "seed": seed}
     calibrated = [
-        _scaled(_at(o, fits[o.name].to_dict() | source), fits[o.name].temperature / by_row[o.name]) for o in runs.values()
+        _scaled(_with_temperature(o, fits[o.name].to_dict() | source), fits[o.name].temperature / by_row[o.name])
+        for o in runs.values()
     ]
     population = f"all {len(first):,} examples; temperatures cross-fitted in {folds} folds"
     return CalibratedRuns(calibrated, fits, first.ids, f"{population}, because {reason}" if reason else population)
@@ -233,7 +234,7 @@ def _scaled(outputs: Outputs, scale: np.ndarray) -> Outputs:
     return dataclasses.replace(outputs, values=values, row_scale=scale, path=None)
 
 
-def _undo(outputs: Outputs) -> Outputs:
+def _unscaled(outputs: Outputs) -> Outputs:
     assert outputs.row_scale is not None
     return dataclasses.replace(_scaled(outputs, 1 / outputs.row_scale), row_scale=None, temperature=None)
 
@@ -245,7 +246,7 @@ def _from_fraction(runs: Runs, fraction: float, seed: int, reason: str, fit: _Fi
     fits = fit(held_out)
     calibration = next(iter(held_out.values()))
     source = _source(calibration) | {"share": fraction, "seed": seed}
-    reported = [_at(o.select(~chosen), fits[o.name].to_dict() | source) for o in runs.values()]
+    reported = [_with_temperature(o.select(~chosen), fits[o.name].to_dict() | source) for o in runs.values()]
     population = f"{len(reported[0]):,} of {len(first):,} examples; the other {len(calibration):,} fitted the temperatures"
     return CalibratedRuns(reported, fits, calibration.ids, f"{population}, because {reason}" if reason else population)
 
@@ -264,7 +265,7 @@ def _from_records(runs: Runs) -> CalibratedRuns:
                 where=name, argument="temperatures_from", expected="one stored temperature", found=found, hint=hint
             )
         (record,) = records.values()
-        calibrated.append(_at(outputs, record))
+        calibrated.append(_with_temperature(outputs, record))
     first = calibrated[0]
     population = f"all {len(first):,} examples; temperatures stored earlier, fitted on {first.calibration}"
     return CalibratedRuns(calibrated, {}, population=population)
@@ -326,7 +327,7 @@ def _source(calibration: Outputs) -> dict[str, Any]:
     return {"split": calibration.dataset or "other examples", "rows": len(calibration), "digest": digest}
 
 
-def _at(outputs: Outputs, record: dict[str, Any]) -> Outputs:
+def _with_temperature(outputs: Outputs, record: dict[str, Any]) -> Outputs:
     """Return the outputs at the temperature of a record."""
     details = outputs.details | {"calibration": record}
     if outputs.kind == "logits" and distributed(outputs.link, record.get("temperature_space", "logits")):
@@ -347,7 +348,7 @@ def _report_row(outputs: Outputs) -> dict[str, Any]:
         "rows": len(outputs),
     }
     labels = None if outputs.labels is None else outputs.require_labels()
-    before = outputs if outputs.row_scale is None else _undo(outputs)
+    before = outputs if outputs.row_scale is None else _unscaled(outputs)
     for when, shown in (("before", dataclasses.replace(before, temperature=None)), ("after", outputs)):
         p = None if labels is None else shown.probabilities
         for name, metric in _METRICS.items():

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = 15
-# A label of probability 0 counts as this. 0 means less than float32 can hold, and one such row must not hide all others.
+# Replaces a label's probability of 0 in the NLL: 0 means less than float32 can represent, and one infinite loss would hide
+# all others.
 MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 def negative_log_likelihood(probabilities: Array, labels: Array) -> float:
-    """Return the mean of -log p(label). A probability of 0 counts as the smallest of float32, so the mean is at most 87.3.
+    """Return the mean of -log p(label). A probability of 0 counts as the smallest float32, so the mean is at most 87.3.
 
     Args:
         probabilities: [N, K].

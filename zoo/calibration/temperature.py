@@ -175,7 +175,7 @@ def refit_temperature(
 
 
 def _solve_all(problems: "list[_Problem]") -> list[TemperatureFit]:
-    """Solve the problems in lockstep; large ones on the CPU in threads instead, each of which computes on one core."""
+    """Solve the problems in lockstep, or large ones on the CPU in parallel threads of one core each."""
     on_cpu = not any(_on_accelerator(one.logits) or not _is_cpu(one.device) for one in problems)
     elements = max((_elements(one.logits) for one in problems), default=0)
     if not (on_cpu and elements > MAX_NUMPY and len(problems) > 1):

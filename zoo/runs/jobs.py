@@ -77,7 +77,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Request:
-    """What `zoo.run` is asked for, after the arguments have been checked."""
+    """The checked arguments of a call of `zoo.run`."""
 
     choices: list[Choice]
     spec: str | None
@@ -167,7 +167,7 @@ def missing_weights(choice: Choice, request: Request) -> Availability | None:
         return None
     card = registry.card(choice.model)
     classes = request.images().classes if card.head == "zero-shot" else None
-    return None if model_facts.recall(card, True, classes or None, options.home) is not None else state
+    return None if model_facts.load(card, True, classes or None, options.home) is not None else state
 
 
 def groups(results: Iterable[Outputs | Job], options: Options) -> Iterator[list[Outputs | Job]]:
@@ -177,7 +177,7 @@ def groups(results: Iterable[Outputs | Job], options: Options) -> Iterator[list[
     for result in results:
         if isinstance(result, Job):
             copies = (os.cpu_count() or 1) if options.engine == "ray" else options.devices.count("cpu") or 1
-            room = room or memory.room(options.devices, copies)
+            room = room or memory.available(options.devices, copies)
             if used and used + memory.needed(result) > room:
                 yield group
                 group, used = [], 0
@@ -261,11 +261,11 @@ def _subject(model: "str | Model", pretrained: bool, dataset: Dataset, options: 
     # A zero-shot head is made for the classes of the dataset.
     classes = dataset.classes if card.head == "zero-shot" and dataset.classes else None
     load = functools.partial(_load, model, pretrained, classes)
-    facts = model_facts.recall(card, pretrained, classes, options.home)
+    facts = model_facts.load(card, pretrained, classes, options.home)
     if facts is None:
         loaded = load("cpu")
         facts = model_facts.of_model(loaded, pretrained)
-        model_facts.remember(facts, card, pretrained, classes, options.home)
+        model_facts.save(facts, card, pretrained, classes, options.home)
         if options.engine == "local":
             load = functools.partial(_replica, loaded)
     return _Subject(facts, load)

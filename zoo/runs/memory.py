@@ -11,8 +11,8 @@ _UNKNOWN = 8 * 2**30  # assumed if the system does not report it
 _MAX_EMBEDDING = 4096  # dimensions, assumed before the first batch is computed
 
 
-def room(devices: Sequence[str], copies: int) -> int:
-    """Return how many bytes the models of a group may need.
+def available(devices: Sequence[str], copies: int) -> int:
+    """Return how many bytes the models of a group may use.
 
     Args:
         devices: where the models run, each with a copy of its own.

@@ -56,7 +56,7 @@ def of_model(model: "Model", pretrained: bool = True) -> Facts:
     )  # fmt: skip
 
 
-def recall(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:
+def load(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> Facts | None:
     """Return the stored facts of a model, or None if there are none, or anything they depend on has changed."""
     try:
         record = files.read_json(_path(card, pretrained, classes, home), SCHEMA)
@@ -66,7 +66,7 @@ def recall(card: Card, pretrained: bool, classes: Sequence[str] | None, home: Pa
         return None
 
 
-def remember(facts: Facts, card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> None:
+def save(facts: Facts, card: Card, pretrained: bool, classes: Sequence[str] | None, home: Path | None) -> None:
     """Store the facts of a model."""
     path = _path(card, pretrained, classes, home)
     files.make_folder(path.parent)

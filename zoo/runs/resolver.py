@@ -353,7 +353,7 @@ def _has_images(spec: str) -> bool:
 
 
 def _entries(models: Any) -> "list[str | Model]":
-    """Return a name or a model as a list of one. A model has a card; a list of models has none."""
+    """Return one or several selectors as a list. A loaded model, unlike a list of models, has a card."""
     return [models] if isinstance(models, str) or hasattr(models, "card") else list(models)
 
 

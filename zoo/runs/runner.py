@@ -108,7 +108,7 @@ def run(
 
 
 def _complete(group: Sequence[Job], options: Options, progress: bool, stages: Stages) -> Failures:
-    """Compute the missing shards of a group of models, then write their manifests; return the errors of those that failed.
+    """Compute the missing shards of a group of models, then write their manifests; return the errors of failed models.
 
     If another process is computing any of these runs, this process starts from the other end.
     """

@@ -103,7 +103,7 @@ def _parse(path: Path) -> Mapping[str, Any]:
         raise InputError(f"not a readable plan: {error.problem}", where=path, expected=error.expected) from error
     value = parse_yaml(text, str(path))
     if not isinstance(value, Mapping):
-        raise InputError(where=path, expected="a mapping with a list `models` and maybe `data`", found=value)
+        raise InputError(where=path, expected="a mapping with a list `models` and optionally `data`", found=value)
     return value
 
 

@@ -133,7 +133,7 @@ def train_plan(
         _check_snapshots(planned, home, snapshots_every)
         _remove_checkpoint(folder)
         return Trained(planned.name, existing, folder, fresh=False)
-    with _turn(files.make_folder(folder), planned.name) as waited:
+    with _exclusive(files.make_folder(folder), planned.name) as waited:
         if waited and (existing := _finished(planned, train_set, home)):
             return Trained(planned.name, existing, folder, fresh=False)
         every = {"measure_every": measure_every, "snapshots_every": snapshots_every}
@@ -270,7 +270,7 @@ def _finished(planned: Plan, train_set: Dataset, home: Path) -> Record | None:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path, name: str) -> Iterator[bool]:
+def _exclusive(folder: Path, name: str) -> Iterator[bool]:
     """Wait until no other process trains this model; yield whether there was one. Processes of one run count as one."""
     if int(os.environ.get("RANK", "0")) > 0:
         yield False

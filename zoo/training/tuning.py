@@ -2,7 +2,7 @@
 
 This is the protocol of Kornblith et al. (2021), Appendix A.1 (the CIFAR networks of its first version): train every point
 of a grid, extend the grid while its best point lies on an edge, then train the points half a step away from the best one.
-Several grids are searched in order, each with the best settings of those before it. No test image is read.
+Several grids are searched in order, each with the best settings of the earlier ones. No test image is read.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Trial:
 
     grid: int  # number of the grid, from 1
     stage: Stage
-    settings: dict[str, float]  # of this grid and the best ones of the grids before it
+    settings: dict[str, float]  # of this grid, and the best settings of earlier grids
     accuracy: float  # at the best epoch; NaN if training diverged for any seed
     nll: float  # at that epoch
     accuracies: list[float]  # by seed

@@ -239,13 +239,13 @@ def test_facts_about_a_model_depend_only_on_its_own_files(zoo_home: Path) -> Non
 
     card = zoo.card("resnet8-cosine.digits")
     facts = model_facts.of_model(zoo.load(card.name, pretrained=False), pretrained=False)
-    model_facts.remember(facts, card, False, None, None)
+    model_facts.save(facts, card, False, None, None)
     zoo.train("resnet8-softmax", data="digits[:64]", epochs=1, progress=False, save_as="another")
     (zoo_home / "hashes.json").write_text(json.dumps({"schema": 1, "hashes": {"timm:other@latest/w": "0"}}))
     (zoo_home / "cards").mkdir(exist_ok=True)
     (zoo_home / "cards" / "mine.md").write_text(cards.write(dataclasses.replace(card, name="mine")))
-    assert model_facts.recall(card, False, None, None) == facts
+    assert model_facts.load(card, False, None, None) == facts
     path = trained.path(card.name)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"other weights")
-    assert model_facts.recall(card, False, None, None) is None
+    assert model_facts.load(card, False, None, None) is None

@@ -202,7 +202,7 @@ def test_what_a_model_needs_grows_with_its_weights_and_with_its_shards():
     weights = 4 * (192 * 6 + 6 + 6 * 10 + 10)
     assert seen["a"] == weights + 2 * 4 * 16 * (10 + 4096)
     assert seen["none"] < seen["a"] < seen["many"]
-    assert 0 < memory.room(["cpu"], 2) <= memory.room(["cpu"], 1)
+    assert 0 < memory.available(["cpu"], 2) <= memory.available(["cpu"], 1)
 
 
 def test_a_model_for_which_memory_is_too_short_in_a_group_runs_again_alone(monkeypatch):
