@@ -8,7 +8,7 @@ temperature T of the whole ensemble (`details.temperature`), the logits are divi
 A cascade evaluates its members in order, each only on the images for which the stopping rule was not met before. It has no
 embeddings, because not every member sees every image; its logits are the log of the mean over the evaluated members.
 
-`Combination` and `stopped_mean` do not need the networks: `zoo.outputs.combined` uses them on existing outputs of the members.
+`Combination` and `stopped_mean` do not need the networks: `zoo.outputs.combined` uses them on existing outputs of members.
 """
 
 from collections.abc import Callable, Sequence
