@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.cards import card_index
-from zoo.cards.card import Card
+from zoo.cards.card import Card, Training
 from zoo.cards.names import snapshot, split_snapshot
 from zoo.core import files, typed
 from zoo.core import home as home_layout
@@ -103,6 +103,13 @@ def describe(file: Path) -> Record:
     metadata = values.get("__metadata__") if isinstance(values, dict) else None
     text = metadata.get("zoo") if isinstance(metadata, dict) else None
     return _record(files.parse_json(str(text or "null").encode("utf-8", "surrogatepass"), f"{file} metadata"), file)
+
+
+def changes(stored: Training, wanted: Training) -> list[str]:
+    """Return how the training of a stored model differs from another, apart from the precision, which only changes rounding."""
+    precision = {key: value for key, value in stored.hyperparameters.items() if key == "precision"}
+    wanted = replace(wanted, hyperparameters=wanted.hyperparameters | precision)
+    return typed.differences(typed.plain(stored), typed.plain(wanted))
 
 
 def log(folder: Path) -> list[dict[str, Any]]:

@@ -175,7 +175,7 @@ class _Run:
         if self.processes.main and self.processes.emulates_bfloat16:
             warnings.warn(
                 "precision is bfloat16, which this processor emulates: training takes about ten times as long as in float32 "
-                "(--set precision=float32 --name NAME)",
+                "(--set precision=float32)",
                 ZooWarning,
                 stacklevel=3,
             )

@@ -67,7 +67,7 @@ def plan(
     """Return the plan of a model, without training it.
 
     A recipe's name stands for its default settings and the whole training split. With other settings or images, the model
-    needs another name (`save_as`).
+    needs another name (`save_as`). The precision may differ: like the processor, it changes the rounding only.
 
     Args:
         name: a recipe, `ARCHITECTURE-OBJECTIVE[-sSEED][.DATASET]`.
@@ -127,7 +127,7 @@ def plan(
     if save_as is not None and save_as != planned.name:
         planned = dataclasses.replace(planned, name=check_user_name(save_as, "save_as"))
         _check_not_shipped(planned)
-    elif recipe != default_recipe or objective.hyperparameters != defaults:
+    elif recipe.change(precision=default_recipe.precision) != default_recipe or objective.hyperparameters != defaults:
         settings = ", ".join(f"{key}={value}" for key, value in changes.items())
         problem = f"this name stands for the default settings, not for {settings}"
         raise InputError(problem, where=planned.name, hint=_OTHER_NAME)

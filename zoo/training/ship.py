@@ -69,7 +69,7 @@ def _network(model: Model, folder: Path, data: str | None) -> Card:
 The weights are those of epoch {record.epoch}, in float16. {agreement:.2%} of the predictions are the same as in float32.
 """
     path = folder / f"{model.name}.safetensors"
-    return _write(model.card, after, spec, record.command, train_results, text, weights, path)
+    return _write(record.card, after, spec, record.command, train_results, text, weights, path)
 
 
 def _head(model: Model, folder: Path, data: str | None) -> Card:

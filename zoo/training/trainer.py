@@ -18,7 +18,7 @@ from zoo import datasets, networks
 from zoo.cards import labels
 from zoo.cards.card import Card
 from zoo.cards.names import snapshot
-from zoo.core import files, typed
+from zoo.core import files
 from zoo.core import home as home_layout
 from zoo.core.links import to_probabilities
 from zoo.datasets import Dataset
@@ -257,7 +257,7 @@ def _finished(planned: Plan, train_set: Dataset, home: Path) -> Record | None:
     found = trained.describe(path)
     # A network trained before initial weights depended on the name stays valid: only its settings must agree.
     stored = dataclasses.replace(found.card.training, initialisation="name and seed")
-    changed = typed.differences(typed.plain(stored), typed.plain(describe(planned, train_set).training))
+    changed = trained.changes(stored, describe(planned, train_set).training)
     if found.fingerprint != train_set.fingerprint:
         changed.append(f"the images of {planned.data}")
     if changed:
@@ -289,7 +289,7 @@ def _exclusive(folder: Path, name: str) -> Iterator[bool]:
 
 def describe(planned: Plan, train_set: Dataset) -> Card:
     """Return the card of a planned model: the recipe's, or one with the model's own settings and classes."""
-    if planned.name == str(planned.parts):
+    if planned.name == str(planned.parts) and "precision" not in planned.changed:
         card = recipe_cards.card(planned.parts)
         return card if card.sha256 is None else recipe_cards.made(planned.parts)  # not the card of shipped weights
     settings = {**planned.hyperparameters, **planned.recipe.settings}

@@ -82,6 +82,16 @@ def test_a_recipe_with_changes_needs_another_name(zoo_home, changes):
     assert not (zoo_home / "weights").exists()
 
 
+def test_the_precision_does_not_change_the_name(zoo_home):
+    name = "resnet8-softmax.digits"
+    made = train(name, precision="bfloat16", progress=False)
+    assert made.name == name
+    assert made.record.command == f"zoo train {name} --set precision=bfloat16"
+    assert made.card.hyperparameters == zoo.card(name).hyperparameters | {"precision": "bfloat16"}
+    assert not train(name).fresh
+    assert zoo.load(name).predict(list(zoo.datasets.load("digits:test[:9]"))).shape == (9, 10)
+
+
 def quick_initial(name: str = "quick", seed: int = 0, **changes):
     """Return the untrained network and the plan of a model of this name."""
     planned = plan("resnet8-cosine", data="digits[:100]", seed=seed, save_as=name, **changes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoo.cards import card_index
 from zoo.cards.card import Card
 from zoo.cards.names import parse_recipe, split_snapshot
-from zoo.core import hooks, settings, typed
+from zoo.core import hooks, settings
 from zoo.errors import InputError, MissingWeights
 from zoo.models import recipe_cards, trained
 from zoo.models.sources.base import Availability, Source
@@ -79,7 +79,7 @@ def _read(card: Card) -> "tuple[Path, dict[str, Tensor], str]":
         return path, state_dicts.read(path, card.name), digest
     path = trained.path(card.name)
     record, tensors, digest = trained.read(path)
-    changed = typed.differences(typed.plain(record.card.training), typed.plain(card.training))
+    changed = trained.changes(record.card.training, card.training)
     if changed:
         raise InputError(
             f"was trained by another recipe ({'; '.join(changed[:3])})",
