@@ -62,8 +62,9 @@ study: $(READY)
 	for objective in $(filter-out softmax,$(OBJECTIVES)); do $(BIN)/zoo head resnet7-$$objective.cifar10-half --data cifar10 \
 		--name resnet7-$$objective-half-linear.cifar10 || exit 1; done
 	$(BIN)/zoo ship '*.cifar10' '*.cifar10-half' '*.cifar10-grey' '*.fashion-mnist' --output model_cards
-	$(BIN)/zoo export @cifar10 --embeddings-of $(OBJECTIVES:%=resnet7-%.cifar10) \
-		--data cifar10:test -o model_cards/cifar10.outputs.safetensors
+	$(BIN)/zoo export @cifar10-objectives --embeddings-of $(OBJECTIVES:%=resnet7-%.cifar10) \
+		--data cifar10:test -o model_cards/cifar10-objectives.outputs.safetensors
+	$(BIN)/zoo export @cifar10-variants --data cifar10:test -o model_cards/cifar10-variants.outputs.safetensors
 
 # One table of the timed jobs; the other scripts in that folder run alone. Use otherwise idle cores.
 # BENCH="--peer-python PATH" adds the peers of another environment, BENCH="--jobs greedy" picks jobs.

@@ -163,8 +163,15 @@ def check_field(field: str, value: Any, known: Mapping[str, Card]) -> None:
         raise names.unknown("field", field, fields)
 
 
-def read_set(name: str) -> list[str]:
-    """Return the names and patterns of a named set, one per line of its file; `#` starts a comment."""
+def read_set(name: str, outer: tuple[str, ...] = ()) -> list[str]:
+    """Return the names and patterns of a named set, one per line of its file; `#` starts a comment.
+
+    A line `@NAME` stands for the lines of another set.
+
+    Args:
+        name: the set.
+        outer: the sets that include this one.
+    """
     names.check_safe(name, "set")
     paths = [folder / f"{name}{SET_SUFFIX}" for folder in (card_index.shipped_folder(), home.folder("sets"))]
     path = next((path for path in paths if path.is_file()), None)
@@ -173,9 +180,13 @@ def read_set(name: str) -> list[str]:
     entries = []
     for number, line in enumerate(files.read_text(path, _MAX_SET_BYTES).splitlines(), 1):
         entry = line.partition("#")[0].strip()
-        if entry.startswith("@") or is_filter(entry):
-            raise InputError(where=f"{path}: line {number}", expected="a name or a pattern", found=entry)
-        entries += [entry] if entry else []
+        if is_filter(entry) or entry[1:] in (*outer, name):
+            expected = "a name, a pattern or a set that does not include this one"
+            raise InputError(where=f"{path}: line {number}", expected=expected, found=entry)
+        if entry.startswith("@"):
+            entries += read_set(entry[1:], (*outer, name))
+        elif entry:
+            entries.append(entry)
     return entries
 
 

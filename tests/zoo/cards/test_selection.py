@@ -175,10 +175,20 @@ def test_the_shipped_set_names_shipped_models() -> None:
 
 def test_a_set_of_the_user(user_set: Path) -> None:
     assert read_set("mine") == ["resnet8-cosine.digits", "resnet7-*", "absent-model"]
-    assert set_names() == ["@cifar10", "@mine"]
+    assert {*set_names()} == {"@cifar10", "@cifar10-objectives", "@cifar10-variants", "@mine"}
     assert select("@mine", NAMES) == ["resnet8-cosine.digits", "resnet7-softmax.cifar10", "resnet7-cosine.cifar10"]
     assert select(["clip-vit-b32", "@mine", "resnet7-*"], NAMES)[0] == "clip-vit-b32"
     assert select(["@mine", "accuracy=90.."], CARDS) == ["resnet7-cosine.cifar10"]
+
+
+def test_sets_of_sets(user_set: Path) -> None:
+    outer = user_set.with_name("outer.set")
+    outer.write_text("clip-vit-b32\n@mine\n")
+    assert read_set("outer") == ["clip-vit-b32", *read_set("mine")]
+    assert read_set("cifar10") == [*read_set("cifar10-objectives"), *read_set("cifar10-variants")]
+    user_set.write_text("@outer\n")
+    with pytest.raises(InputError, check=fields(where=["mine.set", "line 1"], found="@outer")):
+        select("@outer", NAMES)
 
 
 def test_unknown_and_invalid_sets_are_refused(user_set: Path) -> None:
@@ -186,7 +196,7 @@ def test_unknown_and_invalid_sets_are_refused(user_set: Path) -> None:
         select("@cifar1", NAMES)
     with pytest.raises(InputError, check=fields(argument="set", found="../mine")):
         select("@../mine", NAMES)
-    for line in ("@cifar10", "objective=cosine"):
+    for line in ("@mine", "objective=cosine"):
         user_set.write_text(f"clip-vit-b32\n{line}\n")
         with pytest.raises(InputError, check=fields(where=["mine.set", "line 2"], found=line)):
             select("@mine", NAMES)
