@@ -66,18 +66,10 @@ SHORT_EPOCHS = {
     "mobilenet-mini": 14,
     "densenet-mini": 12,
 }
-# The learning rate of resnet7 and resnet7x2 for each objective, tuned on 5,000 held-out training images (`zoo.cards.tuned`).
-SHORT_RATES = {
-    "softmax": 0.4,
-    "label-smoothing": 0.8,
-    "sigmoid": 0.4,
-    "extra-l2": 0.4,
-    "dropout": 0.4,
-    "logit-penalty": 0.4,
-    "logit-norm": 0.8,
-    "cosine": 0.8,
-    "squared-error": 0.4,
-}
+# Of resnet7 and resnet7x2 with every objective, tuned on 5,000 held-out training images. In trials of three epochs the best of
+# 0.2, 0.4 and 0.8 was 0.8 for cosine softmax, label smoothing and logit normalisation, and 0.4 for the other objectives. In the
+# ten epochs of the recipe, cosine softmax is better at 0.4 (89.3%) than at 0.8 (88.6%), softmax as good (88.7%) as at 0.2 (88.9%).
+SHORT_RATE = 0.4
 DIGITS_EPOCHS = {"resnet7": 12, "resnet8": 12, "resnet20": 12, "all-cnn-c": 6, "wrn-16-8": 4}
 
 # Networks with layer normalisation are trained with AdamW. One learning rate suits all objectives: AdamW divides out the
@@ -144,7 +136,7 @@ def _imagenet(architecture: str, epochs: int) -> Recipe:
 
 def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
     if architecture in SHORT_EPOCHS:
-        return _short(architecture, parts, dataset)
+        return _short(architecture, dataset)
     rates = CIFAR100_RATES if dataset == "cifar100" else CIFAR10_RATES
     rate, product = next((rates[part] for part in parts if part in rates), rates["softmax"])
     side = 96 if small_family(architecture) is None else 32
@@ -160,18 +152,16 @@ def _cifar(architecture: str, parts: list[str], dataset: str) -> Recipe:
     )
 
 
-def _short(architecture: str, parts: list[str], dataset: str) -> Recipe:
+def _short(architecture: str, dataset: str) -> Recipe:
     """Return our short recipe.
 
-    The learning rate of resnet7 is tuned for each objective: the paper's rates suit far longer training. In so few epochs a
-    network underfits rather than overfits, so images are shifted by less than the usual 4 pixels.
+    In so few epochs a network underfits rather than overfits, so images are shifted by less than the usual 4 pixels.
     """
-    rates = SHORT_RATES if architecture in ("resnet7", "resnet7x2") else {}
     return Recipe(
         transform=_transform(32, dataset),
         epochs=SHORT_EPOCHS[architecture],
         batch_size=128,
-        learning_rate=next((rates[part] for part in parts if part in rates), 0.2),
+        learning_rate=SHORT_RATE if architecture in ("resnet7", "resnet7x2") else 0.2,
         weight_decay=5e-4,
         warmup_epochs=2,
         schedule="linear",

@@ -36,9 +36,9 @@ CIFAR100: dict[str, dict[str, float]] = {
 }
 
 # Of our short recipes on CIFAR-10, tuned with resnet7 by `zoo train --search` for three epochs on 5,000 held-out training
-# images; comments list the values tried. The learning rates found with them are `zoo.cards.published.SHORT_RATES`. Dropout
-# and extra L2 were not searched beyond these values: in so few epochs the least regularisation wins. A weight decay of half
-# or twice 5e-4 was no better.
+# images; comments list the values tried. The learning rate found with them is `zoo.cards.published.SHORT_RATE`. Dropout and
+# extra L2 were not searched beyond these values: in so few epochs the least regularisation wins. A weight decay of half or
+# twice 5e-4 was no better.
 SHORT: dict[str, dict[str, float]] = {
     "label-smoothing": {"alpha": 0.04},  # of 0.02, 0.04, 0.08
     "dropout": {"rho": 0.8},  # of 0.5, 0.65, 0.8
