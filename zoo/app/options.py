@@ -48,7 +48,7 @@ def spec_option(flag: str, text: str) -> Any:
 
 
 def models_option(flag: str, text: str, metavar: str = "MODELS") -> Any:
-    """Return an option whose value is a model, or a selector of models. MODELS may be several words after the flag."""
+    """Return an option that takes one or more models or selectors of models after its flag."""
     return typer.Option(flag, metavar=metavar, help=text, autocompletion=complete_models)
 
 
@@ -92,9 +92,15 @@ Classes = Annotated[
     typer.Option(rich_help_panel=FILES, help="Text file with one class per line, or a label set: imagenet-1k."),
 ]
 Mean = Annotated[
-    str | None, typer.Option("--mean", rich_help_panel=FILES, help="Subtracted from the input, e.g. 0.5,0.5,0.5.")
+    str | None,
+    typer.Option(
+        "--mean", rich_help_panel=FILES, help="Mean of each channel, which is subtracted from the input: 0.5,0.5,0.5."
+    ),
 ]
-Std = Annotated[str | None, typer.Option("--std", rich_help_panel=FILES, help="The input is divided by it.")]
+Std = Annotated[
+    str | None,
+    typer.Option("--std", rich_help_panel=FILES, help="Standard deviation of each channel, which divides the input."),
+]
 ImageSize = Annotated[
     int | None, typer.Option("--image-size", min=8, rich_help_panel=FILES, help="Side of the input in pixels.")
 ]

@@ -159,5 +159,5 @@ def shipped_head(card: Card) -> Path:
 
 
 def local_head(card: Card) -> Path:
-    """Return the path that a linear head of this card, fitted on this machine, has or would have."""
+    """Return the path of the linear head that was, or would be, fitted on this machine for this card."""
     return home_layout.folder("weights") / card.name / "head.safetensors"

@@ -17,7 +17,7 @@ LONG_DECAY = 0.985  # of the learning rate per epoch, in Table C.6 of Kornblith 
 
 @dataclass(frozen=True)
 class Need:
-    """A need in words, and a function that returns why a study does not meet it, or None."""
+    """A requirement of a figure: its description, and a function that returns why a study does not meet it, or None."""
 
     words: str
     missing: Callable[[Study], str | None]

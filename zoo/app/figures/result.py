@@ -181,7 +181,7 @@ def _complete(table: pd.DataFrame, columns: list[str]) -> dict[str, np.ndarray]:
 
 
 def _averaged(paper: PaperNumbers, columns: list[str]) -> PaperNumbers:
-    """Return the paper's mean over the columns, for rows of which the paper has all of them."""
+    """Return the paper's mean over the columns, for the rows in which the paper has a number in every column."""
     known = {row: [numbers[c][0] for c in columns if c in numbers] for row, numbers in paper.items()}
     return {row: {AVERAGE: (float(np.mean(values)), None)} for row, values in known.items() if len(values) == len(columns)}
 

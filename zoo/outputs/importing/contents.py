@@ -276,7 +276,7 @@ def _positive_column(
 
 
 def positive_class(predictions: Any, p: np.ndarray) -> str | None:
-    """Return the class that is predicted wherever `p` [N] exceeds 1/2, if another one is predicted elsewhere; else None.
+    """Return the class whose probability `p` [N] is: the one predicted exactly where `p` exceeds 1/2. None if there is none.
 
     >>> positive_class(["dog", "cat", "dog"], np.array([0.9, 0.2, 0.6])), positive_class([1, 0], np.array([0.9, 0.8]))
     ('dog', None)
