@@ -87,7 +87,7 @@ class LogitNorm(Objective):
 
 @dataclass(frozen=True)
 class Cosine(Objective):
-    """Cosine of features and class weights over tau, plus class biases; eq. 7. For a small tau the loss is multiplied by tau.
+    """Cosine of embeddings and class weights over tau, plus biases; eq. 7. For a small tau the loss is multiplied by tau.
 
     >>> Cosine(tau=0.05).scale, Cosine(tau=0.05, scale_below=1).scale, Cosine(tau=0.04).scale
     (1.0, 0.05, 0.04)
