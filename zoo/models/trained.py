@@ -106,7 +106,7 @@ def describe(file: Path) -> Record:
 
 
 def changes(stored: Training, wanted: Training) -> list[str]:
-    """Return how the training of a stored model differs from another, ignoring the precision, which only changes rounding."""
+    """Return how the training of a stored model differs from another, ignoring the precision: it only changes rounding."""
     precision = {key: value for key, value in stored.hyperparameters.items() if key == "precision"}
     wanted = replace(wanted, hyperparameters=wanted.hyperparameters | precision)
     return typed.differences(typed.plain(stored), typed.plain(wanted))
