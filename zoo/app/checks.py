@@ -1,5 +1,6 @@
 """Mistakes that are found before any model is run: paths in place of names, missing weights, models of different classes."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ def check_files(paths: Iterable[Path], argument: str) -> None:
     for path in paths:
         if str(path).startswith(_ADDRESSES):
             raise InputError("is an address; only files of this machine are read", where=path, argument=argument)
-        if not path.exists():
+        if not os.path.exists(path):  # unlike Path.exists, False for a name that is too long
             raise InputError("no such file or folder", where=path, argument=argument)
 
 
@@ -31,7 +32,9 @@ def read_by_id(path: Path, argument: str) -> "pd.DataFrame":
     except (ValueError, OSError) as error:  # ValueError: not UTF-8, or not a table
         raise InputError(f"is not a .csv file that can be read ({error})", where=path, argument=argument) from error
     if "id" not in table:
-        raise InputError(where=path, argument=argument, expected="a column id", found=", ".join(map(str, table)))
+        raise InputError(
+            where=path, argument=argument, expected="a .csv file with a column id", found=", ".join(map(str, table))
+        )
     if table["id"].duplicated().any():
         twice = table["id"][table["id"].duplicated()].iloc[0]
         raise InputError(f"id {twice!r} occurs twice", where=path, argument=argument)

@@ -1,5 +1,7 @@
 """`--groups`: the group of each example, by class or from a table, for `zoo trust` and `zoo report`."""
 
+import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,19 +46,27 @@ def _read_column(text: str) -> dict[str, str]:
     """
     import pandas as pd
 
-    file, _, column = ("", "", "") if Path(text).exists() else text.rpartition(":")
+    file, _, column = ("", "", "") if os.path.exists(text) else text.rpartition(":")
     path = Path(file or text)
     table = read_by_id(path, "groups")
     column = column or ("group" if "group" in table or len(table.columns) != 1 else str(table.columns[0]))
     if column not in table:
         raise InputError(
-            where=path, argument="groups", expected=f"a column {column}", found=", ".join(["id", *map(str, table)]),
-            hint=f"Name a column: {path.name}:COLUMN",
+            where=path, argument="groups", expected=f"a .csv file with a column {column}",
+            found=", ".join(["id", *map(str, table)]), hint=f"Name a column: {path.name}:COLUMN",
         )  # fmt: skip
-    values = table[column]
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().all() and numbers.nunique() > MAX_GROUPS:
+    values = table[column].str.strip()
+    different = values.nunique()
+    numbers = pd.to_numeric(values, errors="coerce").where(lambda number: number.abs() < math.inf)
+    if different > MAX_GROUPS and numbers.notna().all():
         quarters = pd.qcut(numbers, 4, labels=False, duplicates="drop")
         ends = numbers.groupby(quarters).agg(["min", "max"]).itertuples()
         values = quarters.map({quarter: f"{quarter + 1}: {low:.4g} to {high:.4g}" for quarter, low, high in ends})
+    elif different > max(MAX_GROUPS, len(values) / 2):
+        other = values[numbers.isna()].iloc[0]
+        raise InputError(
+            f"column {column} has {different:,} different values for {len(values):,} examples",
+            where=path, argument="groups",
+            hint=f"Choose a column whose values examples share, or numbers alone, which {other!r} is not",
+        )  # fmt: skip
     return {str(row_id): str(value) for row_id, value in values.items()}

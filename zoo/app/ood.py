@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zoo.outputs.outputs import Outputs, Runs
 
 NEIGHBOUR = 50  # the distance to this nearest training example is the kNN score
+LEVEL_TOLERANCE = 0.01  # logits whose maximum or energy varies less than this have no level; float16 rounds within it
 
 
 def register(app: typer.Typer) -> None:
@@ -102,6 +103,21 @@ def ood(
     results.deliver({"in": inside, "train": train, "results": rows}, show, table=pd.DataFrame(rows))
 
 
+def _check_apart(runs: "Runs", others: "Runs", argument: str) -> None:
+    """Raise an error if two datasets share examples; the option `argument` named the dataset at fault."""
+    first, second = (next(iter(one.values())) for one in (runs, others))
+    if first.dataset is None or second.dataset is None:
+        return
+    same = first.dataset.partition("[")[0] == second.dataset.partition("[")[0]  # without the slices
+    shared = set(first.ids.tolist()) & set(second.ids.tolist()) if same else set()
+    if shared:
+        raise InputError(
+            f"{len(shared):,} examples are in {first.dataset} and in {second.dataset}, first {min(shared)!r}",
+            argument=argument,
+            hint="Choose datasets without common examples",
+        )
+
+
 def detections(
     before: "Runs", after: "Runs", known: "Runs | None" = None, ensemble: bool = False, seed: int = 0
 ) -> "Iterator[dict[str, Any]]":
@@ -116,6 +132,9 @@ def detections(
     """
     from zoo.calibration.ood import detection
 
+    _check_apart(before, after, "outside")
+    if known is not None:
+        _check_apart(known, before, "train")
     for model, score, scores, other_scores in _scores(before, after, known, ensemble):
         found = detection(scores, other_scores, RESAMPLES, seed)
         row: dict[str, Any] = {"model": model, "score": score, "examples": len(scores), "out_examples": len(other_scores)}
@@ -135,6 +154,7 @@ def _scores(
     if shifted:
         note(f"no energy for {', '.join(shifted)}: the logits have no level of their own")
     for name in both:
+        _check_comparable(before[name], after[name])
         inner = _of_model(before[name], None if known is None else known[name])
         outer = _of_model(after[name], None if known is None else known[name])
         for score, values in inner.items():
@@ -144,6 +164,20 @@ def _scores(
         inner, outer = (_of_ensemble(runs.subset(both)) for runs in (before, after))
         for score, values in inner.items():
             yield ENSEMBLE, score, values, outer[score]
+
+
+def _check_comparable(before: "Outputs", after: "Outputs") -> None:
+    """Raise an error unless both outputs of a model have probabilities of equally many classes."""
+    for outputs in (before, after):
+        if outputs.kind not in ("logits", "probabilities"):
+            where, dataset = outputs.name, outputs.dataset or "its examples"
+            raise InputError(where=where, expected=f"logits or probabilities on {dataset}", found=outputs.kind)
+    if len(before.classes) != len(after.classes):
+        raise InputError(
+            f"has outputs for {len(before.classes)} classes on {before.dataset} and for {len(after.classes)} on "
+            f"{after.dataset}: their confidences cannot be compared",
+            where=before.name,
+        )
 
 
 def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndarray]":
@@ -165,13 +199,20 @@ def _of_model(outputs: "Outputs", known: "Outputs | None") -> "dict[str, np.ndar
 def _is_shifted(outputs: "Outputs") -> bool:
     """Return whether logits have no level, which energy needs.
 
-    Bundles may store them minus their maximum, and those of a saved ensemble are the logarithm of probabilities.
+    Bundles may store them minus their maximum, and those of a saved ensemble are the logarithm of probabilities: these have
+    the same maximum, or the same energy, on every example.
     """
+    import numpy as np
+
+    from zoo.calibration.ood import energy_score
     from zoo.core import arrays
 
+    if outputs.kind != "logits" or outputs.link != "softmax":
+        return False  # there is no energy anyway
     if outputs.card is not None and outputs.card.members:
         return True
-    return outputs.kind == "logits" and not bool(arrays.to_numpy(outputs.logits).max(1).any())
+    levels = arrays.to_numpy(outputs.logits).max(1), energy_score(outputs.logits)
+    return len(outputs) > 1 and any(np.ptp(level) <= LEVEL_TOLERANCE for level in levels)
 
 
 def _of_ensemble(runs: "Runs") -> "dict[str, np.ndarray]":

@@ -22,42 +22,42 @@ def register(app: typer.Typer) -> None:
 def shift(
     *,
     models: Models,
-    source: Annotated[str, spec_option("--source", "Dataset like the models' training data.")],
-    target: Annotated[str, spec_option("--target", "Shifted dataset.")],
+    inside: Annotated[str, spec_option("--in", "Labelled dataset like the models' training data.")],
+    outside: Annotated[str, spec_option("--out", "Labelled shifted dataset.")],
     fresh: Fresh = False,
     model_files: ModelFiles,
     results: Results,
 ) -> None:
     """Compare accuracy on two datasets: the drop, the line that models lie on, and the models that lie off it.
 
-    [dim]zoo shift 'resnet8-*' --source digits:test --target digits-holes:test[/dim]
+    [dim]zoo shift 'resnet8-*' --in digits:test --out digits-holes:test[/dim]
     """
     from probes.accuracy_line import LEVEL, accuracy_line
 
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
-    before, after = _run(names, source, fresh), _run(names, target, fresh)
+    before, after = _run(names, inside, fresh), _run(names, outside, fresh)
     both = [name for name in before if name in after]
     if not both:
-        raise InputError(f"no model has outputs on both {source} and {target}")
+        raise InputError(f"no model has outputs on both {inside} and {outside}")
     line = accuracy_line(
         both,
         [before[name].accuracy for name in both],
         [after[name].accuracy for name in both],
-        (_examples(before, both, source), _examples(after, both, target)),
+        (_examples(before, both, inside), _examples(after, both, outside)),
     )
     about = {key: value for key, value in vars(line).items() if key != "frame"}
 
     def show() -> None:
         titles = {
             "model": "model",
-            "first": "source",
-            "second": "target",
+            "first": "in",
+            "second": "out",
             "drop": "drop",
             "expected": "expected",
             "off": "off",
         }
-        formats = dict.fromkeys(("source", "target", "expected"), percent) | {"drop": lambda value: points(-value)}
+        formats = dict.fromkeys(("in", "out", "expected"), percent) | {"drop": lambda value: points(-value)}
         print_table(line.frame[list(titles)].rename(columns=titles), formats=formats)
         if line.slope != line.slope:
             note("no line: at least three models with different accuracies are needed")
@@ -69,13 +69,13 @@ def shift(
             f"{line.correlation:.3g}. Off the line: {', '.join(off) or 'none'}"
         )
 
-    results.deliver({"source": source, "target": target, **about, "models": line.frame}, show, table=line.frame)
+    results.deliver({"in": inside, "out": outside, **about, "models": line.frame}, show, table=line.frame)
 
 
 def accuracy(
     *,
     models: Models,
-    labelled: Annotated[str, spec_option("--labelled", "Labelled dataset like the models' training data.")],
+    inside: Annotated[str, spec_option("--in", "Labelled dataset like the models' training data.")],
     unlabelled: Annotated[str, spec_option("--unlabelled", "Dataset in question; labels that it has are not used.")],
     min_r2: Annotated[
         float, typer.Option("--min-r2", help="How well agreements must fit a line, else no estimate is given.")
@@ -96,19 +96,19 @@ def accuracy(
     If the confidence intervals would be too wide, no estimate is given. For comparison: average confidence, and average
     thresholded confidence (ATC).
 
-    [dim]zoo accuracy 'resnet8-*' --labelled digits:test --unlabelled digits:test~noise3[/dim]
+    [dim]zoo accuracy 'resnet8-*' --in digits:test --unlabelled digits:test~noise3[/dim]
     """
     from diversity import accuracy_without_labels
+    from diversity.unlabelled_accuracy import MIN_MODELS
 
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
-    estimate = accuracy_without_labels(
-        _run(names, unlabelled, fresh),
-        _run(names, labelled, fresh),
-        level=level,
-        min_r2=min_r2,
-        max_half_width=max_half_width,
-    )
+    before, after = _run(names, inside, fresh), _run(names, unlabelled, fresh)
+    both = [name for name in before if name in after]
+    if len(both) < MIN_MODELS:
+        expected = f"at least {MIN_MODELS} models with outputs on both datasets"
+        raise InputError(argument="models", expected=expected, found=", ".join(both) or "none")
+    estimate = accuracy_without_labels(after, before, level=level, min_r2=min_r2, max_half_width=max_half_width)
 
     def show() -> None:
         frame = estimate.frame.sort_values("accuracy", ascending=False, kind="stable")
@@ -126,7 +126,7 @@ def accuracy(
         print_table(rows, formats=dict.fromkeys(("estimate", "labelled", "confidence", "ATC"), percent))
         note(str(estimate))
 
-    value = {"labelled": labelled, "unlabelled": unlabelled, **estimate.to_dict()}
+    value = {"in": inside, "unlabelled": unlabelled, **estimate.to_dict()}
     results.deliver(value, show, table=estimate.frame)
 
 

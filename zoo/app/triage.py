@@ -54,8 +54,15 @@ def triage(
     results.check(TABLE, NUMBERS)
     if sample is not None and checked is not None:
         raise InputError("draws examples that are still to be checked; pass either --sample or --checked", argument="sample")
-    found = triage_runs(inputs.runs(models), checked=None if checked is None else _read_checked(checked))
+    entries = None if checked is None else _read_checked(checked)
+    runs = inputs.runs(models)
+    if len(runs) < 2:
+        raise InputError(argument="models", expected="at least two models", found=", ".join(runs))
+    found = triage_runs(runs, checked=entries)
     if sample is not None:
+        if sample > len(found.frame):
+            expected = f"at most the number of examples, {len(found.frame)}"
+            raise InputError(argument="sample", expected=expected, found=sample)
         drawn = found.sample(sample, seed).assign(correct="")
 
         def show_sample() -> None:
@@ -84,7 +91,9 @@ def _read_checked(path: Path) -> dict[str, object]:
     """Return the entry of each example in the column correct; it is empty for an example that was not checked."""
     table = read_by_id(path, "checked")
     if "correct" not in table:
-        raise InputError(where=path, argument="checked", expected="a column correct", found=", ".join(map(str, table)))
+        raise InputError(
+            where=path, argument="checked", expected="a .csv file with a column correct", found=", ".join(map(str, table))
+        )
     return {str(row_id): text.strip() for row_id, text in table["correct"].items()}
 
 

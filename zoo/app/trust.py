@@ -90,6 +90,7 @@ def trust(
     results.check(TABLE, NUMBERS, *CHARTS)
     if score == "disagreement" and not ensemble:
         raise InputError("disagreement is that of an ensemble's members", argument="score", hint="Add --ensemble")
+    _check_fractions(coverage, min_accuracy, alpha)
     read = None if groups is None else read_groups(groups)
     calibrated = calibration.apply(inputs.runs(models))
     runs = calibrated.aligned()
@@ -129,6 +130,16 @@ def trust(
         "population": population(calibrated),
     }
     results.deliver(value, show, table=_long_table(found), chart=lambda: _risk_chart(found))
+
+
+def _check_fractions(coverage: float, min_accuracy: float, alpha: float) -> None:
+    """Raise an error, before any work begins, for numbers that are no such fractions: 95 in place of 0.95."""
+    if not 0 < coverage <= 1:
+        raise InputError(argument="coverage", expected="above 0 and at most 1", found=coverage)
+    if not 0 <= min_accuracy <= 1:
+        raise InputError(argument="min_accuracy", expected="between 0 and 1", found=min_accuracy)
+    if not 0 < alpha < 1:
+        raise InputError(argument="alpha", expected="between 0 and 1", found=alpha)
 
 
 def named_probabilities(runs: "Runs", ensemble: bool) -> "Iterator[tuple[str, Array, Iterable[Array]]]":

@@ -193,6 +193,8 @@ def choose_threshold(
     """
     if (coverage is None) == (accuracy is None):
         raise InputError("choose a threshold by either coverage or accuracy", argument="coverage", found=coverage)
+    if accuracy is not None and not 0 <= accuracy <= 1:
+        raise InputError(argument="accuracy", expected="between 0 and 1", found=accuracy)
     score, _ = _checked(scores, correct)
     curve = risk_coverage(score, as_booleans(correct), resamples=0)
     if coverage is None:

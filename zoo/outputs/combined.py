@@ -16,6 +16,7 @@ from zoo.cards.card import Card
 from zoo.core import arrays
 from zoo.core.columns import Column
 from zoo.core.stop_rules import Stopping
+from zoo.errors import InputError
 from zoo.models.sources.ensemble import SOURCE, stopping_of
 from zoo.models.sources.ensemble_networks import Combination, stopped_mean, temperature_of, weights_hash
 from zoo.outputs.alignment import align
@@ -29,12 +30,12 @@ _SAME = ("transform", "precision", "fingerprint")  # details that an ensemble ha
 def combine(card: Card, members: Sequence[Outputs]) -> Outputs | None:
     """Return the outputs of an ensemble, without embeddings, or None if those of its members do not determine them.
 
-    Members must have logits or probabilities for all classes: on a dataset with a part of the classes, columns are dropped
-    after the members have been averaged.
+    Members must have logits or probabilities for the same examples and for all classes: on a dataset with a part of the
+    classes, columns are dropped after the members have been averaged.
 
     Args:
         card: of the ensemble or cascade.
-        members: outputs of the members on the same examples, in the order of the card.
+        members: outputs of the members, in the order of the card.
     """
     known = card.labels in labels.known()
     for outputs in members:
@@ -43,7 +44,10 @@ def combine(card: Card, members: Sequence[Outputs]) -> Outputs | None:
         ):
             return None
     SOURCE.prepare(card, pretrained=True)  # raises an error for an invalid card
-    members = align(members)
+    try:
+        members = align(members)
+    except InputError:  # other examples, classes or labels
+        return None
     first, stopping = members[0], stopping_of(card)
     links = [one.link if one.kind == "logits" else "softmax" for one in members]
     combination = Combination(card.members, links, [one.classes for one in members], temperature_of(card))

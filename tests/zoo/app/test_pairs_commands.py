@@ -12,6 +12,8 @@ from sklearn.metrics import cohen_kappa_score
 
 import diversity
 from zoo.errors import InputError, UnknownName, ZooError
+from zoo.outputs import store
+from zoo.outputs.outputs import Outputs
 
 N = 200
 LABELS = np.random.default_rng(5).integers(0, 4, N)
@@ -86,6 +88,21 @@ def test_significance(cli, predictions, tmp_path):
     printed = cli(*words)
     assert f"{100 * expected.accuracy[0]:.1f}%" in printed.out
     assert "90% CI" in printed.out
+
+
+def test_significance_of_what_cannot_be_tested(predictions, invoke, tmp_path):
+    words = ("pairs", "--significance")
+    with pytest.raises(InputError, check=fields(argument="models", found="weak")):
+        invoke(*words, "weak")
+    for level in (0, 1, "nan"):
+        with pytest.raises(InputError, check=fields(argument="level")):
+            invoke(*words, *SKILL, "--level", level)
+    with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
+        invoke(*words, *SKILL, "-o", tmp_path / "letters.svg")
+    for name in ("bare-a", "bare-b"):
+        store.save(Outputs.from_arrays(name, predictions=[0, 1], classes=["x", "y"], dataset="bare"))
+    with pytest.raises(InputError, check=fields(where="bare-a", problem="no labels")):
+        invoke(*words, "bare-a", "bare-b")
 
 
 def test_mistakes(predictions, invoke, tmp_path):

@@ -9,6 +9,9 @@ from raised import fields
 from scipy.stats import binomtest
 
 from zoo.app.ood import detections
+from zoo.app.report.analysis import analyse
+from zoo.app.report.groups import groups
+from zoo.app.report.inputs import ReportInputs
 from zoo.cards.card import Card, EnsembleMember, Training
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
@@ -80,6 +83,37 @@ def test_groups_with_the_worst_one_named(cli, runs, tmp_path):
     assert {row["group"] for row in classes} == set("0123")
 
 
+def test_small_groups_votes_and_names_with_markup(cli, runs, store_outputs, tmp_path):
+    """A group of fewer than 10 examples has no bootstrap intervals; a model that only votes has no confidence."""
+    store_outputs("votes", 9, data="known", kind="predictions")
+    ids = runs["known"][0].ids.tolist()
+    names = np.where(np.arange(400) < 5, "<b>rare|", "usual")
+    pd.DataFrame({"id": ids, "group": names}).to_csv(tmp_path / "groups.csv", index=False)
+    words = ("report", "mine-a", "votes", "--data", "known", "--steps", "1", "--groups", tmp_path / "groups.csv")
+    rare, usual = sorted(cli(*words, "--json").json["groups"]["groups"], key=lambda row: row["examples"])
+    assert (rare["group"], rare["examples"], rare["inconsistency_low"]) == ("<b>rare|", 5, None)
+    assert usual["accuracy_low"] < usual["accuracy"] < usual["accuracy_high"]
+    assert rare["overconfidence"] is usual["ensemble_accuracy"] is None
+    for file in ("report.md", "report.html"):
+        cli(*words, "-o", tmp_path / file, "--static") if file.endswith("html") else cli(*words, "-o", tmp_path / file)
+    html = (tmp_path / "report.html").read_text()
+    assert "&lt;b&gt;rare|" in html
+    assert "<b>rare" not in html
+    assert "ensemble gain" not in html.lower()
+
+
+def test_long_tables_of_groups_show_their_first_rows(runs):
+    ids = runs["known"][0].ids.tolist()
+
+    def tables(number):
+        numbered = {row_id: f"{row % number:02}" for row, row_id in enumerate(ids)}
+        analysis = analyse(ReportInputs(Runs(runs["known"]), groups=lambda runs: numbered), None, 1, 0)
+        return groups(analysis).section.tables
+
+    assert [table.filterable for table in tables(20)] == [False, False]
+    assert [table.filterable for table in tables(21)] == [True, True]
+
+
 def test_without_these_options_the_parts_are_absent(cli, runs):
     assert not {"groups", "out_of_distribution"} & cli(*WORDS, "--json").json.keys()
 
@@ -91,6 +125,8 @@ def test_mistakes(runs, store_outputs, invoke, tmp_path):
     store_outputs("votes", 9, data="near", kind="predictions")
     with pytest.raises(InputError, check=fields(argument="outside", problem="votes")):
         invoke("report", "mine-a", "votes", "--data", "known", "--out", "near")
+    with pytest.raises(InputError, check=fields(argument="outside", problem="400 examples")):
+        invoke(*WORDS, "--out", "known")
     with pytest.raises(InputError, check=fields(argument="groups", where="absent.csv")):
         invoke(*WORDS, "--groups", tmp_path / "absent.csv")
 
@@ -110,3 +146,12 @@ def test_the_logits_of_a_saved_ensemble_have_no_energy(runs):
 
     assert scores() == {"confidence", "entropy", "energy"}
     assert scores(card=card) == {"confidence", "entropy"}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_logarithms_of_probabilities_have_no_energy(runs, dtype):
+    def logarithms(outputs):
+        return Outputs.from_arrays("mine-a", logits=np.log(np.asarray(outputs.probabilities, np.float64)).astype(dtype))
+
+    one, other = (Runs([logarithms(runs[data][0])]) for data in ("known", "near"))
+    assert {row["score"] for row in detections(one, other)} == {"confidence", "entropy"}

@@ -11,7 +11,7 @@ from zoo.outputs import store
 from zoo.outputs.outputs import Outputs, Runs
 
 ROWS, CLASSES, MODELS = 400, 4, 6
-SPECS = ("--labelled", "known", "--unlabelled", "new")
+SPECS = ("--in", "known", "--unlabelled", "new")
 
 
 def saved(data: str, loss: float, seed: int) -> Runs:
@@ -31,7 +31,7 @@ def both(zoo_home) -> tuple[Runs, Runs]:
 
 
 def test_shift(cli, both, tmp_path):
-    words = ("shift", "mine-*", "--source", "known", "--target", "new")
+    words = ("shift", "mine-*", "--in", "known", "--out", "new")
     found = cli(*words, "--json", "-o", tmp_path / "shift.csv").json
     rows = {row["model"]: row for row in found["models"]}
     for name, known in both[0].items():
@@ -43,7 +43,7 @@ def test_shift(cli, both, tmp_path):
     printed = cli(*words)
     assert f"{100 * both[0]['mine-0'].accuracy:.1f}%" in printed.out
     assert f"{found['slope']:.3g}" in printed.err
-    assert "at least three" in cli("shift", "mine-0", "mine-1", "--source", "known", "--target", "new").remarks
+    assert "at least three" in cli("shift", "mine-0", "mine-1", "--in", "known", "--out", "new").remarks
 
 
 def test_accuracy_equals_the_function(cli, both, tmp_path):
@@ -52,7 +52,7 @@ def test_accuracy_equals_the_function(cli, both, tmp_path):
     expected = diversity.accuracy_without_labels(both[1], both[0], min_r2=0.5, max_half_width=0.2)
     assert found["refusal"] is expected.refusal is None
     assert [row["accuracy"] for row in found["frame"]] == pytest.approx(expected.frame["accuracy"].tolist())
-    assert (found["labelled"], found["unlabelled"], found["r2"]) == ("known", "new", pytest.approx(expected.r2))
+    assert (found["in"], found["unlabelled"], found["r2"]) == ("known", "new", pytest.approx(expected.r2))
     assert len(pd.read_csv(tmp_path / "a.csv")) == MODELS
     printed = cli(*words)
     best = expected.frame.loc[expected.frame["accuracy"].idxmax()]
@@ -73,7 +73,7 @@ def test_a_refusal_has_a_reason_and_the_other_estimates(cli, both):
 
 
 def test_mistakes(both, invoke):
-    with pytest.raises(InputError, match="4"):
+    with pytest.raises(InputError, check=fields(argument="models", expected="4 models", found="mine-0")):
         invoke("accuracy", "mine-0", *SPECS)
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
-        invoke("shift", "mine-*", "--source", "known", "--target", "new", "-o", "x.txt")
+        invoke("shift", "mine-*", "--in", "known", "--out", "new", "-o", "x.txt")

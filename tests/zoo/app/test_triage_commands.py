@@ -52,10 +52,17 @@ def test_a_checked_sample_gives_the_number_of_wrong_labels(cli, runs, tmp_path, 
         ("id,correct\n1,yes\n1,no\n", {"problem": "'1' occurs twice"}),
         ("id,correct\nnobody,yes\n", {"problem": "'nobody'"}),
         ("id,correct\n", {"expected": "at least one"}),
+        ("id,correct\nknown/0,\n", {"expected": "at least one"}),
+        ("id,correct\nknown/0,maybe\n", {"problem": "'maybe'", "where": "known/0"}),
+        (f"id,correct\nknown/0,{2**70}\n", {"where": "known/0"}),
+        ("id,correct\nknown/0,-3\n", {"where": "known/0"}),
+        ("id;correct\n1;yes\n", {"expected": "a column id", "found": "id;correct"}),
+        ("", {"where": "bad.csv"}),
+        ("id,correct\n\ud800,yes\n", {"where": "bad.csv"}),
     ],
 )
 def test_files_of_checked_labels_that_cannot_be_used(runs, invoke, tmp_path, text, expected):
-    (tmp_path / "bad.csv").write_text(text)
+    (tmp_path / "bad.csv").write_bytes(text.encode("utf-8", "surrogatepass"))  # one of them is not UTF-8
     with pytest.raises(InputError, check=fields(argument="checked", **expected)):
         invoke("triage", "mine-*", "--checked", tmp_path / "bad.csv")
 
@@ -64,5 +71,12 @@ def test_mistakes(cli, runs, tmp_path, invoke):
     assert "--first" in cli("triage", "mine-*", "-n", "0", code=2).err
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
         invoke("triage", "mine-*", "-o", tmp_path / "t.txt")
+    for path in (tmp_path, tmp_path / "absent.csv", "x" * 5000):
+        with pytest.raises(InputError, check=fields(argument="checked")):
+            invoke("triage", "mine-*", "--checked", path)
+    with pytest.raises(InputError, check=fields(argument="sample", found=401)):
+        invoke("triage", "mine-*", "--sample", "401")
+    with pytest.raises(InputError, check=fields(argument="models", found="mine-0")):
+        invoke("triage", "mine-0")
     with pytest.raises(InputError, check=fields(argument="sample")):
         invoke("triage", "mine-*", "--sample", "4", "--checked", tmp_path / "t.csv")

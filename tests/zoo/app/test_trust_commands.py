@@ -1,5 +1,7 @@
 """`zoo trust` and `zoo ood`, against the functions they call and on stored outputs."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -144,14 +146,26 @@ class TestTrust:
             ("id,group\na,b\na,c\n", "", {"problem": "'a'"}),
             ("name,group\na,b\n", "", {"expected": "a column id"}),
             ("id,group\na,b\n", "", {"problem": "no group"}),
+            ("id,group\n" + "".join(f"cifar10:test/{n},{n % 2 or ' '}\n" for n in range(400)), "", {"problem": "no group"}),
+            ("id,group\n" + "".join(f"cifar10:test/{n},x\n" for n in range(400)), "", {"problem": "", "found": 1}),
+            ("id,group\n" + "".join(f"{row},text{row}\n" for row in range(40)), "", {"problem": "40 different values"}),
+            ("id,group\n" + "".join(f"{row},{row or 'NA'}\n" for row in range(40)), "", {"hint": "'NA'"}),
+            ("id,group\n" + "".join(f"{row},{row or 'inf'}\n" for row in range(40)), "", {"hint": "'inf'"}),
+            ("id;group\n1;a\n", "", {"expected": "a column id", "found": "id;group"}),
+            ("id,group\n\0\ud800\n", "", {}),
             ("", "", {}),
         ],
     )
     def test_files_of_groups_that_cannot_be_read(self, outputs, invoke, tmp_path, text, column, expected):
-        (tmp_path / "groups.csv").write_text(text)
-        where = {} if expected.get("problem") == "no group" else {"where": "groups.csv"}
+        (tmp_path / "groups.csv").write_bytes(text.encode("utf-8", "surrogatepass"))  # one of them is not UTF-8
+        where = {} if expected.get("problem") in ("no group", "") else {"where": "groups.csv"}
         with pytest.raises(InputError, check=fields(argument="groups", **where, **expected)):
             invoke("trust", *NAMES, "--groups", f"{tmp_path / 'groups.csv'}{column}")
+
+    @pytest.mark.parametrize("name", ["absent.csv", "absent.csv:camera", "x" * 5000, "a\0b", ""])
+    def test_files_of_groups_that_do_not_exist(self, outputs, invoke, name):
+        with pytest.raises(InputError, check=fields(argument="groups")):
+            invoke("trust", *NAMES, "--groups", name)
 
     def test_disagreement_is_that_of_the_ensembles_members(self, cli, outputs, invoke):
         words = ("trust", *NAMES, "--uncalibrated", "--score", "disagreement")
@@ -173,8 +187,12 @@ class TestTrust:
         assert found["at_accuracy.accuracy"] is None or found["at_accuracy.accuracy"]["value"] < 0.6
 
     def test_mistakes(self, cli, outputs, store_outputs, invoke):
-        assert "--coverage" in cli("trust", *NAMES, "--coverage", "1.5", code=2).err
-        assert "--alpha" in cli("trust", *NAMES, "--alpha", "0", code=2).err
+        for option, values in {"--coverage": (0, 1.5), "--min-accuracy": (95, -0.1), "--alpha": (0, 1)}.items():
+            for value in (*values, "nan"):
+                assert f"{option} must be" in cli("trust", *NAMES, option, value, code=2).err
+        store.save(Outputs.from_arrays("bare", logits=np.eye(4), dataset="cifar10:test"))
+        with pytest.raises(InputError, check=fields(where="bare", problem="no labels")):
+            invoke("trust", "bare")
         store_outputs("hard", 0, kind="predictions")
         with pytest.raises(InputError, check=fields(where="hard")):
             invoke("trust", "hard", "--uncalibrated")
@@ -241,6 +259,38 @@ class TestOod:
         printed = cli("ood", "mine-a", "--in", "low", "--out", "far", "--json")
         assert [row["score"] for row in printed.json["results"]] == ["confidence", "entropy"]
         assert "no energy for mine-a" in printed.remarks
+
+    def test_examples_that_are_in_both_datasets(self, runs, invoke, store_outputs):
+        store_outputs("mine-a", 3, data="known[:100]", rows=100)
+        shared = dataclasses.replace(runs["known", "mine-a"].select(np.arange(50)), dataset="known[:50]")
+        store.save(shared, replace=True)
+        with pytest.raises(InputError, check=fields(argument="outside", problem="400 examples")):
+            invoke("ood", "mine-a", "--in", "known", "--out", "known")
+        with pytest.raises(InputError, check=fields(argument="outside", problem="50 examples")):
+            invoke("ood", "mine-a", "--in", "known", "--out", "known[:50]")
+        with pytest.raises(InputError, check=fields(argument="train", problem="400 examples")):
+            invoke("ood", "mine-a", "--in", "known", "--out", "far", "--train", "known")
+
+    def test_outputs_that_cannot_be_compared(self, runs, invoke, store_outputs):
+        store_outputs("votes", 0, data="known", kind="predictions")
+        store_outputs("votes", 0, data="far", kind="predictions")
+        with pytest.raises(InputError, check=fields(where="votes", found="predictions")):
+            invoke("ood", "votes", "--in", "known", "--out", "far")
+        store.save(Outputs.from_arrays("mine-a", logits=np.eye(3), dataset="three"))
+        with pytest.raises(InputError, check=fields(where="mine-a", problem=["4 classes on known", "3 on three"])):
+            invoke("ood", "mine-a", "--in", "known", "--out", "three")
+        store_outputs("plain", 0, data="known")
+        store_outputs("plain", 0, data="far")
+        store_outputs("plain", 0, data="train")
+        with pytest.raises(InputError, check=fields(where="plain")):
+            invoke("ood", "plain", "--in", "known", "--out", "far", "--train", "train")
+
+    def test_training_data_without_labels_have_no_mahalanobis_distance(self, cli, runs):
+        train = runs["train", "mine-a"]
+        bare = dataclasses.replace(train, labels=None, dataset="unlabelled", path=None)
+        store.save(bare)
+        rows = cli("ood", "mine-a", "--in", "known", "--out", "far", "--train", "unlabelled", "--json").json["results"]
+        assert {row["score"] for row in rows} == {"confidence", "entropy", "energy", "nearest"}
 
     def test_mistakes(self, runs, invoke):
         with pytest.raises(InputError, match="nowhere"):

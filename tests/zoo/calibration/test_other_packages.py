@@ -87,7 +87,7 @@ def test_randomised_aps_is_that_of_mapie_for_the_same_random_numbers(alpha):
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
 def test_raps_is_that_of_mapie_with_the_penalty_that_mapie_chooses(alpha):
-    """MAPIE sets examples aside to choose the penalty. Its randomised sets follow another formula, so the others are compared."""
+    """MAPIE sets examples aside to choose the penalty. It randomises by another formula, so other sets are compared."""
     p, y = irregular()
     score = RAPSConformityScore()
     expected = mapie(score, alpha, last=False)
@@ -152,8 +152,8 @@ def test_sets_that_are_not_randomised_are_those_of_torchcp(method, conditioning)
     assert sets[np.arange(400), y[TEST]].sum() == covered
 
 
-# By power of the weights: AURC, AUGRC, coverage at 5% risk and risk at 80% coverage of torch-uncertainty 0.13.0, and the smooth
-# calibration error of relplot 1.0.3.
+# By power of the weights: AURC, AUGRC, coverage at 5% risk and risk at 80% coverage of torch-uncertainty 0.13.0, and the
+# smooth calibration error of relplot 1.0.3.
 PEERS = {
     1: ((0.42975684861409724, 0.24188282227784730, 0.00875, 0.5015625), 0.10318623087248831),
     3: ((0.15325826341994060, 0.10237875469336671, 0.21000, 0.2359375), 0.14959245288674938),

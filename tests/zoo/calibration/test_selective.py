@@ -172,5 +172,8 @@ def test_bad_input(scores, correct, argument):
         risk_coverage(np.array(scores), np.array(correct))
     with pytest.raises(InputError, check=fields(argument="coverage")):
         choose_threshold(np.array([0.1, 0.2]), np.array([True, False]), coverage=1.5)
+    for value in (95, -0.1, np.nan):
+        with pytest.raises(InputError, check=fields(argument="accuracy")):
+            choose_threshold(np.array([0.1, 0.2]), np.array([True, False]), accuracy=value)
     with pytest.raises(InputError, check=fields(argument="coverage")):
         choose_threshold(np.array([0.1, 0.2]), np.array([True, False]))

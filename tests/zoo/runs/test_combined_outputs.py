@@ -203,6 +203,35 @@ def test_shipped_outputs_of_other_weights_are_not_combined(monkeypatch, tmp_path
         zoo.run("together", data="cifar10:test")
 
 
+def test_outputs_on_other_examples_are_not_combined_and_the_ensemble_is_run(monkeypatch, tmp_path):
+    """One member has shipped outputs, the other was run on a folder of images with other names."""
+    save_images(tmp_path / "data/cifar10/test", 1, labels.classes("cifar10"), size=(32, 32))
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+    shipped(monkeypatch, tmp_path, SHIPPED[:1])
+    local = zoo.run(SHIPPED[1], data="cifar10:test", progress=False)[SHIPPED[1]]
+    ensemble([EnsembleMember(name, 1.0) for name in SHIPPED], label_set="cifar10")
+    found = zoo.run("together", data="cifar10:test", progress=False)["together"]
+    assert found.path is not None
+    assert found.ids.tolist() == local.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"ids": ["0", "2"]},
+        {"labels": [1, 0]},
+        {"classes": [*map(str, range(9)), "ten"]},
+    ],
+)
+def test_members_that_do_not_match_are_not_combined(other):
+    given = {"ids": ["0", "1"], "labels": [0, 1], "classes": labels.classes("digits")}
+    values = {"logits": np.eye(10, dtype=np.float32)[:2]}
+    first, same = (Outputs.from_arrays(name, **values, **given) for name in NAMES[:2])
+    card = ensemble([EnsembleMember(name, 1.0) for name in NAMES[:2]])
+    assert len(combine(card, [first, same])) == 2
+    assert combine(card, [first, Outputs.from_arrays(NAMES[1], **values, **given | other)]) is None
+
+
 def test_predictions_alone_do_not_determine_an_ensemble(monkeypatch, tmp_path):
     shipped(monkeypatch, tmp_path, SHIPPED, "predictions")
     ensemble([EnsembleMember(name, 1.0) for name in SHIPPED], label_set="cifar10")

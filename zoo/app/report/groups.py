@@ -16,6 +16,7 @@ TABLES = {
         "ensemble gain": "gain_over_mean",
     },
 }
+SHOWN = 20  # groups; the page shows the first rows of longer tables
 POINTS = ("gap", "overconfidence", "ensemble gain")
 
 
@@ -48,4 +49,11 @@ def _table(records: list[dict[Any, Any]], title: str, number: int) -> Table:
         rows.append(row)
     columns = {name for column in TABLES[title] for name in (column, f"{column} 95% CI")}
     points = {name for name in columns if name.removesuffix(" 95% CI") in POINTS}
-    return Table(f"groups-{number}", title.capitalize(), rows, frozenset(columns - points), frozenset(points))
+    return Table(
+        f"groups-{number}",
+        title.capitalize(),
+        rows,
+        frozenset(columns - points),
+        frozenset(points),
+        filterable=len(rows) > SHOWN,
+    )
