@@ -1,4 +1,4 @@
-"""List the datasets: embedded ones, known ones (on this machine or not), and user-defined ones (stored outputs only)."""
+"""List the datasets: embedded ones, known ones (found on this machine or missing), and user-defined ones (outputs only)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ from zoo.datasets import hub, user_datasets
 from zoo.datasets.digits import EMBEDDED
 from zoo.datasets.known import KNOWN
 
-State = Literal["embedded", "found", "not here", "outputs only"]
+State = Literal["embedded", "found", "missing", "outputs only"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,13 @@ def list_datasets() -> list[Listed]:
 
 
 def _known(name: str) -> Listed:
-    entry = KNOWN[name]
-    splits = tuple(entry.splits)
+    splits = tuple(KNOWN[name].splits)
+    source = KNOWN[name].view_of or name  # a view is where the images are that it is derived from
     for root in settings.data_folders():
-        if (root / name).is_dir():
-            return Listed(name, "found", splits, str(root / name))
+        if (root / source).is_dir():
+            return Listed(name, "found", splits, str(root / source))
+    entry = KNOWN[source]
     cached = next((folder for folder in hub.cached(entry.hub) if folder.exists()), None) if entry.hub else None
     if cached is not None:
         return Listed(name, "found", splits, str(cached))
-    return Listed(name, "not here", splits, f"hf:{entry.hub}" if entry.hub else entry.source)
+    return Listed(name, "missing", splits, f"hf:{entry.hub}" if entry.hub else entry.source)

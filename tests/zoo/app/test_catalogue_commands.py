@@ -156,6 +156,19 @@ def test_imported_models_are_listed_and_shown(cli, tmp_path: Path):
     assert "convnext" in cli("show", "described").out
 
 
+def test_views_of_a_dataset_are_found_where_its_images_are(cli, tmp_path, monkeypatch):
+    def listed():
+        return {row["name"]: (row["state"], row["place"]) for row in cli("datasets", "--json").json}
+
+    views = ("cifar10-half", "cifar10-other-half", "cifar10-grey")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    assert {listed()[name] for name in ("cifar10", *views)} == {("missing", "hf:uoft-cs/cifar10")}
+    (tmp_path / "cifar10").mkdir()
+    assert {listed()[name] for name in ("cifar10", *views)} == {("found", str(tmp_path / "cifar10"))}
+    assert listed()["cifar100"][0] == "missing"
+
+
 def test_datasets(cli, store_outputs, invoke):
     store_outputs("mine", 0, data="my-set", rows=30)
     states = {row["name"]: row["state"] for row in cli("datasets", "--json").json}
