@@ -75,8 +75,8 @@ def calibrate_models(
 ) -> None:
     """Fit the temperature of each model, and store it with the model's outputs.
 
-    The temperature is fitted on other examples than NLL and ECE are reported on, and stored if these are of another
-    dataset. Other commands fit their own; with --temperatures-from stored they use the stored ones.
+    NLL and ECE are measured on examples that the temperature was not fitted on. Temperatures are stored only if they were
+    fitted on another dataset. Other commands fit their own unless they are given --temperatures-from stored.
 
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """

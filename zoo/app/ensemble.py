@@ -157,7 +157,7 @@ def search(
     base: Base = None,
     steps: Steps = 10,
     replace: Annotated[
-        bool, typer.Option("--with-replacement", help="A model may be added again, which gives weights.")
+        bool, typer.Option("--with-replacement", help="Let a model be added more than once, which raises its weight.")
     ] = False,
     candidates: Candidates = None,
     objective: Objective = "accuracy",

@@ -79,7 +79,7 @@ def _stored(spec: str | None) -> list[str]:
 def _evidence(
     cards: "Sequence[Card]", runs: "Runs", spec: str | None, examples: int, download: bool, seed: int
 ) -> "list[Outputs | Card]":
-    """Return candidates' outputs on a random sample of the reported examples; the card of a candidate that cannot be run."""
+    """Return each candidate's outputs on a random sample of the examples, or its card if it cannot be run."""
     import numpy as np
 
     from zoo.datasets import load

@@ -64,7 +64,7 @@ def load_batches(
 
     Args:
         dataset: the images.
-        transforms: the transforms of the models. An error of one of them is in the batch, and the others go on.
+        transforms: the transforms of the models. If one of them fails, the batch contains its error and the images of the others.
         batches: row numbers of each batch.
         workers: number of processes that decode; 0 decodes in this process.
         device: where the batches will be used.
