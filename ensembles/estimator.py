@@ -24,7 +24,7 @@ class GreedyEnsembleClassifier(ClassifierMixin, _BaseComposition):  # type: igno
     estimators : list of (name, classifier with `predict_proba`). Their parameters are available as `NAME__PARAMETER`, for
         example in a grid search, and `set_params(NAME=other)` replaces a classifier.
     steps : how many classifiers the search adds to the best one.
-    replace : whether a classifier may be added again, which gives weights.
+    replace : whether a classifier may be added more than once, which raises its weight.
     objective : accuracy, balanced-accuracy, nll, brier, or a function (probabilities [N, K], labels [N]) -> number.
     bags : how many searches on samples of the classifiers to average; 0: one search on all of them.
     holdout : fraction of the examples, stratified by class, on which the search runs and the classifiers are not fitted.

@@ -78,8 +78,8 @@ class Search(SearchSetup):
 
         Args:
             steps: how many models to add to the start. The start is the base, or the best single model.
-            replace: whether a model may be added again, which gives weights (Caruana et al. 2004). If not, the path ends
-                when no candidate is left.
+            replace: whether a model may be added more than once, which raises its weight (Caruana et al. 2004). If not,
+                the path ends when no candidate is left.
             init: how many of the best single models to start with.
             stop_early: whether to stop when no candidate improves the score.
             bags: how many searches on random samples of the candidates to average; 0: one search on all candidates.

@@ -78,9 +78,9 @@ def agreements(study: Study) -> Result:
 
 
 def _agreements(study: Study, measures: list[str]) -> Result:
-    """Return a matrix of models per measure, and a table of means over the pairs of models of two rows.
+    """Return one matrix of all models per measure, and for each pair of objectives the mean over their models.
 
-    The diagonal is left empty: it is 1 by definition and would take up the colour scale.
+    The diagonal of a matrix is left empty: it is 1 by definition and would stretch the colour scale.
     """
     table = diversity.pairwise(Runs(study.runs[name] for name in study.rows))
     frame = table.to_frame()
