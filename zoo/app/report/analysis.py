@@ -17,6 +17,7 @@ import pandas as pd
 import diversity
 import ensembles
 import zoo
+from diversity.categories import category
 from diversity.clustering import Dendrogram
 from ensembles.costs import count_flops, count_parameters
 from zoo import calibration
@@ -72,6 +73,15 @@ class Analysis:
     def splits(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the selection split and of the test split, stratified by class."""
         return ensembles.stratified_split(self.runs.labels, seed=self.seed)
+
+    @cached_property
+    def recipes(self) -> dict[str, str]:
+        """The first model with the same recipe, for each model. The seeds of a recipe are drawn together in a bootstrap."""
+        first: dict[str, str] = {}
+        for name, outputs in self.runs.items():
+            known = [other for other in dict.fromkeys(first.values()) if _same_recipe(outputs, self.runs[other])]
+            first[name] = known[0] if known else name
+        return first
 
     @cached_property
     def searchable(self) -> Runs:
@@ -220,6 +230,10 @@ def _calibrated(inputs: ReportInputs, runs: Runs, seed: int) -> tuple[Runs, str]
     selection = np.zeros(len(calibrated.labels), bool)
     selection[ensembles.stratified_split(calibrated.labels, seed=seed)[0]] = True
     return refit_for_selection(calibrated, selection), population
+
+
+def _same_recipe(a: Outputs, b: Outputs) -> bool:
+    return a.card is not None and b.card is not None and category(a.card, b.card) == "reinit"
 
 
 def _have_probabilities(runs: Runs) -> bool:

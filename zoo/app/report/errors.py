@@ -35,7 +35,9 @@ def errors(analysis: Analysis) -> Part:
     tables: list[Table] = []
     numbers: dict[str, Any] = {"inconsistency": matrix.to_dict()}
     if "gain_over_mean" in frame and _varies(frame[frame["comparable"]]):
-        over_mean, over_best = diversity.regression(frame), diversity.regression(frame, y="gain_over_best")
+        over_mean, over_best = (
+            diversity.regression(frame, y=gain, groups=analysis.recipes) for gain in ("gain_over_mean", "gain_over_best")
+        )
         figures.append(
             Figure(
                 "gain",
@@ -89,14 +91,21 @@ def _numbers(line: diversity.summary.Line) -> dict[str, Any]:
 
 def _category_table(summary: pd.DataFrame) -> Table:
     measures = [measure for measure in MEASURES.values() if measure.by_category and measure.name in summary]
-    rows = [
-        {"what differs": category_title(row["category"]), "pairs": int(row["pairs"])}
-        | {measure.title: float(row[measure.name]) for measure in measures}
-        for row in summary.to_dict(orient="records")
-    ]
+    rows = []
+    for row in summary.to_dict(orient="records"):
+        cells = {"what differs": category_title(row["category"]), "pairs": int(row["pairs"]), "models": int(row["models"])}
+        for measure in measures:
+            cells[measure.title] = float(row[measure.name])
+            if measure.name == "inconsistency":
+                cells["standard error"] = float(row["inconsistency_se"])
+        rows.append(cells)
     points = frozenset(measure.title for measure in measures if measure.difference)
-    percent = frozenset(measure.title for measure in measures if measure.unit == "share") - points
-    return Table("by-category", "Means by what differs in training (gains in percentage points)", rows, percent, points)
+    percent = frozenset(measure.title for measure in measures if measure.unit == "share") - points | {"standard error"}
+    title = (
+        "Means by what differs in training. Gains are in percentage points. The standard error is a jackknife over models, "
+        "and undefined for two models."
+    )
+    return Table("by-category", title, rows, percent, points)
 
 
 def _map(analysis: Analysis, matrix: pd.DataFrame) -> Figure:

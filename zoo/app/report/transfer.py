@@ -12,13 +12,13 @@ from diversity import feature_charts
 from probes import probe_charts
 from zoo.app.report.analysis import Analysis
 from zoo.app.report.document import Figure, Finding, Part, Section, Table
-from zoo.app.report.findings import sentence
 from zoo.app.report.inputs import TransferEmbeddings
+from zoo.core.units import count
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
 SEEDS = 3
-MIN_MODELS = 5  # for a rank correlation
+MIN_RECIPES = 5  # for a rank correlation
 # Probes on many subsets of dimensions: a coarse grid of strengths, and accuracies that are exact to the digit shown.
 PROBE: dict[str, Any] = {"strengths": np.logspace(-2, 3, 6).tolist(), "tolerance": 1e-3}
 POINTS = 8  # on the compression curve
@@ -51,20 +51,16 @@ def transfer(analysis: Analysis) -> Part | None:
         ],
         tables=[Table("transfer-table", "", rows, frozenset({"transfer", "accuracy"}))],
     )
-    if len(frame) < MIN_MODELS or min(frame["class separation"].nunique(), frame["transfer"].nunique()) < 2:
+    means = frame.groupby(frame["model"].map(analysis.recipes))[["class separation", "transfer"]].mean()  # over seeds
+    if len(means) < MIN_RECIPES or means.nunique().min() < 2:
         return Part(section, [], {"transfer": rows})
-    correlation, _ = probes.spearman(frame["class separation"], frame["transfer"])
-    verdict = transfer_verdict(correlation)
+    correlation, p = probes.spearman(means["class separation"], means["transfer"])
     text = (
         f"Class separation and transfer to {task} ({examples:,} examples) have a rank correlation of {correlation:.2f} over "
-        f"{len(frame)} models: {verdict}."
+        f"{count(len(means), 'recipe')} (p = {p:.2g})."
     )
     finding = Finding("Transfer of embeddings", f"ρ = {correlation:.2f}", text)
     return Part(section, [finding], {"transfer": rows, "transfer_correlation": correlation})
-
-
-def transfer_verdict(correlation: float) -> str:
-    return sentence("transfer_less" if correlation < -0.5 else "transfer_unclear")
 
 
 def _row(name: str, runs: Runs, embeddings: TransferEmbeddings, seed: int) -> dict[str, Any]:

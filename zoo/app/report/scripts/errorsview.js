@@ -4,7 +4,7 @@ import { categoryTitle } from "./data.js";
 import { byId, element, options } from "./dom.js";
 import { draw } from "./drawing.js";
 import { byCategory, categoryScale, gains, heatmap } from "./figures.js";
-import { inUnit, whole } from "./format.js";
+import { inUnit, percent, whole } from "./format.js";
 import { limited, pairValue } from "./groups.js";
 import { comparable, gainLine, matrixOf, pairRows } from "./pairs.js";
 
@@ -30,15 +30,38 @@ function showCategories({ data }, pairs) {
   const rows = categories.flatMap((category) => {
     const members = pairs.filter((pair) => pair.category === category);
     if (!members.length) return [];
-    const means = averaged.map(({ name, unit }) => {
-      const values = members.map((pair) => pair.values[name] ?? NaN).filter((value) => !Number.isNaN(value));
-      const mean = values.reduce((total, value) => total + value, 0) / values.length;
-      return element("td", { class: "number", "data-value": mean }, inUnit(mean, unit));
+    const models = new Set(members.flatMap(({ first, second }) => [first, second]));
+    const counts = [members.length, models.size].map((n) => element("td", { class: "number", "data-value": n }, whole(n)));
+    const means = averaged.flatMap(({ name, unit }) => {
+      const mean = average(members.map((pair) => pair.values[name] ?? NaN));
+      const cells = [element("td", { class: "number", "data-value": mean }, inUnit(mean, unit))];
+      if (name !== "inconsistency") return cells;
+      const error = jackknifeError(members, models);
+      return [...cells, element("td", { class: "number", "data-value": error }, percent(error))];
     });
-    const count = element("td", { class: "number", "data-value": members.length }, whole(members.length));
-    return [element("tr", {}, element("th", { scope: "row" }, categoryTitle(data, category)), count, ...means)];
+    return [element("tr", {}, element("th", { scope: "row" }, categoryTitle(data, category)), ...counts, ...means)];
   });
   body?.replaceChildren(...rows);
+}
+
+/** @param {number[]} values */
+function average(values) {
+  const known = values.filter((value) => !Number.isNaN(value));
+  return known.reduce((total, value) => total + value, 0) / known.length;
+}
+
+/**
+ * Standard error of the mean error inconsistency, by leaving out each model in turn, as `diversity.by_category` does.
+ * @param {PairRow[]} pairs
+ * @param {Set<number>} models
+ */
+function jackknifeError(pairs, models) {
+  const means = Array.from(models, (model) =>
+    average(pairs.filter(({ first, second }) => first !== model && second !== model).map((pair) => Number(pair.values.inconsistency))),
+  ).filter((mean) => !Number.isNaN(mean));
+  const centre = average(means);
+  const squares = means.reduce((total, mean) => total + (mean - centre) ** 2, 0);
+  return means.length > 1 ? Math.sqrt(((means.length - 1) / means.length) * squares) : NaN;
 }
 
 /** @param {Explorer} app */

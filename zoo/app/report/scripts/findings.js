@@ -127,18 +127,16 @@ export function general(p) {
 }
 
 /**
- * The finding on transfer for other models: only the correlation and the end of its sentence change.
- * @param {Data} data
+ * The finding on transfer for other models: only the end of its sentence changes.
  * @param {string} given
  * @param {Record<string, any>[]} rows of the models shown
  * @returns {Finding | null}
  */
-export function ofTransfer(data, given, rows) {
+export function ofTransfer(given, rows) {
   const [x, y] = ["class separation", "transfer"].map((key) => rows.map((row) => Number(row[key])));
   if (rows.length < MIN_MODELS || new Set(x).size < 2 || new Set(y).size < 2) return null;
   const rho = spearman(x, y);
-  const verdict = sentence(data, rho < -0.5 ? "transfer_less" : "transfer_unclear", {});
-  const end = `a rank correlation of ${fixed(rho, 2)} over ${rows.length} models: ${verdict}.`;
+  const end = `a rank correlation of ${fixed(rho, 2)} over ${rows.length} models.`;
   return { number: `ρ = ${fixed(rho, 2)}`, sentence: given.replace(/a rank correlation of .*$/, end) };
 }
 

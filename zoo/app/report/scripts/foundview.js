@@ -140,7 +140,7 @@ function sayTransfer({ data, shown, given: specs }) {
   const finding = findings.get("transfer");
   if (!finding || !specs.separation) return;
   const names = new Set(shown.map((model) => data.names[model]));
-  say("transfer", ofTransfer(data, finding.sentence, datasets(specs.separation)[0].filter((row) => names.has(row.model))));
+  say("transfer", ofTransfer(finding.sentence, datasets(specs.separation)[0].filter((row) => names.has(row.model))));
 }
 
 /**
