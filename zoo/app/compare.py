@@ -71,6 +71,9 @@ def calibrate_models(
             "--temperature-space", help="What T divides in models with sigmoids: their logits, or the log distribution."
         ),
     ] = "logits",
+    device: Annotated[
+        str | None, typer.Option("--device", help="cpu, cuda:0, ... Default: an accelerator for large outputs, if present.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Fit the temperature of each model, and store it with the model's outputs.
@@ -81,7 +84,7 @@ def calibrate_models(
     [dim]zoo calibrate 'resnet8-*' --data digits:test[/dim]
     """
     found = inputs.runs(models)
-    runs = calibrate(found, temperatures_from, temperature_space)
+    runs = calibrate(found, temperatures_from, temperature_space, device)
     rows: list[dict[str, Any]] = runs.to_frame().to_dict("records")  # type: ignore[assignment]
     if json:
         fits = {name: fit.to_dict() for name, fit in runs.fits.items()}

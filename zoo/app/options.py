@@ -325,7 +325,9 @@ class Calibration:
         return runs if self.uncalibrated else calibrate(runs, self.temperatures_from)
 
 
-def calibrate(runs: "Runs", temperatures_from: str | None, temperature_space: str = "logits") -> "CalibratedRuns":
+def calibrate(
+    runs: "Runs", temperatures_from: str | None, temperature_space: str = "logits", device: str | None = None
+) -> "CalibratedRuns":
     """Return calibrated runs, and print which examples are reported."""
     from zoo import calibration
 
@@ -333,6 +335,7 @@ def calibrate(runs: "Runs", temperatures_from: str | None, temperature_space: st
         runs,
         split_or_fraction(temperatures_from),
         temperature_space=temperature_space,  # type: ignore[arg-type]  # checked there
+        device=device,
     )
     note(calibrated.population)
     return calibrated

@@ -134,6 +134,11 @@ class TestCalibrate:
         assert found[0]["fit"]["nll_after"] <= found[0]["fit"]["nll_before"]
         assert "2 models" in cli("calibrate", "mine-a", "mine-b", *options).err
 
+    def test_device(self, cli, pair):
+        default, on_cpu = (cli("calibrate", "mine-*", *words, "--json").json for words in ((), ("--device", "cpu")))
+        assert [row["temperature"] for row in on_cpu] == pytest.approx([row["temperature"] for row in default], rel=1e-7)
+        assert "--device" in cli("calibrate", "mine-*", "--device", "quantum", code=2).err
+
 
 class TestMistakes:
     def test_unknown_model(self, invoke):
