@@ -181,8 +181,18 @@ def test_errors_by_category_are_of_all_rows_with_jackknife_errors(base: str | No
         assert frame.loc[("both_right", kind), "mean"] == pytest.approx(np.mean(list(both.values())))
         assert frame.loc[("both_right", kind), "error"] == pytest.approx(jackknife(both))
     assert frame.loc[("inconsistency", "reinit"), "paper"] == 8.5
-    first = find("representation/1").of(known, {"band": "0"}).frame
-    assert first["mean"].tolist() == frame.loc["inconsistency", "mean"].tolist()
+    first = find("representation/1").of(known, {"band": "0"})
+    assert first.frame["mean"].tolist() == frame.loc["inconsistency", "mean"].tolist()
+    assert not any("rests on two models" in note for note in first.notes)
+
+
+def test_a_category_of_two_models_is_named() -> None:
+    known = study(["resnet8-softmax.digits", "resnet8-softmax-s1.digits", "resnet8-sigmoid.digits"])
+    for key in ("representation/1", "representation/8"):
+        result = find(key).of(known, {"band": "0"})
+        (note,) = (note for note in result.notes if "two models" in note)
+        assert note.endswith(": same recipe, other seed")
+        assert math.isnan(result.frame.set_index("category").loc["reinit", ["error"]].iloc[0].item())
 
 
 def jackknife(values: dict[tuple[str, str], float]) -> float:
@@ -386,7 +396,9 @@ def test_parts_of_two_models_features() -> None:
 
 def test_two_models_features_at_once() -> None:
     known = study(names(seeds=1)[:2])
-    frame = find("representation/7").of(known).frame
+    result = find("representation/7").of(known)
+    frame, trend = result.frame, result.chart.to_dict()["concat"][0]
+    assert any(layer["mark"].get("strokeDash") for layer in trend["layer"])  # the least-squares line
     together = frame[frame["second"].notna()].iloc[0]
     sides = []
     for part in ("digits-rotated:train", "digits-rotated:test"):
@@ -418,8 +430,9 @@ def test_transfer_by_probes_and_neighbours() -> None:
     points = find("loss/1").of(known)
     linear = frame[frame["column"] == "linear-digits-rotated"].set_index("row")["mean"]
     assert points.frame.groupby("row")["transfer"].mean().to_dict() == pytest.approx(linear.to_dict())
-    rho = stats.spearmanr(points.frame["top1"], points.frame["transfer"]).statistic
-    assert f"{rho:.2f}" in points.notes[0]
+    means = points.frame.groupby("row")[["top1", "transfer"]].mean()  # seeds are not independent observations
+    rho = stats.spearmanr(means["top1"], means["transfer"]).statistic
+    assert f"{rho:.2f} (p = {exact_p(means['top1'], means['transfer']):.3f}, 3 rows" in points.notes[0]
     by_task = find("loss/D.1").of(known).frame
     assert by_task["transfer"].tolist() == points.frame["transfer"].tolist()
 
@@ -439,8 +452,14 @@ def test_a_correlation_of_nine_points_has_an_exact_p_value_and_its_range_without
     y = np.array([np.mean([v[0] for k, v in table[0][one].items() if k.startswith("linear-")]) for one in OBJECTIVES])
     rho = stats.spearmanr(x, y).statistic
     without = [stats.spearmanr(np.delete(x, row), np.delete(y, row)).statistic for row in range(9)]
-    assert all(f"{value:.2f}" in result.notes[1] for value in (rho, min(without), max(without)))
-    assert "without any one" in result.notes[0]
+    assert f"{rho:.2f} (p = 0.001, 9 objectives" in result.notes[1]
+    ends = re.findall(r"(-[\d.]+) without (\S+) \[p = ([\d.]+)\]", result.notes[1])
+    for (correlation, name, p), expected in zip(ends, (min(without), max(without)), strict=True):
+        row = OBJECTIVES.index(name)
+        assert (f"{without[row]:.2f}", without[row]) == (correlation, pytest.approx(expected))
+        assert float(p) == pytest.approx(exact_p(np.delete(x, row), np.delete(y, row)), abs=0.002)
+    assert result.notes[0].count(" without ") == 2
+    assert "[p" not in find("loss/table-3").of(study(names(OBJECTIVES, seeds=1))).notes[-1]  # several columns are tested
 
 
 def test_the_order_of_rows_is_compared_with_the_papers() -> None:
@@ -510,7 +529,9 @@ def test_chest_x_rays_by_pathology() -> None:
 def test_transfer_over_training() -> None:
     epochs = [f"{name}@epoch{epoch}" for name in names(seeds=1)[:2] for epoch in (3, 12)]
     known = study(epochs, outputs=lambda models, data, **o: Runs(_renamed(name, data) for name in models))
-    frame = find("loss/D.2").of(known).frame
+    result = find("loss/D.2").of(known)
+    frame = result.frame
+    assert result.chart.to_dict()["spec"]["encoding"]["color"]["field"] == "objective"
     assert frame["epoch"].tolist() == [3, 12, 3, 12]
     assert set(frame["objective"]) == {"softmax", "sigmoid"}
     train, test = _renamed(epochs[1], "digits-rotated:train"), _renamed(epochs[1], "digits-rotated:test")
@@ -557,7 +578,7 @@ def test_relearnt_classes_are_learnt_from_training_images_and_tested_on_others()
         scores.append(100 * probes.LinearProbe().fit(x, y).score(np.asarray(test.embeddings[:]), classes[test.labels]))
     assert cells.loc["softmax", "mean"] == pytest.approx(np.mean(scores))
     with pytest.raises(InputError, check=fields(argument="examples", found=200)):
-        find("demystifying/5").of(known, {"examples": "200"})
+        find("demystifying/5a").of(known, {"examples": "200"})
 
 
 def test_class_overlap_is_the_best_mapping() -> None:
@@ -734,7 +755,8 @@ def test_every_table_and_figure_of_both_papers_is_registered() -> None:
     ]
     second = {*(f"table-{n}" for n in tables), *charts, *(f"E.{n}" for n in range(1, 5))}
     keys = {paper: {key.partition("/")[2] for key in FIGURES if key.startswith(paper)} for paper in PAPERS}
-    assert keys == {"representation": first, "loss": second, "demystifying": {"5", "table-3"}, "ensemble": {"pareto"}}
+    earlier = {"5a", "5b", "table-3", "table-4"}
+    assert keys == {"representation": first, "loss": second, "demystifying": earlier, "ensemble": {"pareto"}}
     assert all(one.example is not None or one.why_not for one in FIGURES.values())
 
 
@@ -748,6 +770,8 @@ def test_the_readme_has_the_printed_list() -> None:
 PAPER_SETTINGS = {
     "loss/table-4": {"scale_below": "1"},  # footnote 1: the loss is scaled by tau
     "loss/5b": {"scale_below": "1"},
+    "demystifying/table-4": {"scale_below": "1"},
+    "demystifying/5b": {"scale_below": "1"},
     "loss/table-B.1": {"holdout": "50046"},  # B: the epoch is chosen on a holdout
     "loss/table-C.3": {"holdout": "50046"},  # caption: temperatures are fitted on the holdout
     "loss/C.1": {"holdout": "50046"},  # captions: curves end at the epoch that is best on the holdout
@@ -779,10 +803,17 @@ def test_imagenet_commands_have_the_papers_other_numbers() -> None:
     assert "--measure-every 8" in FIGURES["loss/E.4"].imagenet
     assert "-O bandwidth=5e-6" in FIGURES["loss/E.1"].imagenet
     assert "-O bins=1000" in FIGURES["loss/table-D.1"].imagenet
-    for key in ("loss/table-C.5", "loss/table-E.3", "loss/table-B.1"):  # then trained on all images, as A.1 says
-        second = FIGURES[key].imagenet.partition("&&")[2]
-        assert "--set epochs=BEST" in second
-        assert "holdout=5" not in second
+    for key in ("demystifying/table-3", "demystifying/5a", "demystifying/table-4", "demystifying/5b"):
+        assert "-O examples=50046" in FIGURES[key].imagenet
+    for key, count in (("loss/table-C.5", 2), ("loss/table-E.3", 1), ("loss/table-B.1", 1)):
+        final = [command for command in FIGURES[key].imagenet.split("&&") if "--set epochs=BEST" in command]
+        assert len(final) == count
+        assert not any("holdout=5" in command for command in final)  # trained on all images, as A.1 says
+    alphas = re.search(r"for alpha in ([\d. ]+); do (.*?); done", FIGURES["loss/table-C.5"].imagenet)
+    assert alphas[1].split() == ["0.1", "0.2", "0.3", "0.4"]  # caption: chosen on the holdout
+    assert "--set mixup=$alpha --set holdout=50046" in alphas[2]
+    mixed = FIGURES["loss/table-C.6"].imagenet.partition("&&")[2]
+    assert "--set mixup=ALPHA --set epochs=348" in mixed
     assert LONG_DECAY == 0.985
 
 
@@ -817,7 +848,8 @@ def test_the_commands_to_train_are_accepted() -> None:
     """Every training command of the list plans a model, with BEST and NAME replaced."""
     for one in FIGURES.values():
         _, _, before = one.imagenet.partition(" after ")
-        text = before.replace("BEST", "100").replace("NAME", "my-model").replace("$tau", "0.05")
+        text = before.replace("BEST", "100").replace("NAME", "my-model").replace("ALPHA", "0.2")
+        text = text.replace("$tau", "0.05").replace("$alpha", "0.1")
         for command in re.findall(r"zoo train (resnet50-[a-z+-]+\.in1k.*?)(?=&&|;|\Z)", text):
             name, *options = shlex.split(command)
             changes = {k: number(v) for k, v in re.findall(r"--set (\w+)=(\S+)", command)}

@@ -10,6 +10,7 @@ import pandas as pd
 
 import diversity
 from diversity import charts
+from diversity.categories import TITLES
 from diversity.comparison import Comparison, joint_histogram
 from diversity.specialization import LIMIT, OUTCOMES
 from diversity.summary import ACCURACY_BAND, GAIN_PARTS, Line, fit_line
@@ -89,12 +90,11 @@ def _by_category(frame: pd.DataFrame, note: str, measures: Sequence[str]) -> Res
             paper = float(quoted.get(row["category"], math.nan)) if name == "inconsistency" else math.nan
             rows.append({"measure": name, **row, "paper": paper})
     columns = ["category", "measure", "pairs", "models", "mean", "error", "paper"]
-    notes = note, "errors are delete-one-model jackknifes, since pairs share models"
-    return Result(
-        pd.DataFrame(rows, columns=columns),
-        shapes.side_by_side(*(charts.category_chart(frame, name) for name in measures)),
-        notes,
-    )
+    table = pd.DataFrame(rows, columns=columns)
+    notes = [note, "errors are delete-one-model jackknifes, since pairs share models"]
+    of_two = [TITLES[kind] for kind in table.loc[table["models"] == 2, "category"].unique()]
+    notes += [f"rests on two models, so it has no error: {', '.join(of_two)}"] if of_two else []
+    return Result(table, shapes.side_by_side(*(charts.category_chart(frame, name) for name in measures)), tuple(notes))
 
 
 def category_means(frame: pd.DataFrame, measure: str) -> pd.DataFrame:

@@ -117,8 +117,8 @@ def by_row(
 def rank_correlations(samples: Mapping[str, pd.DataFrame], unit: str = "row") -> dict[str, str]:
     """Return Spearman's correlation of the columns `x` and `y` of each sample, as text with its p-value.
 
-    P-values are exact up to ten points, and adjusted by Holm's method for the number of samples. Up to ten points, the range
-    of the correlation without any one point follows.
+    P-values are exact up to ten points, and adjusted by Holm's method for the number of samples. Up to ten points, the
+    lowest and the highest correlation without one of the points follow; for a single sample, with their p-values.
 
     Args:
         samples: frames with columns `x`, `y` and `label`, by name.
@@ -134,10 +134,18 @@ def rank_correlations(samples: Mapping[str, pd.DataFrame], unit: str = "row") ->
         sample = usable[name]
         parts = [f"p = {p:.3f}", f"{len(sample)} {unit}s"]
         if MIN_ROWS <= len(sample) <= 10:
-            without = leave_one_out(sample["x"], sample["y"], list(sample["label"]))["correlation"].dropna()
-            parts += [f"{without.min():.2f} to {without.max():.2f} without any one {unit}"] if len(without) else []
+            parts += filter(None, [_without_one(sample, tested=len(usable) == 1)])
         texts[name] = f"{rho:.2f} ({', '.join(parts)})"
     return texts
+
+
+def _without_one(sample: pd.DataFrame, tested: bool) -> str:
+    """Return the lowest and the highest correlation without one of the points as text; `tested`: with their p-values."""
+    rows = leave_one_out(sample["x"], sample["y"], list(sample["label"])).dropna()
+    rows = rows.sort_values("correlation", kind="stable", key=lambda values: values.round(9))  # equal up to rounding
+    ends = rows.iloc[[0, -1]].to_dict("records") if len(rows) else []
+    p_value = " [p = {p:.3f}]" if tested else ""
+    return " to ".join(("{correlation:.2f} without {without}" + p_value).format(**end) for end in ends)
 
 
 def _order_of_paper(frame: pd.DataFrame) -> list[str]:

@@ -20,27 +20,30 @@ from zoo.app.figures.record import DIGITS, IMAGENET, figure
 from zoo.app.figures.result import Result, Value, by_row
 from zoo.app.figures.study import Study
 from zoo.app.figures.transfer import home_values, separation_values
-from zoo.cards.published import HOLDOUT, IMAGENET_EPOCHS, LONG_EPOCHS, MAX_EPOCHS
+from zoo.cards.published import HOLDOUT, IMAGENET_EPOCHS, LONG_EPOCHS, LONG_MIXUP_EPOCHS, MAX_EPOCHS
 from zoo.errors import ZooError
 from zoo.models import registry
 from zoo.objectives import options
 
 HELD_OUT = "'*-held'"  # models trained with a holdout and measured during training
 _TRAIN = "zoo train resnet50-cosine.in1k"
+_HELD = f"--set holdout={HOLDOUT} --set epochs={MAX_EPOCHS}"
 # The figures end at the epoch that is best on the holdout; class separation was measured every 8 epochs (Fig. E.4).
-CURVES = f"MODELS --data in1k after {_TRAIN} --set holdout={HOLDOUT} --set epochs={MAX_EPOCHS} --measure-every 8 --name NAME"
-COMBINATIONS = (
-    "MODELS --data in1k after zoo train resnet50-sigmoid+dropout.in1k "
-    f"--set holdout={HOLDOUT} --set epochs={MAX_EPOCHS} --set rho=0.7 --name NAME"
+CURVES = f"MODELS --data in1k after {_TRAIN} {_HELD} --measure-every 8 --name NAME"
+COMBINATIONS = f"MODELS --data in1k after zoo train resnet50-sigmoid+dropout.in1k {_HELD} --set rho=0.7 --name NAME"
+# The epoch, and alpha of Mixup, were chosen on a holdout; then models were trained on all images (A.1, Table C.5).
+AUTO_AUGMENT = (
+    f"MODELS --data in1k after {_TRAIN} --set auto_augment=imagenet {_HELD} --name NAME-held && "
+    f"{_TRAIN} --set auto_augment=imagenet --set epochs=BEST --name NAME"
 )
-# The epoch of training with AutoAugment was chosen on a holdout; then models were trained on all images (A.1, Table C.5).
-AUGMENTATION = (
-    f"MODELS --data in1k after {_TRAIN} --set auto_augment=imagenet --set holdout={HOLDOUT} --set epochs={MAX_EPOCHS} "
-    f"--name NAME-held && {_TRAIN} --set auto_augment=imagenet --set epochs=BEST --name NAME"
+AND_MIXUP = (
+    f"{AUTO_AUGMENT} && for alpha in 0.1 0.2 0.3 0.4; do {_TRAIN} --set mixup=$alpha {_HELD} --name NAME-$alpha; done && "
+    f"{_TRAIN} --set mixup=ALPHA --set epochs=BEST --name NAME-mixup"
 )
+_LONG = f"{_TRAIN} --set auto_augment=imagenet --set decay={needs.LONG_DECAY}"
 LONGER = (
-    f"MODELS --data in1k after {_TRAIN} --set auto_augment=imagenet --set decay={needs.LONG_DECAY} "
-    f"--set epochs={LONG_EPOCHS['cosine']} --name NAME"
+    f"MODELS --data in1k after {_LONG} --set epochs={LONG_EPOCHS['cosine']} --name NAME && "
+    f"{_LONG} --set mixup=ALPHA --set epochs={LONG_MIXUP_EPOCHS['cosine']} --name NAME-mixup"
 )
 REGULARIZERS = {"dropout": "rho", "logit-penalty": "beta", "logit-norm": "tau", "cosine": "tau"}
 TASKS = ("food101", "cifar10", "cifar100", "birdsnap", "sun397", "cars", "pets", "flowers")
@@ -177,7 +180,7 @@ def _combination(study: Study, name: str) -> str:
     return "-".join(["holdout", *(f"{part}-{value}".rstrip("-") for part, value in zip(parts, values, strict=True))])
 
 
-@figure("loss/table-C.5", "AutoAugment and Mixup", [needs.AUGMENTED], "resnet8-softmax softmax-auto", AUGMENTATION)
+@figure("loss/table-C.5", "AutoAugment and Mixup", [needs.AUGMENTED], "resnet8-softmax softmax-auto", AND_MIXUP)
 def augmentations(study: Study) -> Result:
     """Accuracy with standard augmentation, with AutoAugment and with Mixup."""
     values = [(name, augmented(study, name, column), value) for name, column, value in home_values(study)]
@@ -231,7 +234,7 @@ def collapse_table(study: Study) -> Result:
 
 
 @figure("loss/table-E.3", "Augmentation and class separation", [needs.AUGMENTED, needs.TRAINING_SPLIT],
-        "resnet8-softmax softmax-auto", AUGMENTATION)  # fmt: skip
+        "resnet8-softmax softmax-auto", AUTO_AUGMENT)  # fmt: skip
 def augmented_separation(study: Study) -> Result:
     """Accuracy and class separation with and without AutoAugment."""
     measured = [*_top1(study), *separation_values(study)]

@@ -34,10 +34,14 @@ EIGHT = "--transfer EIGHT"  # for the eight datasets of Table A.2, one option ea
 EXAMPLE, ALL_TASKS = f"{DIGITS} --transfer digits-rotated", f"{IMAGENET} {EIGHT}"
 TAUS = "'cosine-tau-*'"  # cosine models of several temperatures
 # Table 4 scales the loss of every temperature by tau, not only of those below 0.05 that need it (footnote 1).
-ALL_TAUS = (
-    f"MODELS --data in1k {EIGHT} after for tau in 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08; do "
+TRAIN_TAUS = (
+    "for tau in 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08; do "
     "zoo train resnet50-cosine.in1k --set tau=$tau --set scale_below=1 --name cosine-tau-$tau; done"
 )
+FEW_TAUS, ALL_TAUS = f"{TAUS} --transfer digits-rotated", f"MODELS --data in1k {EIGHT} after {TRAIN_TAUS}"
+# The earlier version of the paper trains classifiers of the original classes on as many images as the holdout has.
+RELEARNT = f"-O examples={HOLDOUT}"
+FEW_RELEARNT, ALL_TAUS_RELEARNT = "-O examples=300", f"MODELS --data in1k {EIGHT} {RELEARNT} after {TRAIN_TAUS}"
 QUICK = "--transfer digits-rotated -O steps=5 -O rates=0.01 -O decays=0"
 OVERLAPS = ("semantic-overlap", "assignment", "linear")
 SEPARATED = [needs.OBJECTIVES, needs.TASK, needs.TRAINING_SPLIT]  # to compare objectives in separation and transfer
@@ -89,10 +93,14 @@ def inception_table(study: Study) -> Result:
 
 @figure("loss/1", "Accuracy against transfer", [needs.models(), needs.TASK], EXAMPLE, ALL_TASKS)
 def accuracy_against_transfer(study: Study) -> Result:
-    """Mean linear transfer accuracy over the tasks against accuracy on the original dataset, one point per model."""
+    """Mean linear transfer accuracy over the tasks against accuracy on the original dataset, one point per model.
+
+    The rank correlation is that of the means over seeds, because the seeds of a row are not independent observations of it.
+    """
     frame = _points(study)
-    mean = frame.groupby(["model", "row", "top1"], sort=False)["transfer"].mean().reset_index()
-    return Result(mean, shapes.scatter(mean, "top1", "transfer"), (_rank_correlation(mean, "top1", "model"),))
+    models = frame.groupby(["model", "row", "top1"], sort=False)["transfer"].mean().reset_index()
+    means = models.groupby("row", sort=False)[["top1", "transfer"]].mean().reset_index()
+    return Result(models, shapes.scatter(models, "top1", "transfer"), (_rank_correlation(means, "top1"),))
 
 
 @figure("loss/D.1", "Accuracy against transfer, by task", [needs.models(), needs.TASK], EXAMPLE, ALL_TASKS)
@@ -126,14 +134,24 @@ def separation_against_transfer(study: Study) -> Result:
     return _against_transfer(study, separation_values(study), paper, f"the same in the paper's tables: {text}")
 
 
-@figure("loss/table-4", "The temperature of cosine softmax", BY_TAU,
-        f"{TAUS} --transfer digits-rotated", ALL_TAUS)  # fmt: skip
-def temperatures(study: Study, *, examples: int = 0) -> Result:
-    """Accuracy, class separation and linear transfer of cosine softmax at several temperatures.
+@figure("loss/table-4", "The temperature of cosine softmax", BY_TAU, FEW_TAUS, ALL_TAUS)
+def temperatures(study: Study) -> Result:
+    """Accuracy, class separation and linear transfer of cosine softmax at several temperatures."""
+    return _by_temperature(study)
 
-    If `examples` is above 0, a column adds the accuracy of a linear classifier of the original classes that is trained on
-    that many training images, as in the paper's earlier version.
+
+@figure("demystifying/table-4", "The temperature of cosine softmax, with relearnt classes", BY_TAU,
+        f"{FEW_TAUS} {FEW_RELEARNT}", ALL_TAUS_RELEARNT)  # fmt: skip
+def temperatures_and_relearned(study: Study, *, examples: int = HOLDOUT) -> Result:
+    """Accuracy, class separation and linear transfer of cosine softmax at several temperatures, and relearnt classes.
+
+    The last column is the accuracy of a linear classifier of the original classes, trained on `examples` of the training
+    images.
     """
+    return _by_temperature(study, examples)
+
+
+def _by_temperature(study: Study, examples: int = 0) -> Result:
     study = study.of_objective("cosine")
     values = [value for value in home_values(study) if value[1] == "top1"]
     values += [*separation_values(study), *transfer_values(study)]
@@ -151,8 +169,7 @@ def _at_temperatures(study: Study) -> PaperNumbers:
     return by_temperature
 
 
-@figure("loss/5b", "Class separation against transfer, cosine softmax", BY_TAU,
-        f"{TAUS} --transfer digits-rotated", ALL_TAUS)  # fmt: skip
+@figure("loss/5b", "Class separation against transfer, cosine softmax", BY_TAU, FEW_TAUS, ALL_TAUS)
 def temperature_against_transfer(study: Study) -> Result:
     """Mean linear transfer accuracy against class separation, one point per temperature."""
     study = study.of_objective("cosine")
@@ -168,12 +185,11 @@ def _against_transfer(study: Study, values: Iterable[Value], paper: PaperNumbers
     means, x = table.means(list(study.members)), column.replace("-", "_")
     points = pd.DataFrame({"row": means.index, x: means[column], "transfer": means[tasks].mean(axis=1)})
     chart = shapes.scatter(points, x, "transfer", label="row", named=True)
-    return Result(table.frame, chart, (_rank_correlation(points, x, "row"), *notes, *table.notes), table.shown)
+    return Result(table.frame, chart, (_rank_correlation(points, x), *notes, *table.notes), table.shown)
 
 
-def _rank_correlation(frame: pd.DataFrame, x: str, label: str) -> str:
-    points = frame.rename(columns={x: "x", "transfer": "y", label: "label"})
-    texts = rank_correlations({"": points}, label)
+def _rank_correlation(rows: pd.DataFrame, x: str) -> str:
+    texts = rank_correlations({"": rows.rename(columns={x: "x", "transfer": "y", "row": "label"})})
     if not texts:
         return "too few points for a rank correlation"
     return f"Spearman's rank correlation of {x.replace('_', ' ')} and transfer: {texts['']}"
@@ -218,10 +234,10 @@ def relearned_values(study: Study, examples: int) -> Iterator[Value]:
         yield name, "in50k", 100 * float(score)
 
 
-@figure("demystifying/5", "Transfer against relearnt classes", SEPARATED,
-        f"{EXAMPLE} -O examples=300", f"{ALL_TASKS} -O examples={HOLDOUT}")  # fmt: skip
+@figure("demystifying/5a", "Transfer against relearnt classes", SEPARATED,
+        f"{EXAMPLE} {FEW_RELEARNT}", f"{ALL_TASKS} {RELEARNT}")  # fmt: skip
 @figure("demystifying/table-3", "Transfer and relearnt classes", SEPARATED,
-        f"{EXAMPLE} -O examples=300", f"{ALL_TASKS} -O examples={HOLDOUT}")  # fmt: skip
+        f"{EXAMPLE} {FEW_RELEARNT}", f"{ALL_TASKS} {RELEARNT}")  # fmt: skip
 def transfer_against_relearned(study: Study, *, examples: int = HOLDOUT) -> Result:
     """Linear transfer accuracy against the accuracy of a linear classifier of the original classes.
 
@@ -229,6 +245,17 @@ def transfer_against_relearned(study: Study, *, examples: int = HOLDOUT) -> Resu
     """
     paper = papers.joined(papers.loss_table("1"), papers.loss_table("3", paper=papers.EARLIER))
     return _against_transfer(study, relearned_values(study, examples), paper)
+
+
+@figure("demystifying/5b", "Transfer against relearnt classes, cosine softmax", BY_TAU,
+        f"{FEW_TAUS} {FEW_RELEARNT}", ALL_TAUS_RELEARNT)  # fmt: skip
+def temperature_against_relearned(study: Study, *, examples: int = HOLDOUT) -> Result:
+    """Linear transfer accuracy against the accuracy of a linear classifier of the original classes, by temperature.
+
+    The latter is trained on `examples` of the training images.
+    """
+    study = study.of_objective("cosine")
+    return _against_transfer(study, relearned_values(study, examples), _at_temperatures(study))
 
 
 @figure("loss/table-F.1", "Overlap of a model's classes with a task's classes", [needs.models(1), needs.TASK],
