@@ -6,8 +6,8 @@
 Printed first: the mean error inconsistency of pairs with the same objective, with the same seed, and with neither in common,
 and how many networks share objective or seed with their nearest neighbour, the network with the most similar errors. If
 initial weights depend on the whole name, sharing a seed must make no difference. `expected` is the count if all neighbours
-were equally near. Intervals are 95%, by a bootstrap over images. Then one row per objective: accuracy and class separation
-over seeds, as on the cards.
+were equally near. Intervals are 95%, by a bootstrap over networks and images, because pairs share both. Then one row per
+objective: accuracy and class separation over seeds, as on the cards.
 """
 
 import argparse
@@ -44,25 +44,37 @@ def neighbours(names: list[str]) -> None:
         "other objective, other seed": ~same_objective & ~same_seed,
     }
     correct = np.stack([one.correct for one in runs.values()])
+    networks, images = correct.shape
     rng = np.random.default_rng(0)
     draws = defaultdict(list)
     for _ in range(RESAMPLES):
-        sample = correct[:, rng.integers(0, correct.shape[1], correct.shape[1])]
-        table = inconsistency(sample)
-        for name, pairs in relations.items():
-            draws[name].append(table[pairs].mean())
+        drawn = rng.multinomial(networks, np.full(networks, 1 / networks))
+        means = by_relation(correct[:, rng.integers(0, images, images)], relations, np.outer(drawn, drawn))
+        for name, mean in means.items():
+            draws[name].append(mean)
     table = inconsistency(correct)
-    print(f"{len(recipes)} networks, {correct.shape[1]:,} images: mean error inconsistency (95% CI)")
-    for name, pairs in relations.items():
-        low, high = np.percentile(draws[name], [2.5, 97.5])
-        print(f"  {name:30}{pairs.sum() // 2:5} pairs  {table[pairs].mean():.2%} ({low:.2%} to {high:.2%})")
+    print(f"{networks} networks, {images:,} images: mean error inconsistency (95% CI)")
+    for name, mean in by_relation(correct, relations, np.ones((networks, networks))).items():
+        low, high = np.nanpercentile(draws[name], [2.5, 97.5])
+        pairs = f"{relations[name].sum() // 2:5} pairs" if name in relations else " " * 11
+        print(f"  {name:35}{pairs}  {mean:.2%} ({low:.2%} to {high:.2%})")
     nearest = np.where(others, table, np.inf).argmin(1)
     rows = np.arange(len(recipes))
     print("nearest neighbours, and how many if all were equally near")
     for name, pairs in relations.items():
         print(
-            f"  {name:30}{pairs[rows, nearest].sum():5} of {len(recipes)}  expected {pairs.sum() / (len(recipes) - 1):.1f}"
+            f"  {name:35}{pairs[rows, nearest].sum():5} of {len(recipes)}  expected {pairs.sum() / (len(recipes) - 1):.1f}"
         )
+
+
+def by_relation(correct: np.ndarray, relations: dict[str, np.ndarray], weights: np.ndarray) -> dict[str, float]:
+    """Return the weighted mean error inconsistency of each kind of pair, and what sharing a seed changes."""
+    table = inconsistency(correct)
+    means = {
+        name: (weights * pairs * table).sum() / ((weights * pairs).sum() or np.nan) for name, pairs in relations.items()
+    }
+    _, same_seed, other_seed = means.values()
+    return means | {"other objective, same - other seed": same_seed - other_seed}
 
 
 def inconsistency(correct: np.ndarray) -> np.ndarray:
