@@ -151,7 +151,10 @@ def test_hardness_spectra_and_distances() -> None:
     w = weights("soft-one")
     angles = np.arccos(np.clip(x @ w.T / np.linalg.norm(x, axis=1)[:, None] / np.linalg.norm(w, axis=1), -1, 1))
     scores = angles[np.arange(len(y)), y] / angles.sum(1)
-    density = find("loss/E.1").of(known).frame
+    hardness = find("loss/E.1").of(known)
+    density = hardness.frame
+    in_legend = f"softmax ({known.runs['soft-one'].accuracy:.1%})"
+    assert all(in_legend in json.dumps(one.chart.to_dict()) for one in (hardness, find("loss/E.2").of(known)))
     middle = np.average(density["value"], weights=density["density"])
     assert middle == pytest.approx(scores.mean(), rel=1e-2)
     train, labels = embeddings("soft-one", "digits:train[:96]")
@@ -255,8 +258,12 @@ def test_temperatures_of_cosine_softmax() -> None:
     assert {row for row, _ in frame.index} == {"cosine tau=0.05", "cosine tau=0.5"}
     assert frame.loc[("cosine tau=0.05", "class-separation"), "paper"] == 0.634
     assert frame.loc[("cosine tau=0.5", "top1"), "mean"] == 100 * known.runs["warm"].accuracy
-    relearnt = find("loss/table-4").of(known, {"examples": "40"}).frame.set_index(["row", "column"])
+    relearnt = find("demystifying/table-4").of(known, {"examples": "40"}).frame.set_index(["row", "column"])
     assert relearnt.loc[("cosine tau=0.05", "in50k"), "paper"] == 76.4
+    assert set(relearnt.index) - set(frame.index) == {(f"cosine tau={tau}", "in50k") for tau in (0.05, 0.5)}
+    drawn = find("demystifying/5b").of(known, {"examples": "40"}).frame.set_index(["row", "column"])
+    for column in ("in50k", "linear-digits-rotated"):
+        assert drawn.loc[("cosine tau=0.5", column), "mean"] == relearnt.loc[("cosine tau=0.5", column), "mean"]
     points = find("loss/5b").of(known)
     assert points.notes[0] == "too few points for a rank correlation"
 

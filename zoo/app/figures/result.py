@@ -144,8 +144,9 @@ def _without_one(sample: pd.DataFrame, tested: bool) -> str:
     rows = leave_one_out(sample["x"], sample["y"], list(sample["label"])).dropna()
     rows = rows.sort_values("correlation", kind="stable", key=lambda values: values.round(9))  # equal up to rounding
     ends = rows.iloc[[0, -1]].to_dict("records") if len(rows) else []
-    p_value = " [p = {p:.3f}]" if tested else ""
-    return " to ".join(("{correlation:.2f} without {without}" + p_value).format(**end) for end in ends)
+    return " to ".join(
+        f"{end['correlation']:.2f} without {end['without']}" + (f" [p = {end['p']:.3f}]" if tested else "") for end in ends
+    )
 
 
 def _order_of_paper(frame: pd.DataFrame) -> list[str]:
