@@ -26,7 +26,7 @@ from zoo.calibration.metrics import BINS
 from zoo.core import arrays, checks
 from zoo.core.backend import backend, is_tensor, single_or_double, to_accumulation_dtype
 from zoo.core.text import as_text
-from zoo.core.units import compared, estimate, interval, percent
+from zoo.core.units import MISSING, compared, estimate, interval, percent, points
 from zoo.errors import InputError
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -38,6 +38,7 @@ MIN_EXAMPLES = 10  # below this, a group has no bootstrap intervals
 # Measures that are means over examples, in the order of `_example_columns`.
 MEANS = ("accuracy", "inconsistency", "overconfidence", "ensemble_accuracy", "gain_over_mean", "gain_over_best")
 MEASURES = ("accuracy", "gap", "inconsistency", "calibration_error", *MEANS[2:])
+DIFFERENCES = ("gap", "overconfidence", "gain_over_mean", "gain_over_best")
 COLUMNS = ["group", "examples", *(name + end for name in MEASURES for end in ("", "_low", "_high"))]
 
 
@@ -88,9 +89,22 @@ class Groups:
         shown = self.frame[["group", "examples"]].assign(group=[as_text(group) for group in self.frame["group"]])
         for name, title in measures.items():
             if self.frame[name].notna().any():
-                ends = zip(*(self.frame[name + end] for end in ("", "_low", "_high")), strict=True)
-                shown[title] = [estimate(v, (low, high)) for v, low, high in ends]
+                shown[title] = [measure_text(row, name) for row in self.frame.to_dict("records")]
         return f"{shown.to_string(index=False)}\n{self.finding}"
+
+
+def measure_text(row: Mapping[Any, Any], name: str) -> str:
+    """Return a measure with its confidence interval: fractions in percent, differences in points with their sign.
+
+    >>> row = {"gain_over_mean": 0.031, "gain_over_mean_low": 0.01, "gain_over_mean_high": 0.05}
+    >>> measure_text(row, "gain_over_mean")
+    '+3.1 (1.0 to 5.0)'
+    """
+    ends = row[f"{name}_low"], row[f"{name}_high"]
+    if name not in DIFFERENCES:
+        return estimate(row[name], ends)
+    limits = interval(ends, None)
+    return points(row[name]) if limits == MISSING else f"{points(row[name])} ({limits})"
 
 
 def groups(

@@ -32,6 +32,7 @@ from diversity.label_noise import (
 from zoo.core import arrays, checks
 from zoo.core.arrays import Array
 from zoo.core.backend import softmax
+from zoo.core.units import count
 from zoo.errors import InputError, ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
@@ -124,7 +125,7 @@ class Triage:
     def __str__(self) -> str:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.counts().items())
         checked = "" if self.wrong_labels is None else f"; {self.wrong_labels}"
-        return f"{len(self.frame):,} examples: {kinds}{checked}"
+        return f"{count(len(self.frame), 'example')}: {kinds}{checked}"
 
 
 def triage(
@@ -185,7 +186,8 @@ def triage(
     if against > MAX_ERROR_RATE:
         raise InputError(
             f"the models contradict {against:.0%} of the labels",
-            argument="labels",
+            where=first.dataset if labels is None else None,
+            argument=None if labels is None else "labels",
             hint="Check that the models know these classes, and that labels and examples are in the same order",
         )
     classes = np.array(first.classes, object)

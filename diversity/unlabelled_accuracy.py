@@ -163,6 +163,8 @@ def accuracy_without_labels(
     bootstrap.check_level(level)
     if not max_half_width > 0:
         raise InputError(argument="max_half_width", expected="a positive fraction, such as 0.08", found=max_half_width)
+    if not min_r2 > -np.inf:
+        raise InputError(argument="min_r2", expected="a number, at most 1", found=min_r2)
     source, shifted = _same_models(Runs(source), Runs(shifted))
     names, labels = source.names, source.labels
     first, second = _pairs(len(names), seed)

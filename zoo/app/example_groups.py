@@ -44,15 +44,17 @@ def _read_column(text: str) -> dict[str, str]:
     Without a column it is `group`, or the only one beside `id`. A column of many different numbers, such as how difficult
     people find an example, is divided into quarters of about equal size.
     """
+    import numpy as np
     import pandas as pd
 
-    file, _, column = ("", "", "") if os.path.exists(text) else text.rpartition(":")
+    file, _, column = ("", "", "") if os.path.exists(text) or "://" in text else text.rpartition(":")
     path = Path(file or text)
     table = read_by_id(path, "groups")
     column = column or ("group" if "group" in table or len(table.columns) != 1 else str(table.columns[0]))
     if column not in table:
+        wanted = "of groups beside the ids" if column == "id" else column
         raise InputError(
-            where=path, argument="groups", expected=f"a .csv file with a column {column}",
+            where=path, argument="groups", expected=f"a .csv file with a column {wanted}",
             found=", ".join(["id", *map(str, table)]), hint=f"Name a column: {path.name}:COLUMN",
         )  # fmt: skip
     values = table[column].str.strip()
@@ -60,6 +62,8 @@ def _read_column(text: str) -> dict[str, str]:
     numbers = pd.to_numeric(values, errors="coerce").where(lambda number: number.abs() < math.inf)
     if different > MAX_GROUPS and numbers.notna().all():
         quarters = pd.qcut(numbers, 4, labels=False, duplicates="drop")
+        if quarters.nunique() == 1:  # most values are equal: groups below, at and above the median
+            quarters = numbers.sub(numbers.median()).apply(np.sign).rank(method="dense").astype(int) - 1
         ends = numbers.groupby(quarters).agg(["min", "max"]).itertuples()
         values = quarters.map({quarter: f"{quarter + 1}: {low:.4g} to {high:.4g}" for quarter, low, high in ends})
     elif different > max(MAX_GROUPS, len(values) / 2):

@@ -20,9 +20,9 @@ from zoo.app.options import (
     spec_option,
 )
 from zoo.app.terminal import note, print_table
-from zoo.app.trust import ENSEMBLE, RESAMPLES
+from zoo.app.trust import ENSEMBLE, RESAMPLES, check_ensemble
 from zoo.core.units import estimate
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,46 +64,54 @@ def ood(
     """
     import pandas as pd
 
-    from zoo.runs.runner import run
-
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
 
-    def outputs_on(data: str, embeddings: bool | None = None) -> "Runs":
-        runs = run(names, data=data, fresh=fresh, embeddings=embeddings)
+    def outputs_on(data: str, argument: str) -> "Runs":
+        runs = run_on(names, data, argument, fresh=fresh, embeddings=None if train is None else True)
         return runs.common() if common else runs
 
-    embeddings = True if train else None
-    known = outputs_on(train, embeddings) if train else None
-    before = outputs_on(inside, embeddings)
+    known = None if train is None else outputs_on(train, "train")
+    before = outputs_on(inside, "inside")
+    check_ensemble(before, ensemble)
     rows = []
-    for spec in outside:
-        after = outputs_on(spec, embeddings)
+    for spec in dict.fromkeys(outside):
+        after = outputs_on(spec, "outside")
         rows += [{"out": spec} | row for row in detections(before, after, known, ensemble, seed)]
 
-    def show() -> None:
-        titles = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR@95"}
-        models = {row["model"] for row in rows}
-        of_model = f", {models.pop()}" if len(models) == 1 else ""
-        for number, spec in enumerate(outside):
-            if number:
-                print()
-            print_table(
-                (
-                    ({} if of_model else {"model": row["model"]})
-                    | {"score": row["score"]}
-                    | {title: estimate(row[key], (row[f"{key}_low"], row[f"{key}_high"])) for key, title in titles.items()}
-                    for row in rows
-                    if row["out"] == spec
-                ),
-                title=f"{inside} against {spec}{of_model} (95% CI)",
-                formats=dict.fromkeys(titles.values(), str),
-            )
-
-    results.deliver({"in": inside, "train": train, "results": rows}, show, table=pd.DataFrame(rows))
+    value = {"in": inside, "train": train, "results": rows}
+    results.deliver(value, lambda: _print(rows, inside), table=pd.DataFrame(rows))
 
 
-def _check_apart(runs: "Runs", others: "Runs", argument: str) -> None:
+def run_on(names: list[str], data: str, argument: str, **options: Any) -> "Runs":
+    """Return the outputs on a dataset. An error about `data` becomes one about the parameter that named the dataset."""
+    from zoo.runs.runner import run
+
+    try:
+        return run(names, data=data, **options)
+    except ZooError as error:
+        if error.argument == "data" or getattr(error, "kind", None) == "dataset":
+            error.argument = argument
+        error.hint = error.hint and error.hint.replace("{data", f"{{{argument}")
+        raise
+
+
+def _print(rows: list[dict[str, Any]], inside: str) -> None:
+    """Print a table per dataset, and per score if there are several models, so that models can be compared."""
+    titles = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR@95"}
+    several = len({row["model"] for row in rows}) > 1
+    row_key, table_key = ("model", "score") if several else ("score", "model")
+    tables: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        cells = {title: estimate(row[key], (row[f"{key}_low"], row[f"{key}_high"])) for key, title in titles.items()}
+        tables.setdefault((row["out"], row[table_key]), []).append({row_key: row[row_key]} | cells)
+    for number, ((spec, name), part) in enumerate(tables.items()):
+        if number:
+            print()
+        print_table(part, title=f"{inside} against {spec}, {name} (95% CI)", formats=dict.fromkeys(titles.values(), str))
+
+
+def check_apart(runs: "Runs", others: "Runs", argument: str) -> None:
     """Raise an error if two datasets share examples; the option `argument` named the dataset at fault."""
     first, second = (next(iter(one.values())) for one in (runs, others))
     if first.dataset is None or second.dataset is None:
@@ -132,9 +140,10 @@ def detections(
     """
     from zoo.calibration.ood import detection
 
-    _check_apart(before, after, "outside")
+    check_apart(before, after, "outside")
     if known is not None:
-        _check_apart(known, before, "train")
+        check_apart(known, before, "train")
+        check_apart(known, after, "train")
     for model, score, scores, other_scores in _scores(before, after, known, ensemble):
         found = detection(scores, other_scores, RESAMPLES, seed)
         row: dict[str, Any] = {"model": model, "score": score, "examples": len(scores), "out_examples": len(other_scores)}

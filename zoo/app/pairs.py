@@ -43,7 +43,7 @@ def pairs(
             "--measure", help="kappa, inconsistency, agreement, q, double_fault, ...", autocompletion=complete_measures
         ),
     ] = "kappa",
-    long: Annotated[bool, typer.Option("--long", help="One row per pair instead of a matrix.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="One row per pair of models.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="Cluster the models: add a dendrogram.")] = False,
     significance: Annotated[
         bool, typer.Option("--significance", help="Test whether accuracies differ (McNemar, Holm) instead of a measure.")
@@ -53,7 +53,8 @@ def pairs(
     """Compute a measure of every pair of models, as a matrix or one row per pair.
 
     --tree clusters by average linkage; the distance is 1 - kappa, 1 - agreement, or the measure itself if it grows with
-    diversity. --significance sorts the models by accuracy; two models without a common letter differ significantly.
+    diversity. --significance sorts the models by accuracy; two models without a common letter differ significantly. With
+    --long it shows the difference of each pair.
 
     [dim]zoo pairs 'resnet8-*' --data digits:test --measure kappa -o kappa.csv[/dim]
 
@@ -70,7 +71,9 @@ def pairs(
     if len(table.names) < 2:
         raise InputError(argument="models", expected="at least two models", found=", ".join(table.names))
     if significance:
-        _deliver_significance(table, level, results)
+        if tree:
+            raise InputError("clusters by a measure, and there is none", argument="tree", hint="Leave out {significance}")
+        _deliver_significance(table, level, long, results)
         return
     matrix = table.matrix(measure)
     dendrogram = table.tree(measure) if tree else None
@@ -98,11 +101,27 @@ def pairs(
     results.deliver(value, show, table=frame, chart=chart)
 
 
-def _deliver_significance(table: "Pairwise", level: float, results: Results) -> None:
+def _deliver_significance(table: "Pairwise", level: float, long: bool, results: Results) -> None:
     from diversity import significance
 
     found = significance(table, level=level)
-    models = found.by_model()
+    models, pairs = found.by_model(), found.to_frame()
+
+    def show_pairs() -> None:
+        rows = [
+            {
+                "first": row["first"],
+                "second": row["second"],
+                "difference": f"{100 * row['difference']:.1f}",
+                f"{level:.0%} CI": interval((row["low"], row["high"]), None),
+                "p (Holm)": f"{row['p_holm']:.2g}",
+                "significant": row["significant"],
+            }
+            for row in pairs.to_dict("records")
+        ]
+        formats = dict.fromkeys(("difference", f"{level:.0%} CI", "p (Holm)"), str)
+        print_table(rows, title=f"Accuracy of the first minus that of the second, in points, {found.examples:,} examples",
+                    formats=formats)  # fmt: skip
 
     def show() -> None:
         rows = [
@@ -124,9 +143,9 @@ def _deliver_significance(table: "Pairwise", level: float, results: Results) -> 
         others = (
             f"not significantly better than {count(len(best) - 1, 'other model')}" if best[1:] else "better than all others"
         )
-        note(f"best: {best[0]}, {others}; McNemar's test, Holm's correction for {count(len(found.to_frame()), 'pair')}")
+        note(f"best: {best[0]}, {others}; McNemar's test, Holm's correction for {count(len(pairs), 'pair')}")
 
-    results.deliver({"models": models, "pairs": found.to_frame(), "level": level}, show, table=found.to_frame())
+    results.deliver({"models": models, "pairs": pairs, "level": level}, show_pairs if long else show, table=pairs)
 
 
 def _extremes(matrix: "pd.DataFrame") -> "pd.DataFrame":

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zoo.app.ood import check_apart, run_on
 from zoo.app.options import NUMBERS, TABLE, TRUST, Fresh, Level, ModelFiles, Models, Results, command, spec_option
 from zoo.app.terminal import note, print_table
 from zoo.core.units import interval, percent, points
@@ -36,7 +37,8 @@ def shift(
 
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
-    before, after = _run(names, inside, fresh), _run(names, outside, fresh)
+    before, after = run_on(names, inside, "inside", fresh=fresh), run_on(names, outside, "outside", fresh=fresh)
+    check_apart(before, after, "outside")
     both = [name for name in before if name in after]
     if not both:
         raise InputError(f"no model has outputs on both {inside} and {outside}")
@@ -59,7 +61,7 @@ def shift(
         }
         formats = dict.fromkeys(("in", "out", "expected"), percent) | {"drop": lambda value: points(-value)}
         print_table(line.frame[list(titles)].rename(columns=titles), formats=formats)
-        if line.slope != line.slope:
+        if line.slope != line.slope or line.frame["second"].nunique() == 1:
             note("no line: at least three models with different accuracies are needed")
             return
         off = list(line.frame["model"][line.frame["off"]])
@@ -103,7 +105,9 @@ def accuracy(
 
     results.check(TABLE, NUMBERS)
     names = model_files.named(models)
-    before, after = _run(names, inside, fresh), _run(names, unlabelled, fresh)
+    before = run_on(names, inside, "inside", fresh=fresh)
+    after = run_on(names, unlabelled, "unlabelled", fresh=fresh)
+    check_apart(before, after, "unlabelled")
     both = [name for name in before if name in after]
     if len(both) < MIN_MODELS:
         expected = f"at least {MIN_MODELS} models with outputs on both datasets"
@@ -117,23 +121,17 @@ def accuracy(
                 "model": row["model"],
                 "estimate": row["accuracy"],
                 f"{level:.0%} CI": interval((row["low"], row["high"]), level=None),
-                "labelled": row["source_accuracy"],
+                "in": row["source_accuracy"],
                 "confidence": row["average_confidence"],
                 "ATC": row["atc"],
             }
             for row in frame.to_dict("records")
         ]
-        print_table(rows, formats=dict.fromkeys(("estimate", "labelled", "confidence", "ATC"), percent))
+        print_table(rows, formats=dict.fromkeys(("estimate", "in", "confidence", "ATC"), percent))
         note(str(estimate))
 
     value = {"in": inside, "unlabelled": unlabelled, **estimate.to_dict()}
     results.deliver(value, show, table=estimate.frame)
-
-
-def _run(models: list[str], data: str, fresh: bool) -> "Runs":
-    from zoo.runs.runner import run
-
-    return run(models, data=data, fresh=fresh)
 
 
 def _examples(runs: "Runs", models: list[str], spec: str) -> int:

@@ -54,6 +54,8 @@ def triage(
     results.check(TABLE, NUMBERS)
     if sample is not None and checked is not None:
         raise InputError("draws examples that are still to be checked; pass either --sample or --checked", argument="sample")
+    if sample is not None and only is not None:
+        raise InputError("does not apply to --sample, which draws from all examples", argument="only")
     entries = None if checked is None else _read_checked(checked)
     runs = inputs.runs(models)
     if len(runs) < 2:

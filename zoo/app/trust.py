@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zoo.outputs.outputs import Runs
 
 Certainty = Literal["confidence", "margin", "entropy", "disagreement"]
+Conditioning = Literal["marginal", "class", "cluster"]
 
 ENSEMBLE = "(ensemble)"  # its name in the tables
 METHODS: "tuple[Method, ...]" = ("lac", "aps", "raps")
@@ -61,6 +62,10 @@ def trust(
     coverage: Annotated[float, typer.Option(help="Report the accuracy on this fraction of the examples.")] = 0.8,
     min_accuracy: Annotated[float, typer.Option(help="Report the largest fraction of examples with this accuracy.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
+    conditioning: Annotated[
+        Conditioning,
+        typer.Option("--set-threshold", help="Of sets: one for all classes, or one per class or cluster of classes."),
+    ] = "marginal",
     groups: Groups = None,
     ensemble: Ensemble = False,
     seed: Seed = 0,
@@ -79,7 +84,7 @@ def trust(
 
     [dim]zoo trust 'resnet8-*' --data digits:test --coverage 0.9 -o trust.csv -o risk.svg[/dim]
 
-    [dim]zoo trust r7x2.cifar10 --groups class[/dim]
+    [dim]zoo trust r7x2.cifar10 --groups class --set-threshold class[/dim]
 
     [dim]zoo trust 'resnet8-*' --data digits:test --groups photos.csv:camera[/dim]
     """
@@ -94,11 +99,17 @@ def trust(
     read = None if groups is None else read_groups(groups)
     calibrated = calibration.apply(inputs.runs(models))
     runs = calibrated.aligned()
-    fitted = stratified_split(runs.labels, 0.5, seed, next(iter(runs.values())).ids)
+    check_ensemble(runs, ensemble)
+    first = next(iter(runs.values()))
+    if len(first) < 2:
+        raise InputError("thresholds and sets need at least two examples", where=first.dataset)
+    fitted = stratified_split(runs.labels, 0.5, seed, first.ids)
     runs = refit_for_selection(runs, fitted, seed)  # no label that judges a threshold fits a temperature
     with kept_pages():  # the arrays of one model after another have the same size
         found = [
-            _judge(name, probabilities, members, runs.labels, fitted, score, coverage, min_accuracy, alpha, seed)
+            _judge(
+                name, probabilities, members, runs.labels, fitted, score, coverage, min_accuracy, alpha, conditioning, seed
+            )
             for name, probabilities, members in named_probabilities(runs, ensemble)
         ]
 
@@ -106,7 +117,6 @@ def trust(
     if read is not None:
         import diversity
 
-        first = next(iter(runs.values()))
         group_of = read(runs)
         grouped = diversity.groups(runs, group_of, seed=seed)
         single = [one for one in found if one.model != ENSEMBLE]
@@ -121,7 +131,8 @@ def trust(
             _print_groups(grouped)
             _print_set_coverage(set_coverage)
 
-    settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha, "seed": seed}
+    settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha}
+    settings |= {"conditioning": conditioning, "seed": seed}
     value = {
         "models": [one.to_dict() for one in found],
         "groups": grouped
@@ -140,6 +151,12 @@ def _check_fractions(coverage: float, min_accuracy: float, alpha: float) -> None
         raise InputError(argument="min_accuracy", expected="between 0 and 1", found=min_accuracy)
     if not 0 < alpha < 1:
         raise InputError(argument="alpha", expected="between 0 and 1", found=alpha)
+
+
+def check_ensemble(runs: "Runs", ensemble: bool) -> None:
+    """Raise an error if an ensemble is asked for and there is only one model."""
+    if ensemble and len(runs) < 2:
+        raise InputError("needs at least two models", argument="ensemble", found=len(runs))
 
 
 def named_probabilities(runs: "Runs", ensemble: bool) -> "Iterator[tuple[str, Array, Iterable[Array]]]":
@@ -167,6 +184,7 @@ class _Trust:
     at_coverage: "Threshold"
     at_accuracy: "Threshold"
     sets: "dict[Method, SetReport]"
+    conditioning: Conditioning
 
     def measures(self) -> dict[str, tuple[float, tuple[float, float] | None]]:
         """Return every number with its confidence interval, if it has one."""
@@ -185,7 +203,8 @@ class _Trust:
             }
         for method, report in self.sets.items():
             numbers[f"{method}.coverage"] = (report.coverage, _coverage_interval(report))
-            numbers[f"{method}.mean_size"] = (report.mean_size, None)
+            numbers[f"{method}.mean_size"] = (report.mean_size, report.mean_size_interval)
+            numbers[f"{method}.worst_size_coverage"] = (report.size_stratified_coverage, None)
             numbers[f"{method}.empty"] = (report.empty, None)
         return numbers
 
@@ -194,7 +213,10 @@ class _Trust:
         values = {
             name: {"value": value, "interval": ends} if ends else value for name, (value, ends) in self.measures().items()
         }
-        expected = {f"{method}.expected_coverage": report.expected for method, report in self.sets.items()}
+        expected = {
+            f"{method}.expected_coverage": report.expected if self.conditioning == "marginal" else None
+            for method, report in self.sets.items()
+        }
         return {"model": self.model, "examples": self.examples, **values, **expected}
 
 
@@ -208,6 +230,7 @@ def _judge(
     coverage: float,
     min_accuracy: float,
     alpha: float,
+    conditioning: Conditioning,
     seed: int,
 ) -> _Trust:
     """Return the measures of one model.
@@ -222,6 +245,7 @@ def _judge(
         coverage: at which the accuracy is reported.
         min_accuracy: at which the coverage is reported.
         alpha: of the conformal sets.
+        conditioning: which classes share a threshold of the sets.
         seed: of resamples and randomised sets.
     """
     import numpy as np
@@ -252,7 +276,8 @@ def _judge(
         curve=curve,
         at_coverage=judged(coverage=coverage),
         at_accuracy=judged(accuracy=min_accuracy),
-        sets=fit_and_evaluate(probabilities, labels, fitted, alpha, seed),
+        sets=fit_and_evaluate(probabilities, labels, fitted, alpha, seed, conditioning),
+        conditioning=conditioning,
     )
 
 
@@ -263,6 +288,9 @@ def _coverage_interval(report: "SetReport") -> tuple[float, float]:
 
 
 def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: float) -> None:
+    # The same for all models and methods. With a threshold per class or cluster, coverage varies less.
+    expected = found[0].sets["lac"].expected if found[0].conditioning == "marginal" else None
+    valid = f"; 95% of valid sets: {interval(expected, None)}" if expected else ""
     tables: dict[str, list[dict[str, str]]] = {
         "Calibration: does confidence equal accuracy? (95% CI)": [
             {
@@ -290,14 +318,13 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
             }
             for one in found
         ],
-        f"Conformal sets for {100 * (1 - alpha):g}% coverage (95% CI; expected: 95% range of valid sets)": [
+        f"Conformal sets for {100 * (1 - alpha):g}% coverage (95% CI{valid})": [
             {
                 "model": one.model,
                 "sets": method.upper(),
                 "coverage": estimate(report.coverage, _coverage_interval(report)),
-                "expected": interval(report.expected, None),
-                "mean size": f"{report.mean_size:.2f}",
-                "empty": percent(report.empty),
+                "mean size": _size(report),
+                "worst size": percent(report.size_stratified_coverage),
             }
             for one in found
             for method, report in one.sets.items()
@@ -309,7 +336,14 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
         print_table(rows, title=title, formats={key: str for key in rows[0] if key not in ("model", "sets")})
 
 
+def _size(report: "SetReport") -> str:
+    low, high = report.mean_size_interval
+    return f"{report.mean_size:.2f}" + (f" ({low:.2f} to {high:.2f})" if low == low else "")
+
+
 def _print_groups(grouped: "diversity.Groups") -> None:
+    from diversity.groups import measure_text
+
     tables = [
         {"accuracy": "accuracy", "overconfidence": "overconfidence"},
         {"inconsistency": "inconsistency", "ensemble_accuracy": "ensemble accuracy", "gain_over_mean": "ensemble gain"},
@@ -320,7 +354,7 @@ def _print_groups(grouped: "diversity.Groups") -> None:
         rows = [
             {"group": row["group"]}
             | ({"examples": row["examples"]} if titles is tables[0] else {})
-            | {title: estimate(row[name], (row[f"{name}_low"], row[f"{name}_high"])) for name, title in shown.items()}
+            | {title: measure_text(row, name) for name, title in shown.items()}
             for row in grouped.frame.to_dict("records")
         ]
         print()
@@ -329,11 +363,17 @@ def _print_groups(grouped: "diversity.Groups") -> None:
 
 
 def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "pd.DataFrame":
-    """Return one row per group and method: the coverage of the sets, mean over the models, with its bootstrap interval."""
+    """Return one row per group and method: the coverage of the sets, mean over the models, with its confidence interval.
+
+    As in `diversity.groups`, the interval is that of a binomial proportion if all examples are covered by equally many
+    models' sets, missing for fewer than `MIN_EXAMPLES` others, and else by the bootstrap.
+    """
     import numpy as np
     import pandas as pd
 
     from diversity.bootstrap import percentile_interval, resampled_means
+    from diversity.groups import MIN_EXAMPLES
+    from diversity.intervals import wilson
 
     rows, groups = [], np.array(group_of)
     for group in sorted(set(group_of)):
@@ -341,10 +381,13 @@ def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "
         columns = np.stack(
             [np.mean([one.sets[method].covered[inside] for one in found], axis=0) for method in METHODS], axis=1
         )
-        low, high = percentile_interval(resampled_means(columns, seed=seed))
-        for number, method in enumerate(METHODS):
-            coverage = columns[:, number].mean()
-            rows.append([group, len(columns), method, coverage, low[number], high[number]])
+        examples, coverage = len(columns), columns.mean(0)
+        low, high = np.stack(percentile_interval(resampled_means(columns, seed=seed)))
+        if examples < MIN_EXAMPLES:
+            low[:] = high[:] = np.nan
+        constant = np.ptp(columns, 0) == 0
+        low[constant], high[constant] = wilson(coverage[constant], examples)
+        rows += [[group, examples, *row] for row in zip(METHODS, coverage, low, high, strict=True)]
     return pd.DataFrame(rows, columns=["group", "examples", "method", "coverage", "coverage_low", "coverage_high"])
 
 

@@ -91,26 +91,36 @@ def fit_conformal(
 
 
 def fit_and_evaluate(
-    probabilities: Array, labels: Array, fitted: np.ndarray, alpha: float = 0.1, seed: int = 0
+    probabilities: Array,
+    labels: Array,
+    fitted: np.ndarray,
+    alpha: float = 0.1,
+    seed: int = 0,
+    conditioning: Conditioning = "marginal",
 ) -> "dict[Method, SetReport]":
-    """Fit the sets of all `SCORES` on some examples and evaluate them on the others, in one pass over the data.
+    """Fit the sets of all `SCORES` on some examples and evaluate them on the others.
 
-    The results equal `fit_conformal` and `evaluate` for each score, which would sort every example again.
+    The results equal `fit_conformal` and `evaluate` for each score. Marginal sets take one pass over the data: each example
+    is sorted once for all scores.
 
     Args:
         probabilities: [N, K].
         labels: [N].
         fitted: [N] mask of the calibration examples.
         alpha: accepted probability that a set misses the true class.
-        seed: random seed of the randomisation.
+        seed: random seed of the randomisation and of the clustering.
+        conditioning: which classes share a threshold, as in `fit_conformal`.
     """
     shape = checks.matrix(probabilities, "probabilities").shape
     y = arrays.to_numpy(checks.labels(labels, shape[1], shape[0]))
     calibration, test = np.flatnonzero(fitted), np.flatnonzero(~fitted)
     places = _places(probabilities, y[calibration], calibration)
     rules = [
-        _fit(score, places, y[calibration], shape[1], alpha, "marginal", score.method != "lac", seed) for score in SCORES
+        _fit(score, places, y[calibration], shape[1], alpha, conditioning, score.method != "lac", seed) for score in SCORES
     ]
+    if conditioning != "marginal":
+        others = checks.matrix(probabilities, "probabilities")[test]
+        return {rule.method: rule.evaluate(others, y[test], seed) for rule in rules}
     sizes, rank = np.empty((len(rules), len(test)), np.int64), np.empty(len(test), np.int64)
     draws = np.random.default_rng(arrays.seed(seed)).random(len(test))
     limits = [(rule.score, float(rule.limits[0])) for rule in rules]
@@ -176,8 +186,9 @@ class SetReport:
     """How often prediction sets hold the true class, and how large they are."""
 
     coverage: float
-    expected: tuple[float, float]  # 95% of such coverages lie in this interval if the sets are valid (beta-binomial)
+    expected: tuple[float, float]  # 95% of such coverages lie in this interval if marginal sets are valid (beta-binomial)
     mean_size: float
+    mean_size_interval: tuple[float, float]  # 95%, by the normal approximation; NaN for a single example
     empty: float  # fraction of empty sets
     by_size: "pd.DataFrame"  # size, examples, coverage
     worst_class: tuple[int, float]  # class with the lowest coverage, and that coverage
@@ -208,10 +219,13 @@ def _report(
     hits, counts = np.bincount(labels, covered), np.bincount(labels)
     per_class = np.where(counts > 0, hits / np.maximum(counts, 1), np.inf)
     worst = int(per_class.argmin())
+    mean = float(sizes.mean())
+    half = 1.96 * float(sizes.std(ddof=1)) / math.sqrt(len(sizes)) if len(sizes) > 1 else math.nan
     return SetReport(
         coverage=float(covered.mean()),
         expected=coverage_interval(calibration_examples, len(labels), alpha),
-        mean_size=float(sizes.mean()),
+        mean_size=mean,
+        mean_size_interval=(mean - half, mean + half),
         empty=float((sizes == 0).mean()),
         by_size=by_size,
         worst_class=(worst, float(per_class[worst])),

@@ -88,6 +88,12 @@ def test_significance(cli, predictions, tmp_path):
     printed = cli(*words)
     assert f"{100 * expected.accuracy[0]:.1f}%" in printed.out
     assert "90% CI" in printed.out
+    pairs = cli(*words, "--long").out.splitlines()
+    for row in found["pairs"]:
+        (line,) = [line.split() for line in pairs if line.split()[:2] == [row["first"], row["second"]]]
+        expected = f"{100 * row['difference']:z.1f} {100 * row['low']:z.1f} to {100 * row['high']:z.1f}"
+        assert line[2:6] == expected.split()
+        assert line[-1] == ("yes" if row["significant"] else "no")
 
 
 def test_significance_of_what_cannot_be_tested(predictions, invoke, tmp_path):
@@ -99,6 +105,8 @@ def test_significance_of_what_cannot_be_tested(predictions, invoke, tmp_path):
             invoke(*words, *SKILL, "--level", level)
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
         invoke(*words, *SKILL, "-o", tmp_path / "letters.svg")
+    with pytest.raises(InputError, check=fields(argument="tree")):
+        invoke(*words, *SKILL, "--tree")
     for name in ("bare-a", "bare-b"):
         store.save(Outputs.from_arrays(name, predictions=[0, 1], classes=["x", "y"], dataset="bare"))
     with pytest.raises(InputError, check=fields(where="bare-a", problem="no labels")):

@@ -75,5 +75,16 @@ def test_a_refusal_has_a_reason_and_the_other_estimates(cli, both):
 def test_mistakes(both, invoke):
     with pytest.raises(InputError, check=fields(argument="models", expected="4 models", found="mine-0")):
         invoke("accuracy", "mine-0", *SPECS)
+    for option in ("--level", "--max-half-width", "--min-r2"):
+        with pytest.raises(InputError, check=fields(argument=option[2:].replace("-", "_"))):
+            invoke("accuracy", "mine-*", *SPECS, option, "nan")
+    for words, argument in (
+        (("shift", "--in", "known", "--out", "nowhere"), "outside"),
+        (("shift", "--in", "nowhere", "--out", "new"), "inside"),
+        (("accuracy", "--in", "nowhere", "--unlabelled", "new"), "inside"),
+        (("accuracy", "--in", "known", "--unlabelled", "nowhere"), "unlabelled"),
+    ):
+        with pytest.raises(InputError, check=fields(argument=argument, name="nowhere")):
+            invoke(*words, *both[0])
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
         invoke("shift", "mine-*", "--in", "known", "--out", "new", "-o", "x.txt")

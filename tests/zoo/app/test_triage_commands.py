@@ -78,5 +78,7 @@ def test_mistakes(cli, runs, tmp_path, invoke):
         invoke("triage", "mine-*", "--sample", "401")
     with pytest.raises(InputError, check=fields(argument="models", found="mine-0")):
         invoke("triage", "mine-0")
+    with pytest.raises(InputError, check=fields(argument="only")):
+        invoke("triage", "mine-*", "--sample", "4", "--only", "ambiguous")
     with pytest.raises(InputError, check=fields(argument="sample")):
         invoke("triage", "mine-*", "--sample", "4", "--checked", tmp_path / "t.csv")

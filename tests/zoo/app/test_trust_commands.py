@@ -9,6 +9,7 @@ from raised import fields
 
 import diversity
 import ensembles
+from diversity.intervals import wilson
 from zoo.calibration import calibrate
 from zoo.calibration.calibrated_runs import refit_for_selection
 from zoo.calibration.conformal import fit_conformal
@@ -56,10 +57,25 @@ class TestTrust:
                 predictor = fit_conformal(p[fitted], runs.labels[fitted], 0.2, method, seed=3)
                 report = predictor.evaluate(p[~fitted], runs.labels[~fitted], 3)
                 assert one[f"{method}.coverage"]["value"] == pytest.approx(report.coverage)
-                assert one[f"{method}.mean_size"] == pytest.approx(report.mean_size)
+                assert one[f"{method}.mean_size"]["value"] == pytest.approx(report.mean_size)
+                assert one[f"{method}.mean_size"]["interval"] == pytest.approx(report.mean_size_interval)
                 assert one[f"{method}.expected_coverage"] == pytest.approx(report.expected)
                 low, high = one[f"{method}.coverage"]["interval"]
                 assert low < report.coverage < high
+
+    @pytest.mark.parametrize("conditioning", ["class", "cluster"])
+    def test_sets_with_a_threshold_per_class_or_cluster(self, cli, outputs, conditioning):
+        words = ("trust", "mine-a", "--uncalibrated", "--set-threshold", conditioning)
+        (found,) = cli(*words, "--json").json["models"]
+        one = outputs[0]
+        p, y, fitted = np.asarray(one.probabilities), one.labels, stratified_split(one.labels, 0.5, 0, one.ids)
+        for method in ("lac", "aps", "raps"):
+            report = fit_conformal(p[fitted], y[fitted], 0.1, method, conditioning).evaluate(p[~fitted], y[~fitted])
+            assert found[f"{method}.coverage"]["value"] == pytest.approx(report.coverage)
+            assert found[f"{method}.mean_size"]["value"] == pytest.approx(report.mean_size)
+            assert found[f"{method}.expected_coverage"] is None
+        assert "valid sets" not in cli(*words).out
+        assert "valid sets" in cli(*words[:3]).out
 
     def test_text_and_files(self, cli, outputs, tmp_path):
         paths = [tmp_path / "trust.csv", tmp_path / "risk.svg"]
@@ -72,7 +88,7 @@ class TestTrust:
             assert accuracy["value"] == pytest.approx(one["accuracy"]["value"])
             low, high = one["accuracy"]["interval"]
             assert f"{100 * accuracy['value']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in printed.out
-            assert f"{one['lac.mean_size']:.2f}" in printed.out
+            assert f"{one['lac.mean_size']['value']:.2f}" in printed.out
         assert {"aps.coverage", "at_accuracy.threshold", "augrc"} <= {measure for _, measure in table.index}
         assert paths[1].read_text().startswith("<svg")
         assert "fitted on 200 examples" in printed.remarks
@@ -110,6 +126,31 @@ class TestTrust:
             assert row["coverage_low"] <= row["coverage"] <= row["coverage_high"]
         assert {row["method"] for row in found} == {"lac", "aps", "raps"}
 
+    def test_coverage_of_sets_in_small_groups(self, cli, outputs, tmp_path):
+        """Groups of fewer than ten examples have an interval only if all their examples are alike: that of a proportion."""
+        first = outputs[0]
+        judged = first.ids[~stratified_split(first.labels, 0.5, 0, first.ids)].tolist()
+        names = dict.fromkeys(first.ids.tolist(), "usual") | {judged[0]: "single"} | dict.fromkeys(judged[1:9], "few")
+        pd.DataFrame({"id": names.keys(), "group": names.values()}).to_csv(tmp_path / "groups.csv", index=False)
+        words = ("trust", "mine-a", "--uncalibrated", "--groups", tmp_path / "groups.csv")
+        rows = {(row["group"], row["method"]): row for row in cli(*words, "--json").json["groups"]["set_coverage"]}
+        for (group, _), row in rows.items():
+            ends = [row["coverage_low"], row["coverage_high"]]
+            if group != "usual" and row["coverage"] in (0, 1):
+                assert ends == pytest.approx([end.item() for end in wilson(row["coverage"], row["examples"])])
+                assert ends[0] < ends[1]
+            else:
+                assert (None in ends) == (group == "few")
+        assert rows["single", "lac"]["examples"] == 1
+        assert "nan" not in cli(*words).out
+
+    def test_many_different_numbers_of_which_most_are_equal(self, cli, outputs, tmp_path):
+        """Quarters by size need other values than the most common one; these are then a group of their own."""
+        numbers = np.maximum(np.arange(400) - 340, 0)
+        pd.DataFrame({"id": outputs[0].ids, "doubt": numbers}).to_csv(tmp_path / "people.csv", index=False)
+        found = cli("trust", "mine-a", "--uncalibrated", "--groups", tmp_path / "people.csv", "--json").json["groups"]
+        assert {row["group"]: row["examples"] for row in found["groups"]} == {"1: 0 to 0": 341, "2: 1 to 59": 59}
+
     def test_groups_by_class(self, cli, outputs):
         found = cli("trust", *NAMES, "--uncalibrated", "--groups", "class", "--json").json["groups"]
         names = [outputs[0].classes[k] for k in outputs[0].labels]
@@ -145,6 +186,7 @@ class TestTrust:
             ("id,condition\na,b\n", ":camera", {"expected": "a column camera", "found": "id, condition"}),
             ("id,group\na,b\na,c\n", "", {"problem": "'a'"}),
             ("name,group\na,b\n", "", {"expected": "a column id"}),
+            ("id,group\na,b\n", ":id", {"expected": "beside the ids"}),
             ("id,group\na,b\n", "", {"problem": "no group"}),
             ("id,group\n" + "".join(f"cifar10:test/{n},{n % 2 or ' '}\n" for n in range(400)), "", {"problem": "no group"}),
             ("id,group\n" + "".join(f"cifar10:test/{n},x\n" for n in range(400)), "", {"problem": "", "found": 1}),
@@ -162,7 +204,7 @@ class TestTrust:
         with pytest.raises(InputError, check=fields(argument="groups", **where, **expected)):
             invoke("trust", *NAMES, "--groups", f"{tmp_path / 'groups.csv'}{column}")
 
-    @pytest.mark.parametrize("name", ["absent.csv", "absent.csv:camera", "x" * 5000, "a\0b", ""])
+    @pytest.mark.parametrize("name", ["absent.csv", "absent.csv:camera", "https://a.b/c.csv", "x" * 5000, "a\0b", ""])
     def test_files_of_groups_that_do_not_exist(self, outputs, invoke, name):
         with pytest.raises(InputError, check=fields(argument="groups")):
             invoke("trust", *NAMES, "--groups", name)
@@ -193,6 +235,8 @@ class TestTrust:
         store.save(Outputs.from_arrays("bare", logits=np.eye(4), dataset="cifar10:test"))
         with pytest.raises(InputError, check=fields(where="bare", problem="no labels")):
             invoke("trust", "bare")
+        with pytest.raises(InputError, check=fields(argument="ensemble", found=1)):
+            invoke("trust", "mine-a", "--ensemble")
         store_outputs("hard", 0, kind="predictions")
         with pytest.raises(InputError, check=fields(where="hard")):
             invoke("trust", "hard", "--uncalibrated")
@@ -237,17 +281,21 @@ class TestOod:
             assert rows[out, "(ensemble)", "disagreement"]["auroc"] > 0
         assert rows["far", "mine-a", "confidence"]["auroc"] > rows["near", "mine-a", "confidence"]["auroc"] > 0.5
 
-    def test_text(self, cli, runs):
-        printed = cli(*self.WORDS).out
-        row = cli(*self.WORDS, "--json").json["results"][0]
-        expected = f"{100 * row['auroc']:.1f}% ({100 * row['auroc_low']:.1f} to {100 * row['auroc_high']:.1f})"
-        assert expected in printed
-        assert "known against far" in printed
+    def test_several_models_have_a_table_per_score(self, cli, runs):
+        printed = cli(*self.WORDS, "--out", "far", "--ensemble")
+        rows = cli(*self.WORDS, "--ensemble", "--json").json["results"]
+        for row in rows:
+            assert printed.out.count(f"known against {row['out']}, {row['score']} (95% CI)") == 1
+            for measure in ("auroc", "aupr", "fpr95"):
+                value, low, high = (100 * row[f"{measure}{end}"] for end in ("", "_low", "_high"))
+                assert f"{value:.1f}% ({low:.1f} to {high:.1f})" in printed.out
+        assert "not shown" not in printed.err
 
-    def test_one_model_has_a_table_that_fits(self, cli, runs):
-        printed = cli("ood", "mine-a", "--in", "known", "--out", "far")
-        assert "known against far, mine-a" in printed.out
-        assert "FPR@95" in printed.out
+    def test_one_model_has_one_table(self, cli, runs):
+        printed = cli("ood", "mine-a", "--in", "known", "--out", "far", "--train", "train")
+        assert printed.out.count("known against far, mine-a (95% CI)") == 1
+        assert {"confidence", "Mahalanobis", "FPR@95"} <= set(printed.out.split())
+        assert "not shown" not in printed.err
 
     def test_logits_without_their_level_have_no_energy(self, cli, runs, store_outputs):
         """The shipped outputs hold logits minus their maximum, whose log sum exp says nothing."""
@@ -293,7 +341,13 @@ class TestOod:
         assert {row["score"] for row in rows} == {"confidence", "entropy", "energy", "nearest"}
 
     def test_mistakes(self, runs, invoke):
-        with pytest.raises(InputError, match="nowhere"):
-            invoke("ood", *NAMES, "--in", "known", "--out", "nowhere")
+        for words, argument in ((("--in", "known", "--out"), "outside"), (("--out", "near", "--in"), "inside")):
+            for data in ("", "nowhere"):
+                with pytest.raises(InputError, check=fields(argument=argument)):
+                    invoke("ood", *NAMES, *words, data)
+        with pytest.raises(InputError, check=fields(argument="train")):
+            invoke("ood", *NAMES, "--in", "known", "--out", "near", "--train", "near")
+        with pytest.raises(InputError, check=fields(argument="ensemble", found=1)):
+            invoke("ood", "mine-a", "--ensemble", "--in", "known", "--out", "near")
         with pytest.raises(InputError, check=fields(argument="output")):
             invoke(*self.WORDS, "-o", "ood.svg")
