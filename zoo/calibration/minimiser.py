@@ -14,7 +14,6 @@ from zoo.calibration.likelihood import (
     CACHE_ELEMENTS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
-    SMALL_ELEMENTS,
     Evaluation,
     Likelihood,
     Point,
@@ -25,16 +24,19 @@ LOW, HIGH = -math.log(MAX_TEMPERATURE), -math.log(MIN_TEMPERATURE)
 TOLERANCE = 1e-5
 # A point is also accepted if the step could not lower the NLL by this much, as where every probability has saturated.
 NEGLIGIBLE = 1e-18
-# A sample's minimum is off by about a percent anyway. Data small enough to need no sample are solved to rounding error.
-SAMPLE_TOLERANCE, SMALL_TOLERANCE = 1e-2, 1e-9
+# A step of this length ends within a quarter of a percent, and a sample's minimum is off by about a percent anyway. Data
+# small enough to need no sample are solved to rounding error.
+SAMPLE_TOLERANCE, SMALL_TOLERANCE = 5e-2, 1e-9
 LIMIT_TOLERANCE = 1e-6
 # NLLs closer than this are equal: a plateau begins where the NLL comes this close to its limit.
 EQUAL_NLL = 1e-10
 MAX_STEP = math.log(8)
 MAX_STEPS = 60
 GRID_ELEMENTS, GRID_ROWS = 2**16, 2**10
+# The sample is every n-th row: about this many rows, with n between these bounds.
+SAMPLE_ROWS, MIN_STRIDE, MAX_STRIDE = 2048, 4, 24
 # A row's NLL bends over lengths of about 1 in log T, so basins are wider than a sixteenth of that.
-SOFTMAX_POINTS, SIGMOID_POINTS, MIN_POINTS = 17, 289, 49
+SOFTMAX_POINTS, SIGMOID_POINTS, MIN_POINTS = 9, 289, 49
 MAX_BASINS = 8
 ZOOM_POINTS = 65
 
@@ -95,18 +97,19 @@ def descend(likelihood: Likelihood, start: float, tolerance: float, bracket: Bra
 def minimum(likelihood: Likelihood) -> Evaluation[Minimum]:
     """Return the minimum of the NLL.
 
-    A grid over a few rows finds the basins. Newton's method on a sample of about two million numbers comes within about a
-    percent. A pass over all data then corrects the slope of the *sample* by the observed difference instead of following a
-    straight tangent, so that the remaining error is the small difference of two nearly equal curves.
+    A grid over a few rows finds the basins. Newton's method on a sample comes within about a percent. A pass over all data
+    then corrects the slope of the *sample* by the observed difference instead of following a straight tangent, so that the
+    remaining error is the small difference of two nearly equal curves.
     """
-    few = likelihood.sample(min(GRID_ELEMENTS, GRID_ROWS * likelihood.logits.shape[1]))
+    rows, classes = likelihood.logits.shape
+    few = likelihood.sample(max(-(-rows // GRID_ROWS), -(-rows * classes // GRID_ELEMENTS)))
     points = SOFTMAX_POINTS
     if likelihood.link == "sigmoid":
         points = max(MIN_POINTS, min(SIGMOID_POINTS, 16 * CACHE_ELEMENTS // (len(few) * few.logits.shape[1])))
     grid = spread(LOW, HIGH, points)
     curve = yield from few.curve(grid)
-    sample = likelihood.sample(SMALL_ELEMENTS)
-    small = sample is likelihood
+    small = likelihood.small
+    sample = likelihood if small else likelihood.sample(min(max(rows // SAMPLE_ROWS, MIN_STRIDE), MAX_STRIDE))
     if max(curve) - min(curve) <= EQUAL_NLL / 100:
         ends = curve if small else (yield from likelihood.curve([LOW, 0.0, HIGH]))
         if max(ends) - min(ends) <= EQUAL_NLL / 100:

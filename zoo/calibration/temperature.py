@@ -221,7 +221,7 @@ class _Problem:
         found = yield from minimum(likelihood)
         before = found.before
         after, note, at_bound = yield from _settle(likelihood, found)
-        correct = likelihood.correct(before)
+        correct = likelihood.correct(after)
         bins = [bin_counts(point.confidence, correct, weights=likelihood.weights) for point in (before, after)]
         return TemperatureFit(
             temperature=_temperature(after),

@@ -35,17 +35,17 @@ def log_probabilities(z, temperature, link):
     return v - logsumexp(v, 1, keepdims=True)
 
 
-def nll(z, y, temperature, link="softmax"):
-    return -log_probabilities(z, temperature, link)[np.arange(len(y)), y].mean()
+def nll(z, y, temperature, link="softmax", weights=None):
+    return np.average(-log_probabilities(z, temperature, link)[np.arange(len(y)), y], weights=weights)
 
 
-def scipy_optimum(z, y, link="softmax"):
+def scipy_optimum(z, y, link="softmax", weights=None):
     """The best of bounded searches around every point of a fine grid: slow, global, in float64."""
     grid = np.linspace(math.log(1e-4), math.log(1e4), 161)
-    values = [nll(z, y, math.exp(t), link) for t in grid]
+    values = [nll(z, y, math.exp(t), link, weights) for t in grid]
     best = int(np.argmin(values))
     bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(lambda t: nll(z, y, math.exp(t), link), bounds=bounds, options={"xatol": 1e-10})
+    found = minimize_scalar(lambda t: nll(z, y, math.exp(t), link, weights), bounds=bounds, options={"xatol": 1e-10})
     return math.exp(found.x), found.fun
 
 
@@ -359,6 +359,9 @@ def hostile(kind):
         z = np.round(z)
     elif kind == "all correct":
         z[rows, y] = z.max(1) + 1
+    elif kind == "plateau":  # two sigmoids saturate at 1, and each of the two is the label of one row of a pair
+        z = np.concatenate([abs(z[:, :2]), -abs(z[:, 2:])], 1)
+        z[1::2], y = z[::2], rows % 2
     elif kind == "constant":
         z[:] = 2.0
     elif kind == "no better than chance":
@@ -368,10 +371,37 @@ def hostile(kind):
 
 
 @pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
+@pytest.mark.parametrize("make", [np.array, torch.from_numpy])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("kind", ["ordinary", "masked", "ties", "tiny", "huge", "plateau"])
+def test_a_start_from_a_sample_ends_at_scipys_optimum(monkeypatch, kind, link, weighted, make):
+    monkeypatch.setattr("zoo.calibration.likelihood.SMALL_ELEMENTS", 0)
+    z, y = hostile(kind)
+    weights = np.repeat(np.random.default_rng(5).uniform(0.5, 2, len(y) // 2), 2) if weighted else None
+    temperature, least = scipy_optimum(z, y, link, weights)
+    exact = fit_temperature(make(z), y, link, weights=weights)
+    assert exact.nll_after == pytest.approx(least, abs=1e-9)
+    assert exact.at_bound or exact.temperature == pytest.approx(temperature, rel=2e-5)
+    single = fit_temperature(make(z.astype(np.float32)), y, link, weights=weights)
+    assert single.nll_after == pytest.approx(least, abs=1e-7 * max(1, least))
+    assert nll(z, y, single.temperature, link, weights) == pytest.approx(least, abs=1e-7)
+
+
+@pytest.mark.parametrize("make", [np.array, torch.from_numpy])
+def test_ties_in_many_chunks_and_blocks_count_for_the_first_class(monkeypatch, make):
+    monkeypatch.setattr("zoo.calibration.likelihood.CACHE_ELEMENTS", 100)
+    z, y = hostile("ties")
+    fit = fit_temperature(Column([make(z[:1]), make(z[1:150]), make(z[150:])]), y)
+    for ece, temperature in ((fit.ece_before, 1.0), (fit.ece_after, fit.temperature)):
+        assert ece == pytest.approx(expected_calibration_error(to_probabilities(z, temperature), y), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
 @pytest.mark.parametrize("space", ["logits", "distribution"])
 @pytest.mark.parametrize("link", ["softmax", "sigmoid"])
 @pytest.mark.parametrize(
-    "kind", ["ordinary", "masked", "ties", "tiny", "huge", "all correct", "constant", "no better than chance"]
+    "kind", ["ordinary", "masked", "ties", "tiny", "huge", "all correct", "plateau", "constant", "no better than chance"]
 )
 def test_numpy_and_torch_agree(kind, link, space):
     z, y = hostile(kind)
