@@ -131,8 +131,10 @@ def trust(
             _print_groups(grouped)
             _print_set_coverage(set_coverage)
 
-    settings = {"score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha}
-    settings |= {"conditioning": conditioning, "seed": seed}
+    settings = {
+        "score": score, "coverage": coverage, "min_accuracy": min_accuracy, "alpha": alpha, "conditioning": conditioning,
+        "seed": seed,
+    }  # fmt: skip
     value = {
         "models": [one.to_dict() for one in found],
         "groups": grouped
@@ -318,7 +320,7 @@ def _print(found: list[_Trust], coverage: float, min_accuracy: float, alpha: flo
             }
             for one in found
         ],
-        f"Conformal sets for {100 * (1 - alpha):g}% coverage (95% CI{valid})": [
+        f"Conformal sets for {100 * (1 - alpha):g}% coverage (95% CI{valid}; worst size: lowest coverage of any set size)": [
             {
                 "model": one.model,
                 "sets": method.upper(),
