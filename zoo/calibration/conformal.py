@@ -197,7 +197,7 @@ class SetReport:
 
     @property
     def size_stratified_coverage(self) -> float:
-        """The lowest coverage over groups of set sizes with at least 20 examples, without empty sets, which cover nothing."""
+        """The lowest coverage over groups of set sizes with at least 20 examples. Empty sets are left out."""
         large = self.by_size[(self.by_size["examples"] >= MIN_PER_CLUSTER) & (self.by_size["size"] > 0)]
         return float(large["coverage"].min()) if len(large) else float("nan")
 
