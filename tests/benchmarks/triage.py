@@ -27,7 +27,7 @@ from sklearn.metrics import average_precision_score
 
 import zoo
 from diversity import triage
-from diversity.label_noise import believable_power
+from diversity.label_noise import fit_inverse_temperature
 from zoo.outputs.outputs import Runs
 
 PARTS = ("probs", "labels")
@@ -108,7 +108,7 @@ def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
     mean = probs.mean(0)
     single = int(np.argmax([outputs.accuracy for outputs in runs.values()]))
     found: dict[str, dict[str, list[tuple[float, float]]]] = {"mean": {}, "calibrated mean": {}, "single": {}}
-    ours, chances, cases, about = [], [], [], []
+    ours, cases, about = [], [], []
     for seed in range(options.seeds):
         given = flipped(labels, mean, kind, options.share, seed)
         wrong = given != labels
@@ -116,8 +116,7 @@ def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
         result = triage(runs, given)
         frame = result.frame.set_index("id").loc[runs[runs.names[0]].ids]
         ours.append(judged(frame["log_odds"].to_numpy(), wrong, first))
-        chances.append((result.frame["wrong"].sum(), float(result.frame["wrong"][:first].mean())))
-        hot = [np.maximum(p, 1e-6) ** believable_power(p, given) for p in probs]
+        hot = [np.maximum(p, 1e-6) ** fit_inverse_temperature(p, given) for p in probs]
         calibrated = np.mean([p / p.sum(1, keepdims=True) for p in hot], 0)
         cases += [(values, given) for values in (mean, probs, calibrated, probs[single])]
         about += [(name, wrong) for name in ("mean", "mean", "calibrated mean", "single")]
@@ -139,8 +138,6 @@ def compare(runs: Runs, kind: str, options: argparse.Namespace) -> None:
     print(f"  above cleanlab on the mean in both: {'yes' if above else 'no'} (bar: yes)")
     print(f"  false alarms among the first {first}: {alarms[0]:.1f} against {alarms[1]:.1f} of the best single model: "
           f"{alarms[0] / max(alarms[1], 1e-9):.2f} (bar: 0.5)")  # fmt: skip
-    expected, low, high = np.mean([chance[0] for chance in chances], 0)
-    print(f"  ours says: {expected:.0f} wrong ({low:.0f} to {high:.0f}), precision {np.mean([c[1] for c in chances]):.4f}")
 
 
 def main() -> None:
