@@ -394,8 +394,9 @@ FOUND = "return document.body.dataset.found"
 
 
 def without_interval(finding):
-    """The sentence without the interval of a correlation, which the page does not compute."""
-    return re.sub(r"(r = -?\d\.\d+) \(95% CI -?\d\.\d+ to -?\d\.\d+\)", r"\1", finding.sentence)
+    """The sentence without the interval or p-value of a correlation, which the page does not compute."""
+    sentence = re.sub(r"(r = -?\d\.\d+) \(95% CI -?\d\.\d+ to -?\d\.\d+\)", r"\1", finding.sentence)
+    return re.sub(r"(\d+) recipes \(p = [^)]+\)", r"\1 models", sentence)  # no two models of this report share a recipe
 
 
 def parted(sentence):

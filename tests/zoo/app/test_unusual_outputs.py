@@ -49,7 +49,7 @@ DATASETS = {
 NO_LABELS = {"unlabelled": "no labels are stored", "multi-label": "has several classes per example"}
 SAME = {"known": "40 examples are in known and in known"}
 VOTES = {"votes": "logits or probabilities"}
-OTHER_CLASSES = {"single-class": "1 classes", "two-classes": "2 classes"}
+OTHER_CLASSES = dict.fromkeys(("single-class", "two-classes"), "classes on ")
 # Words of each command before the dataset, and the datasets that it refuses, with a part of the error.
 COMMANDS = {
     "trust": (("--ensemble", "--uncalibrated", "--data"), NO_LABELS | VOTES | {"one": "at least two examples"}),

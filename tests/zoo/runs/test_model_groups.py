@@ -181,7 +181,7 @@ def test_models_that_do_not_fit_into_memory_together_run_in_several_groups(tmp_p
     needed = []
     monkeypatch.setattr(memory, "needed", lambda job: needed.append(job.name) or 10)
     for room, groups in ((0, 4), (19, 4), (20, 2), (39, 2), (40, 1)):
-        monkeypatch.setattr(memory, "room", lambda devices, copies, room=room: room)
+        monkeypatch.setattr(memory, "available", lambda devices, copies, room=room: room)
         dataset, decoded = counting()
         run(four_models(), data=dataset, home=tmp_path / str(room), workers=0)
         assert decoded == dataset.ids * groups

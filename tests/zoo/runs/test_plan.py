@@ -48,7 +48,7 @@ def test_only_what_is_missing_counts():
 
 def test_groups_are_those_of_the_run(monkeypatch):
     monkeypatch.setattr(memory, "needed", lambda job: 10)
-    monkeypatch.setattr(memory, "room", lambda devices, copies: 25)
+    monkeypatch.setattr(memory, "available", lambda devices, copies: 25)
     assert [list(group.models) for group in plan(models(), **OPTIONS).groups] == [["a", "b"], ["encoder"]]
 
 
