@@ -1,12 +1,13 @@
-"""One table of every timed job: ours, a peer or a plain loop, the least work that any method must do, and the goal.
+"""One table of all timed jobs: our time, a peer or a plain loop, a lower bound for any method (the floor), and the goal.
 
     python tests/benchmarks/all.py                                     # about a quarter of an hour on idle cores
     python tests/benchmarks/all.py --jobs greedy --repeats 3
     python tests/benchmarks/all.py --peer-python /path/to/venv/bin/python
 
-What is compared runs in turn, and the table shows medians of wall-clock seconds, or of CPU seconds with `--cpu`. Each job
-has a second workload, marked *, of other sizes and statistics; nothing was tuned on it. Peers live in an environment of
-their own (pip install faiss-cpu pytorch-cka) and are left out without `--peer-python`. Use otherwise idle cores.
+Competing implementations run alternately. The table shows medians of wall-clock seconds, or of CPU seconds with `--cpu`.
+Each job has a second workload, marked *, with other sizes and statistics, on which nothing was tuned. Peers are installed
+in a separate environment (pip install faiss-cpu pytorch-cka) and are skipped without `--peer-python`. Use otherwise idle
+cores.
 """
 
 import argparse
@@ -39,11 +40,11 @@ from zoo.calibration import fit_temperature, fit_temperatures
 
 @dataclass(frozen=True)
 class Result:
-    """Seconds of one job; NaN for what was not measured."""
+    """Seconds of one job; NaN for times that were not measured."""
 
     job: str
     ours: float
-    goals: dict[str, float]  # "peer": peer / ours at least; "floor": ours / floor at most; "seconds": ours at most
+    goals: dict[str, float]  # "peer": least peer / ours; "floor": greatest ours / floor; "seconds": greatest ours
     peer: float = math.nan
     peer_name: str = ""
     floor: float = math.nan
@@ -52,12 +53,12 @@ class Result:
     def line(self) -> str:
         values = {"peer": self.peer / self.ours, "floor": self.ours / self.floor, "seconds": self.ours}
         signs = {"peer": "peer/ours >=", "floor": "ours/floor <=", "seconds": "seconds <="}
-        wanted = ", ".join(f"{signs[kind]} {goal:g}" for kind, goal in self.goals.items())
-        known = {kind: goal for kind, goal in self.goals.items() if not math.isnan(values[kind])}
-        met = all(values[kind] >= goal if kind == "peer" else values[kind] <= goal for kind, goal in known.items())
-        verdict = "–" if not known else "met" if met else "not met"
-        cells = [self.job, _number(self.ours), _named(self.peer, self.peer_name), _number(values["peer"]),
-                 _named(self.floor, self.floor_name), _number(values["floor"]), wanted or "–", verdict]  # fmt: skip
+        goal = ", ".join(f"{signs[kind]} {limit:g}" for kind, limit in self.goals.items())
+        measured = {kind: limit for kind, limit in self.goals.items() if not math.isnan(values[kind])}
+        met = all(values[kind] >= limit if kind == "peer" else values[kind] <= limit for kind, limit in measured.items())
+        verdict = "–" if not measured else "met" if met else "not met"
+        cells = [self.job, _number(self.ours), _number_of(self.peer, self.peer_name), _number(values["peer"]),
+                 _number_of(self.floor, self.floor_name), _number(values["floor"]), goal or "–", verdict]  # fmt: skip
         return f"| {' | '.join(cells)} |"
 
 
@@ -65,12 +66,12 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}"
 
 
-def _named(value: float, name: str) -> str:
+def _number_of(value: float, name: str) -> str:
     return "–" if math.isnan(value) else f"{value:.3g} ({name})"
 
 
 class Clock:
-    """Runs functions in turn and returns their median seconds."""
+    """Runs functions alternately and returns their median seconds."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.repeats, self.now = options.repeats, time.process_time if options.cpu else time.perf_counter
@@ -82,7 +83,7 @@ class Clock:
 
     def medians(self, *works: Callable[[], object]) -> list[float]:
         rounds = [[self.seconds(work) for work in works] for _ in range(self.repeats + 1)]
-        return [statistics.median(column) for column in zip(*rounds[1:], strict=True)]  # the first is to warm up
+        return [statistics.median(column) for column in zip(*rounds[1:], strict=True)]  # the first round warms up
 
 
 def greedy_jobs(options: argparse.Namespace, clock: Clock) -> Iterator[Result]:
@@ -151,14 +152,14 @@ def temperature_jobs(options: argparse.Namespace, clock: Clock) -> Iterator[Resu
     for star, rows, classes, models, goal, goal_of_many in sizes:
         z, y = calibration.logits_and_labels(rows, classes)
         tensor, many = torch.from_numpy(z), [z * np.float32(1 + i / 10) for i in range(models)]
-        ours, floor, all_of_them = clock.medians(
+        one, floor, several = clock.medians(
             lambda z=z, y=y: fit_temperature(z, y),
             lambda tensor=tensor: calibration.logsumexp_pass(tensor, 256),
             lambda many=many, y=y: fit_temperatures(many, y),
         )
         job = f"temperature{star} {rows:,} x {classes:,}"
-        yield Result(job, ours, goal, floor=floor, floor_name="logsumexp")
-        yield Result(f"{job}, {models} models", all_of_them, goal_of_many, floor=ours, floor_name="one model")
+        yield Result(job, one, goal, floor=floor, floor_name="logsumexp")
+        yield Result(f"{job}, {models} models", several, goal_of_many, floor=one, floor_name="one model")
 
 
 def knn_jobs(options: argparse.Namespace, clock: Clock) -> Iterator[Result]:
@@ -172,7 +173,7 @@ def knn_jobs(options: argparse.Namespace, clock: Clock) -> Iterator[Result]:
             np.save(f"{name}/train.npy", x[:train])
             np.save(f"{name}/test.npy", x[train:])
             ours, theirs = [], []
-            for _ in range(options.repeats + 1):  # in turn; the first is to warm up
+            for _ in range(options.repeats + 1):  # alternately; the first round warms up
                 ours.append(clock.seconds(work))
                 if options.peer_python and not options.cpu:
                     theirs.append(knn.search_by_peer(options.peer_python, Path(name), options.threads)[0])
@@ -185,7 +186,7 @@ def cka_jobs(options: argparse.Namespace, clock: Clock) -> Iterator[Result]:
     for star, rows, layers in (("", 1_500, 16), ("*", 600, 10)):
         batch = cka.batch(0, rows, layers)
         ours, theirs = [], []
-        for _ in range(options.repeats + 1):  # in turn; the first is to warm up
+        for _ in range(options.repeats + 1):  # alternately; the first round warms up
             ours.append(clock.seconds(lambda batch=batch: MinibatchCKA().update(*batch)))
             if options.peer_python and not options.cpu:
                 peer, _ = cka.time_by_peer("pytorch-cka", options.peer_python, [rows], layers, options.threads)
@@ -204,12 +205,12 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cpu", action="store_true", help="CPU seconds instead of wall-clock seconds; leaves out peers")
-    parser.add_argument("--peer-python", help="an interpreter that has faiss-cpu and pytorch-cka")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds instead of wall-clock seconds; skips the peers")
+    parser.add_argument("--peer-python", help="a Python interpreter with faiss-cpu and pytorch-cka")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    what = "CPU" if options.cpu else "wall-clock"
-    print(f"{what} seconds, medians of {options.repeats}, {options.threads} threads, load {os.getloadavg()[0]:.1f}")
+    kind = "CPU" if options.cpu else "wall-clock"
+    print(f"{kind} seconds, medians of {options.repeats}, {options.threads} threads, load {os.getloadavg()[0]:.1f}")
     print(
         "| job | ours | peer | peer/ours | floor | ours/floor | goal | |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
     )

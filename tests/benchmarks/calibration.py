@@ -2,9 +2,9 @@
 
     python tests/benchmarks/calibration.py
 
-What is compared runs alternately in one process; seconds are medians. The logsumexp pass, the least any method must do, goes
-through the logits in chunks of rows of the size that is fastest here. "NLL" is the loss at the temperature found, in
-float64; "memory" the most this process needed beyond what it held before the fit.
+Our fit and the logsumexp pass run alternately in one process; seconds are medians. The logsumexp pass is a lower bound for
+any method. It reads the logits in chunks of rows, with the chunk size that is fastest on this machine. "NLL" is the loss at
+the fitted temperature, in float64. "memory" is the increase of the process's peak memory during the fit.
 Expected on two idle cores: fit / logsumexp <= 5, scikit-learn / fit >= 8, ten models / one <= 10.5, memory <= 100 MB.
 """
 
@@ -21,7 +21,7 @@ from zoo.calibration import fit_temperature, fit_temperatures
 
 
 def logits_and_labels(rows: int, classes: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Overconfident logits of a model that is right about three times in four, harder on some examples than on others."""
+    """Overconfident logits of a model with about 75% accuracy, on examples of varying difficulty, and labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)
     z = rng.standard_normal((rows, classes), dtype=np.float32)
@@ -49,7 +49,7 @@ def loss(z: np.ndarray, y: np.ndarray, temperature: float) -> float:
 
 
 def peak() -> float:
-    """The most memory this process has had so far, in MB."""
+    """The peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -89,20 +89,20 @@ def main() -> None:
         (seconds(lambda: [fit_temperature(z, y) for _ in "123"]) / 3, seconds(lambda: fit_temperatures(models, y)))
         for _ in range(options.repeats)
     ]
-    many = statistics.median(all_of_them for _, all_of_them in each)
-    times = statistics.median(all_of_them / one for one, all_of_them in each)
+    many = statistics.median(several for _, several in each)
+    times = statistics.median(several / one for one, several in each)
     print(f"{f'fit_temperatures, {options.models} models':34}{many:9.3f}{many / floor:8.2f}  {times:.2f} x one model")
 
     try:
         from sklearn.calibration import _TemperatureScaling
     except ImportError:
-        print("scikit-learn: this version has no temperature scaling; 1.8 or later has")
+        print("scikit-learn skipped: temperature scaling requires version 1.8 or later")
         return
     theirs = statistics.median(seconds(lambda: _TemperatureScaling().fit(z, y)) for _ in range(options.peer_repeats))
     peer = 1 / float(_TemperatureScaling().fit(z, y).beta_)
     result = f"T {peer:.6f}, NLL {loss(z, y, peer):.9f}, {theirs / ours:.1f} x fit_temperature"
     print(f"{'scikit-learn _TemperatureScaling':34}{theirs:9.3f}{theirs / floor:8.2f}  {result}")
-    print(f"NLL less scikit-learn's: {best - loss(z, y, peer):+.1e}")
+    print(f"our NLL minus scikit-learn's: {best - loss(z, y, peer):+.1e}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python tests/benchmarks/cka.py --peer-python /path/to/venv/bin/python
 
-The peers live in a virtual environment of their own (pip install pytorch-cka torch_cka setuptools); without `--peer-python`
-they are looked for in this one, and left out where they are not installed. torch_cka takes minutes per batch, so peers are
-timed on `--peer-batches` of them and their time is extrapolated to all of them in proportion; our time is of all of them.
-All get the same activations, made beforehand, and the largest difference of the results on those batches is printed.
+Install the peers in a separate virtual environment (pip install pytorch-cka torch_cka setuptools). Without `--peer-python`,
+this environment is used, and peers that are not installed are skipped. torch_cka takes minutes per batch, so peers run on
+`--peer-batches` batches only, and their time is extrapolated in proportion to the rows. Our time is measured on all batches.
+All get the same activations, and generating them is not timed. With one peer batch, the script also prints the largest
+difference between a peer's CKA values and ours.
 """
 
 import argparse
@@ -41,8 +42,8 @@ def sizes(rows: int, size: int) -> list[int]:
 
 
 def time_pytorch_cka(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
-    """Seconds that pytorch-cka takes for the batches, and the CKA of the first of them."""
-    sys.path.remove(str(Path(__file__).resolve().parent))  # its package is called cka, as this script is
+    """Seconds that pytorch-cka takes for the batches, and the CKA of the first batch."""
+    sys.path.remove(str(Path(__file__).resolve().parent))  # its package has the same name as this script: cka
     from cka import cka_from_features
 
     with torch.inference_mode():
@@ -52,7 +53,7 @@ def time_pytorch_cka(batches: list[list[list[torch.Tensor]]]) -> tuple[float, li
 
 
 def time_torch_cka(batches: list[list[list[torch.Tensor]]]) -> tuple[float, list[list[float]]]:
-    """Seconds that torch_cka takes for the batches, with networks that only play back their activations."""
+    """Seconds that torch_cka takes for the batches, with networks that only replay their activations, and the CKA."""
     from torch import nn
     from torch_cka import CKA
 
@@ -78,7 +79,7 @@ PEERS = {"pytorch-cka": time_pytorch_cka, "torch_cka": time_torch_cka}
 
 
 def time_by_peer(name: str, python: str, rows: list[int], layers: int, threads: int) -> tuple[dict[str, Any] | None, str]:
-    """Seconds and result of a peer on batches of so many rows, run by its own interpreter; None and why if it cannot run."""
+    """Run a peer with another interpreter on batches of `rows` rows; return its result, or None and the error message."""
     sizes = ["--batch-rows", *map(str, rows), "--layers", str(layers), "--threads", str(threads)]
     done = subprocess.run([python, __file__, "--as-peer", name, *sizes], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -101,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--batch-size", type=int, default=1500)
-    parser.add_argument("--layers", type=int, default=16, help="how many of the 16 widths")
+    parser.add_argument("--layers", type=int, default=16, help="how many of the 16 layers")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--peer-batches", type=int, default=1)
@@ -130,16 +131,16 @@ def main() -> None:
     print(f"{'diversity.MinibatchCKA':32}{ours:10.2f} s   peak memory {memory:.0f} MB")
 
     few = rows[: options.peer_batches]
-    share = sum(few) / options.rows
+    fraction = sum(few) / options.rows
     _, check = time_ours([batch(0, few[0], options.layers)])
     for name in options.peers:
         peer, problem = time_by_peer(name, options.peer_python, few, options.layers, options.threads)
         if peer is None:
-            print(f"{name} left out: {problem}")
+            print(f"{name} skipped: {problem}")
             continue
-        estimated = f"measured on {share:.0%} of the rows: {peer['seconds']:.1f} s" if share < 1 else "measured"
-        print(f"{name:32}{peer['seconds'] / share:10.2f} s   {estimated}")
-        print(f"{'ratio':32}{peer['seconds'] / share / ours:10.1f}")
+        estimated = f"measured on {fraction:.0%} of the rows: {peer['seconds']:.1f} s" if fraction < 1 else "measured"
+        print(f"{name:32}{peer['seconds'] / fraction:10.2f} s   {estimated}")
+        print(f"{'ratio':32}{peer['seconds'] / fraction / ours:10.1f}")
         if len(few) == 1:
             print(f"{'largest difference of CKA':32}{np.abs(check - np.array(peer['result'])).max():10.1e}")
 

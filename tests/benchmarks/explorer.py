@@ -1,14 +1,16 @@
-"""The explorer at its largest: size of the page, time until it is ready, drawn, and of one member's tick, in Chromium.
+"""The report's page at its largest, in Chromium: its size, and the times until it is ready, drawn and updated.
 
-Ready is the page when everything can be read and clicked; charts follow one after the other until all are drawn.
+    python tests/benchmarks/explorer.py [--small | 0 | 1]              # prints one line per size
+    python tests/benchmarks/explorer.py --stored FOLDER [EXAMPLES]     # a report on stored outputs, without a browser
 
-`python tests/benchmarks/explorer.py [--small | 0 | 1]`; it prints one line per size.
+The page is ready when everything can be read and clicked. Charts appear one after the other until all are drawn. An update
+is the response to one click on a model's checkbox.
 
-`python tests/benchmarks/explorer.py --stored FOLDER [EXAMPLES]` stores outputs of 30 models on 50,000 examples of 1,000
-classes in a folder (3 GB), unless they are there, and reports on them in another process. It prints the processor time of
-each section and the largest memory of that process.
+With `--stored`, outputs of 30 models on 50,000 examples of 1,000 classes are stored in a folder (3 GB), unless it already
+has outputs. Another process writes the report, and prints the CPU time of each section and its own peak memory.
 """
 
+import argparse
 import os
 import re
 import resource
@@ -37,18 +39,18 @@ TICKS = 5
 SMALL = [(12, 2_000, 10), (6, 2_000, 200)]
 
 
-def made(models: int, examples: int, classes: int) -> Runs:
-    """Models with partly shared errors and temperatures, so that all examples are reported on."""
+def synthetic_runs(models: int, examples: int, classes: int) -> Runs:
+    """Models with partly shared errors. They have temperatures, so the report covers all examples."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, classes, examples)
-    wide = np.float16 if classes > 100 else np.float32  # half the memory where there is much of it
+    dtype = np.float16 if classes > 100 else np.float32  # saves memory for large outputs
     shared = rng.normal(size=(examples, classes)).astype(np.float32)
     outputs = []
     for model in range(models):
         z = shared + rng.normal(size=(examples, classes)).astype(np.float32)
         z[np.arange(examples), labels] += 2 + np.log(classes) / 2
         outputs.append(
-            Outputs.from_arrays(f"m{model}", logits=z.astype(wide), labels=labels, temperature=1.0, dataset="made")
+            Outputs.from_arrays(f"m{model}", logits=z.astype(dtype), labels=labels, temperature=1.0, dataset="synthetic")
         )
     return Runs(outputs)
 
@@ -62,14 +64,14 @@ def browser() -> webdriver.Chrome:
 
 
 def measure(session: webdriver.Chrome, page: Path) -> dict[str, float]:
-    """Seconds until the page is ready, drawn, and until a tick is painted; the last in processor time of the page too."""
+    """Seconds until the page is ready, until all charts are drawn, and for a click on a checkbox (wall-clock and CPU)."""
     session.set_script_timeout(300)
     session.set_page_load_timeout(300)
     session.get("about:blank")
     session.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
     session.get(page.as_uri())
     WebDriverWait(session, 300, 0.05).until(lambda b: b.execute_script("return document.body.dataset.ready"))
-    clock = float(session.execute_script("return document.body.dataset.took")) / 1000
+    ready = float(session.execute_script("return document.body.dataset.took")) / 1000
     both = "return document.getElementById('pair').dataset.complete && document.body.dataset.complete"
     drawn = float(WebDriverWait(session, 300).until(lambda b: b.execute_script(both))) / 1000
     found = []
@@ -81,28 +83,28 @@ def measure(session: webdriver.Chrome, page: Path) -> dict[str, float]:
             requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));""")
         found.append((painted / 1000, busy(session) - before))
     tick, tick_busy = np.median(found, 0)
-    return {"ready": clock, "drawn": drawn, "tick": tick, "tick_busy": tick_busy}
+    return {"ready": ready, "drawn": drawn, "tick": tick, "tick_busy": tick_busy}
 
 
 def busy(session: webdriver.Chrome) -> float:
-    """Seconds of processor time that the page's thread has spent on tasks: they do not depend on what else is running."""
+    """CPU seconds of the page's main thread, which other processes do not affect."""
     metrics = session.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return float({one["name"]: one["value"] for one in metrics}["TaskDuration"])
 
 
 def store_outputs(models: int, examples: int, classes: int) -> None:
-    """Store outputs without temperatures, one model after the other."""
+    """Store outputs without temperatures, one model at a time."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, classes, examples)
     shared = rng.normal(size=(examples, classes)).astype(np.float32)
     for model in range(models):
         z = shared + rng.standard_normal((examples, classes), np.float32)
         z[np.arange(examples), labels] += 2 + np.log(classes) / 2
-        store.save(Outputs.from_arrays(f"m{model}", logits=z.astype(np.float16), labels=labels, dataset="made:test"))
+        store.save(Outputs.from_arrays(f"m{model}", logits=z.astype(np.float16), labels=labels, dataset="synthetic:test"))
 
 
 def report_stored() -> None:
-    """Report on the stored outputs, and print the processor time of each part and the largest memory."""
+    """Write the report on the stored outputs, and print the CPU time of each section and the peak memory."""
 
     def timed(name, function):
         def call(*arguments, **options):
@@ -117,36 +119,44 @@ def report_stored() -> None:
     composing.PARTS = tuple(timed(part.__name__, part) for part in composing.PARTS)
     composing.analyse = timed("analyse", composing.analyse)
     began = time.perf_counter()
-    document = composing.compose(ReportInputs(store.open_runs("*", "made:test")))
+    document = composing.compose(ReportInputs(store.open_runs("*", "synthetic:test")))
     text = timed("page", to_explorer)(document)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
         f"{len(document.analysis.runs)} models x {len(document.analysis.runs.labels):,} examples: "
-        f"{time.process_time():.0f} s of processor time, {time.perf_counter() - began:.0f} s, {peak:.2f} GB; "
+        f"{time.process_time():.0f} s of CPU time, {time.perf_counter() - began:.0f} s, {peak:.2f} GB; "
         f"page of {len(text.encode()) / 1e6:.1f} MB"
     )
 
 
-def stored() -> None:
-    folder, *examples = sys.argv[sys.argv.index("--stored") + 1 :]
-    models, most, classes = SIZES[1]
+def time_stored(folder: str, number: str | None = None) -> None:
+    """Store outputs in a folder, unless it has some, and run the report in another process."""
+    models, examples, classes = SIZES[1]
     os.environ["ZOO_HOME"] = folder
     if not Path(folder, "outputs").exists():
-        store_outputs(models, int(examples[0]) if examples else most, classes)
+        store_outputs(models, int(number or examples), classes)
     subprocess.run([sys.executable, __file__, "--report"], check=True)
 
 
 def main() -> None:
-    if "--stored" in sys.argv or "--report" in sys.argv:
-        (stored if "--stored" in sys.argv else report_stored)()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", nargs="*", type=int, metavar="{0,1}", help="default: both sizes")
+    parser.add_argument("--small", action="store_true", help="two small sizes instead")
+    parser.add_argument("--stored", nargs="+", metavar=("FOLDER", "EXAMPLES"), help="time the report on stored outputs")
+    parser.add_argument("--report", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stored:
+        time_stored(*options.stored)
+        return
+    if options.report:
+        report_stored()
         return
     if not shutil.which("chromium") or not shutil.which("chromedriver"):
-        print("no chromium and chromedriver on this machine")
+        print("chromium or chromedriver is not installed")
         return
-    chosen = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
-    for size in SMALL if "--small" in sys.argv else [SIZES[i] for i in chosen] or SIZES:
+    for size in SMALL if options.small else [SIZES[i] for i in options.sizes] or SIZES:
         began = time.perf_counter()
-        document = compose(ReportInputs(made(*size)), steps=3)
+        document = compose(ReportInputs(synthetic_runs(*size)), steps=3)
         text = to_explorer(document)
         written = time.perf_counter() - began
         kept = re.search(r'"kept":(\{.*?\})', text)[1]
@@ -162,7 +172,7 @@ def main() -> None:
         print(
             f"{models} models x {examples:,} examples x {classes:,} classes: {len(text.encode()) / 1e6:.2f} MB {kept}; "
             f"written in {written:.0f} s; ready in {found['ready']:.2f} s, drawn in {found['drawn']:.2f} s; "
-            f"a tick painted in {1000 * found['tick']:.0f} ms ({1000 * found['tick_busy']:.0f} ms of processor time)",
+            f"updated in {1000 * found['tick']:.0f} ms ({1000 * found['tick_busy']:.0f} ms of CPU time)",
             flush=True,
         )
 

@@ -1,18 +1,18 @@
-"""How near `zoo.run` comes to the bare forward pass: JPEG files on disk to stored outputs, resnet18 at 224 pixels.
+"""`zoo.run` compared with the bare forward pass: from JPEG files to stored outputs, resnet18 at 224 pixels.
 
     python tests/benchmarks/extraction.py [--images 512] [--rounds 3] [--model timm:resnet18] [--sizes 500x375 256x256]
     python tests/benchmarks/extraction.py --models 10 [--images 1000]
 
-Prints images per second and the ratio to the bare forward (the same network, precision, layout and batch size on pixels
-that are in memory already), both measured in turn in one process; wanted: at least 0.90. Decoding and writing need CPU
-time too, so on a CPU a ratio of 1 is out of reach: CPU milliseconds per image show where the difference goes.
+Prints images per second and the ratio to the bare forward pass: the same network, precision, memory layout and batch size,
+on pixels that are already in memory. Both run alternately in one process. Goal: a ratio of at least 0.90. On a CPU a ratio
+of 1 is impossible, because decoding and writing take CPU time too; CPU milliseconds per image show how much.
 
 With `--models`, that many small networks run over one folder. The CPU time of the run is compared with the sum of one pass
-that reads, decodes and resizes each image, and the bare forward passes of all networks; wanted: at most 1.10. `separate` is
-the sum if each network decoded the images again.
+that reads, decodes and resizes each image, and the bare forward passes of all networks. Goal: a ratio of at most 1.10.
+`separate` is the sum if each network decoded the images again.
 
-With `--fold`, batch normalisations are folded into convolutions. The run is also compared, in CPU time, with the plain loop:
-Pillow, torchvision's transforms and the network as it is, in batches of the same size; wanted: at least 1.25 times as fast.
+With `--fold`, batch normalisation is folded into the convolutions. The run is also compared, in CPU time, with a plain loop
+of Pillow, torchvision's transforms and the unchanged network, in batches of the same size. Goal: 1.25 times as fast.
 """
 
 import argparse
@@ -42,13 +42,13 @@ parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--model", default="timm:resnet18")
 parser.add_argument("--workers", type=int, default=None)
-parser.add_argument("--models", type=int, help="how many small networks to run together, instead of --model")
-parser.add_argument("--fold", action="store_true", help="fold batch normalisations into convolutions")
-parser.add_argument("--sizes", nargs="+", default=["500x375", "256x256"], help="width x height of the files")
+parser.add_argument("--models", type=int, help="run this many small networks together, instead of --model")
+parser.add_argument("--fold", action="store_true", help="fold batch normalisation into the convolutions")
+parser.add_argument("--sizes", nargs="+", default=["500x375", "256x256"], help="WIDTHxHEIGHT of the files")
 
 
 def save_jpegs(folder: Path, count: int, width: int, height: int) -> None:
-    """Images with about the detail of photographs: 500 x 375 take some 100 kB, as ImageNet's do."""
+    """Save images about as detailed as photographs: 500 x 375 pixels take about 100 kB, as in ImageNet."""
     rng = np.random.default_rng(0)
     folder.mkdir()
     for index in range(count):
@@ -59,7 +59,7 @@ def save_jpegs(folder: Path, count: int, width: int, height: int) -> None:
 
 
 class Clock:
-    """Wall and CPU seconds, children's included."""
+    """Wall-clock seconds, and CPU seconds including child processes."""
 
     def __enter__(self) -> "Clock":
         self.wall, self.cpu = -time.perf_counter(), -sum(os.times()[:4])
@@ -90,7 +90,7 @@ def decode_pass(dataset: datasets.Dataset, kinds: list, batch_size: int) -> Cloc
 
 
 def plain_loop(network: torch.nn.Module, spec: Transform, paths: list[Path], batch_size: int) -> Clock:
-    """The loop that people write: Pillow, torchvision's transforms, the network as it is."""
+    """The usual loop: Pillow, torchvision's transforms and the unchanged network."""
     transform = transforms.Compose(
         [transforms.Resize(spec.resize[0], transforms.InterpolationMode(spec.interpolation)),
          transforms.CenterCrop(spec.size[1:]), transforms.ToTensor(), transforms.Normalize(spec.mean, spec.std)]

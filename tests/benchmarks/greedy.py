@@ -1,13 +1,16 @@
-"""Greedy ensemble selection against AutoGluon's `EnsembleSelection` and a plain NumPy loop: same picks, how much faster.
+"""Greedy ensemble selection compared with AutoGluon's `EnsembleSelection` and a plain NumPy loop: picks and speed.
 
     .venv/bin/python tests/benchmarks/greedy.py --peer-python /tmp/peers/bin/python
-    .venv/bin/python tests/benchmarks/greedy.py --workloads --plot greedy.html      # only cost against size, as a chart
+    .venv/bin/python tests/benchmarks/greedy.py --workloads --plot greedy.html      # only a chart of time against size
 
-AutoGluon lives in an environment of its own (`python -m venv /tmp/peers && /tmp/peers/bin/pip install autogluon.core`). It
-is left out, and the script says so, where `--peer-python` is not given or has none. One thread each unless --threads says
-otherwise, times are medians of wall-clock seconds. Workloads: G1 = 82 x 5,000 x 1,000, G2 = 30 x 50,000 x 100, float32,
-20 picks with replacement, accuracy; `-flat` is the same at temperature 5; weak = 40 x 3,000 x 500 independent models of 8%
-accuracy, 10 picks. Bars: G1 >= 50 x AutoGluon and >= 8 x NumPy with the same picks, G2 >= 20 x AutoGluon.
+Install AutoGluon in a separate environment (`python -m venv /tmp/peers && /tmp/peers/bin/pip install autogluon.core`).
+Without `--peer-python`, or if that interpreter does not have AutoGluon, it is skipped with a message. Each search runs on
+one thread unless `--threads` is given. Times are medians of wall-clock seconds.
+
+Workloads (models x examples x classes, float32) for 20 picks by accuracy, with replacement: G1 is 82 x 5,000 x 1,000, G2 is
+30 x 50,000 x 100. `weak` is 40 x 3,000 x 500, independent models of 8% accuracy, 10 picks. `-flat` is the same workload at
+temperature 5. Goals: on G1 50 times as fast as AutoGluon and 8 times as fast as NumPy, with the same picks; on G2 20 times
+as fast as AutoGluon.
 """
 
 import argparse
@@ -33,7 +36,7 @@ WORKLOADS = {
              "shared": 0.0, "difficulty": 0.0, "scales": (1.0, 1.0)},
 }  # fmt: skip
 STEPS = {"G1": 20, "G2": 20, "weak": 10}
-BARS = {("G1", "AutoGluon"): 50, ("G1", "NumPy"): 8, ("G2", "AutoGluon"): 20}
+GOALS = {("G1", "AutoGluon"): 50, ("G1", "NumPy"): 8, ("G2", "AutoGluon"): 20}
 
 PEER = """
 import json, sys, time
@@ -60,8 +63,8 @@ def workload(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Probabilities [M, N, K] of models of about 70-78% accuracy with partly shared errors, and labels.
 
-    Logits are a draw of class confusions that all models share (45% of the variance) and one of their own, plus a bonus on
-    the true class: the same difficulty of the example for all, a little skill of the model; then a scale of the model's.
+    Logits are the sum of Gaussian noise that all models share (45% of the variance), noise of each model, and a bonus for
+    the true class. The bonus depends on the example's difficulty and a little on the model. Each model scales its logits.
     """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, examples)
@@ -81,29 +84,29 @@ def workload(
 
 
 def numpy_loop(probs: np.ndarray, labels: np.ndarray, steps: int) -> list[int]:
-    """The search as one would write it: float32 sums, every candidate's argmax, equal counts to the lower log-loss."""
+    """The plain search: float32 sums and the argmax of every candidate; the lower log loss breaks ties."""
     rows, total, picks = np.arange(len(labels)), np.zeros(probs.shape[1:], np.float32), []
     scratch = np.empty_like(total)
     for _ in range(steps):
-        right = [int((np.add(total, p, out=scratch).argmax(1) == labels).sum()) for p in probs]
-        best = np.flatnonzero(np.array(right) == max(right))
+        correct = [int((np.add(total, p, out=scratch).argmax(1) == labels).sum()) for p in probs]
+        best = np.flatnonzero(np.array(correct) == max(correct))
         if len(best) > 1:
-            held = total[rows, labels].astype(np.float64)
-            best = best[np.argsort([-np.log(held + probs[m][rows, labels]).sum() for m in best], kind="stable")]
+            true = total[rows, labels].astype(np.float64)
+            best = best[np.argsort([-np.log(true + probs[m][rows, labels]).sum() for m in best], kind="stable")]
         picks.append(int(best[0]))
         total += probs[best[0]]
     return picks
 
 
 def autogluon(python: str, probs: np.ndarray, labels: np.ndarray, steps: int, repeats: int) -> dict[str, Any] | None:
-    """Seconds and picks of the peer, run by its own interpreter; None, with a word, where it cannot be run."""
+    """Run AutoGluon with another interpreter; return seconds and picks, or print why it failed and return None."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/probs.npy", probs)
         np.save(f"{folder}/labels.npy", labels)
         command = [python, "-c", PEER, folder, str(steps), str(repeats)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
     if done.returncode:
-        print(f"AutoGluon is left out: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+        print(f"AutoGluon skipped: {(done.stderr.strip().splitlines() or ['it failed without a message'])[-1]}")
         return None
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -130,14 +133,14 @@ def compare(name: str, options: argparse.Namespace) -> None:
     )
     print(f"  ours      {ours:8.3f} s")
     same = "same picks" if picks == path.members else f"picks differ from step {_first_difference(picks, path.members)}"
-    print(f"  NumPy     {plain:8.3f} s   {plain / ours:6.1f} x{_bar(name, 'NumPy')}   {same}")
+    print(f"  NumPy     {plain:8.3f} s   {plain / ours:6.1f} x{_goal(name, 'NumPy')}   {same}")
     if not options.peer_python:
         return
     peer = autogluon(options.peer_python, probs, labels, steps, options.peer_repeats)
     if peer is None:
         return
     seconds = statistics.median(peer["seconds"])
-    # It prefers models picked before where counts are equal, else draws lots, so its path may leave ours at a tie.
+    # AutoGluon breaks ties by models it has already picked, then at random, so its picks may differ from ours after a tie.
     step = _first_difference(peer["picks"], path.members)
     tie = step is not None and abs(1 - peer["errors"][step - 1] - path.score[step - 1]) < 1e-6
     same = (
@@ -145,19 +148,19 @@ def compare(name: str, options: argparse.Namespace) -> None:
         if step is None
         else f"same picks up to {'a tie at ' * tie}step {step}, ends at {1 - peer['errors'][-1]:.4f}"
     )
-    print(f"  AutoGluon {seconds:8.3f} s   {seconds / ours:6.1f} x{_bar(name, 'AutoGluon')}   {same}")
+    print(f"  AutoGluon {seconds:8.3f} s   {seconds / ours:6.1f} x{_goal(name, 'AutoGluon')}   {same}")
 
 
 def _first_difference(a: list[int], b: list[int]) -> int | None:
     return next((i + 1 for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
 
 
-def _bar(name: str, peer: str) -> str:
-    return f" (bar: {BARS[name, peer]})" if (name, peer) in BARS else ""
+def _goal(name: str, peer: str) -> str:
+    return f" (goal: {GOALS[name, peer]})" if (name, peer) in GOALS else ""
 
 
 def plot(target: Path, repeats: int) -> None:
-    """Seconds against steps, models and examples, each varied alone, ours and the NumPy loop's."""
+    """Plot the seconds of our search and of the NumPy loop against steps, models and examples, each varied alone."""
     import altair as alt
     import pandas as pd
 
@@ -188,7 +191,7 @@ def plot(target: Path, repeats: int) -> None:
         .properties(width=220, height=220)
         for varied in sweeps
     ]
-    alt.hconcat(*panels, title="40 models x 4,000 examples x 300 classes, 20 steps, one varied").save(str(target))
+    alt.hconcat(*panels, title="40 models x 4,000 examples x 300 classes, 20 steps; one of them varies").save(str(target))
     print(f"wrote {target}")
 
 
@@ -201,13 +204,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--numpy-repeats", type=int, default=3)
     parser.add_argument("--peer-repeats", type=int, default=1)
-    parser.add_argument("--peer-python", help="an interpreter that has autogluon.core")
-    parser.add_argument("--plot", type=Path, help="write cost against steps, models and examples: .html, .svg or .png")
+    parser.add_argument("--peer-python", help="a Python interpreter with autogluon.core")
+    parser.add_argument("--plot", type=Path, help="write a chart of time against size: .html, .svg or .png")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     os.environ |= {name: str(options.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     if not options.peer_python:
-        print("AutoGluon is left out: --peer-python was not given")
+        print("AutoGluon skipped: --peer-python not given")
     for name in options.workloads:
         compare(name, options)
     if options.plot:

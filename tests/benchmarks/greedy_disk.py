@@ -1,12 +1,12 @@
-"""Greedy search over outputs larger than one cares to load, read from files: time and memory.
+"""Greedy search on outputs that stay on disk because they do not fit in memory: time and memory.
 
     .venv/bin/python tests/benchmarks/greedy_disk.py                         # 82 x 50,000 x 1,000 float16: 8.2 GB of files
-    .venv/bin/python tests/benchmarks/greedy_disk.py --examples 5000         # the same at a tenth of the size
-    .venv/bin/python tests/benchmarks/greedy_disk.py --kind logits           # calibrated logits: one softmax an entry
+    .venv/bin/python tests/benchmarks/greedy_disk.py --examples 5000         # a tenth of the size
+    .venv/bin/python tests/benchmarks/greedy_disk.py --kind logits           # calibrated logits, which need a softmax
 
-The yardstick is one pass over the same files that only finds each row's maximum, by the fastest of the ways tried. Bars:
-at most 3 times its time, and at most 3 GB of memory that is not the page cache. One thread each unless --threads says
-otherwise. Files are made once and kept.
+The baseline is one pass over the same files that only finds each row's maximum, in float16 or float32, whichever is faster.
+Goals: at most 3 times the baseline's time, and at most 3 GB of memory beyond the page cache. Everything runs on one thread
+unless `--threads` is given. Files are generated once and kept.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from zoo.outputs.outputs import Outputs, Runs
 
 
 def make_files(folder: Path, models: int, examples: int, classes: int, kind: str, seed: int = 1) -> None:
-    """One .npy a model with partly shared errors, accuracies of about 70-78%, and the labels."""
+    """Write labels and one .npy file per model; models have 70-78% accuracy and partly shared errors."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, examples)
@@ -34,23 +34,23 @@ def make_files(folder: Path, models: int, examples: int, classes: int, kind: str
     np.save(folder / "labels.npy", labels)
     missing = [m for m in range(models) if not (folder / f"{m:03d}.npy").exists()]
     for model in missing:
-        own = np.random.default_rng([seed, model])
-        bonus, scale = 4.43 + own.uniform(-0.22, 0.22), own.uniform(2.0, 3.5)
+        model_rng = np.random.default_rng([seed, model])
+        bonus, scale = 4.43 + model_rng.uniform(-0.22, 0.22), model_rng.uniform(2.0, 3.5)
         part = folder / f"{model:03d}.part.npy"
         out = np.lib.format.open_memmap(part, "w+", np.float16, (examples, classes))
         for start in range(0, examples, 1000):
             rows = slice(start, min(start + 1000, examples))
             count = rows.stop - start
-            shared = np.random.default_rng([seed, 10**6 + start])  # the confusions all models share on these rows
+            shared = np.random.default_rng([seed, 10**6 + start])  # the same noise for all models
             z = shared.standard_normal((count, classes), np.float32) * np.float32(0.45**0.5)
-            z += own.standard_normal((count, classes), np.float32) * np.float32(0.55**0.5)
+            z += model_rng.standard_normal((count, classes), np.float32) * np.float32(0.55**0.5)
             z[np.arange(count), labels[rows]] += difficulty[rows] + np.float32(bonus)
             z *= np.float32(scale)
             out[rows] = z if kind == "logits" else torch.softmax(torch.from_numpy(z), 1).numpy()
         out.flush()
         part.rename(folder / f"{model:03d}.npy")
         if model % 10 == 0:
-            print(f"made file {model + 1} of {models}", flush=True)
+            print(f"wrote file {model + 1} of {models}", flush=True)
 
 
 def open_runs(folder: Path, models: int, classes: int, kind: str) -> Runs:
@@ -66,7 +66,7 @@ def open_runs(folder: Path, models: int, classes: int, kind: str) -> Runs:
 
 
 def maxima(runs: Runs, widen: bool) -> float:
-    """Seconds for the row maxima of every file, in chunks of about a million numbers."""
+    """Seconds to find the row maxima of all files, in chunks of about a million numbers."""
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
     start = time.perf_counter()
     for outputs in runs.values():
@@ -77,7 +77,7 @@ def maxima(runs: Runs, widen: bool) -> float:
 
 
 class Memory(threading.Thread):
-    """Watches the resident memory that is not backed by files."""
+    """Track the peak of the resident memory that is not backed by files, in GB."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -106,7 +106,7 @@ def main() -> None:
     make_files(folder, options.models, options.examples, options.classes, options.kind)
 
     def runs() -> Runs:
-        """The files opened afresh: who reads them first pays for mapping their pages, so everyone must."""
+        """Open the files again, so that every measurement pays for mapping their pages."""
         return open_runs(folder, options.models, options.classes, options.kind)
 
     size = sum((folder / f"{m:03d}.npy").stat().st_size for m in range(options.models)) / 1e9
@@ -124,11 +124,11 @@ def main() -> None:
         ensembles.greedy(opened, steps=options.steps - 1, replace=True)
         whole.append(time.perf_counter() - start)
     memory.stop.set()
-    yardstick, search, split = map(statistics.median, (passes, searches, whole))
-    print(f"row maxima            {yardstick:8.2f} s")
-    print(f"greedy, all examples  {search:8.2f} s   {search / yardstick:5.2f} x   (bar: 3)")
-    print(f"greedy, half and half {split:8.2f} s   {split / yardstick:5.2f} x")
-    print(f"memory beyond the page cache, at most {memory.peak:.2f} GB   (bar: 3)")
+    baseline, search, split = map(statistics.median, (passes, searches, whole))
+    print(f"row maxima            {baseline:8.2f} s")
+    print(f"greedy, all examples  {search:8.2f} s   {search / baseline:5.2f} x   (goal: 3)")
+    print(f"greedy, half held out {split:8.2f} s   {split / baseline:5.2f} x")
+    print(f"peak memory beyond the page cache {memory.peak:.2f} GB   (goal: 3)")
     print(f"selection accuracy {path.score[0]:.4f} -> {path.best_score:.4f} in {path.best} picks")
 
 

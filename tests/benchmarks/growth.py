@@ -5,12 +5,12 @@
     python tests/benchmarks/growth.py --at 82x50000x1000               # one size: 82 models on ImageNet's validation images
     python tests/benchmarks/growth.py --at 820x5000x1000               # ten times as many models
 
-Every measurement is a process of its own, on one thread, which prints CPU seconds and its largest memory beyond the page
-cache. Outputs are synthetic float16 logits on disk, with partly shared errors. At most --files models have files of their
-own; the others read the same files under other names. `run` starts from images of 32 × 32 pixels in memory and small
-networks with random weights, and stores their outputs. Each stage starts from the stored outputs, so times do not add up
-to the time of a pipeline, which calibrates once. An exponent is the slope of log seconds against log size over the larger
-half of the sizes: 1 is linear growth. Use otherwise idle cores.
+Each measurement runs in a separate process on one thread, which prints CPU seconds and peak memory beyond the page cache.
+Outputs are synthetic float16 logits on disk, with partly shared errors. At most `--files` files are written; further models
+read the same files under other names. `run` starts from images of 32 × 32 pixels in memory and small networks with random
+weights, and stores their outputs. Each stage starts from the stored outputs, so times do not add up to the time of a
+pipeline, which calibrates once. An exponent is the slope of log seconds against log size between the middle and the largest
+size: 1 is linear growth. Use otherwise idle cores.
 """
 
 import argparse
@@ -47,11 +47,11 @@ AXES = {
 
 
 def stored_runs(folder: Path, models: int, examples: int, classes: int, files: int) -> Runs:
-    """Return logits of models that need no more than `files` files."""
-    made = min(models, files)
-    make_files(folder, made, examples, classes, "logits")
-    runs = list(open_runs(folder, made, classes, "logits").values())
-    return Runs(dataclasses.replace(runs[model % made], name=f"{model:03d}", temperature=None) for model in range(models))
+    """Return the logits of all models, stored in at most `files` files."""
+    count = min(models, files)
+    make_files(folder, count, examples, classes, "logits")
+    runs = list(open_runs(folder, count, classes, "logits").values())
+    return Runs(dataclasses.replace(runs[model % count], name=f"{model:03d}", temperature=None) for model in range(models))
 
 
 def small_models(count: int, classes: int) -> list[Model]:
@@ -70,20 +70,22 @@ def small_models(count: int, classes: int) -> list[Model]:
 def run(models: int, examples: int, classes: int, folder: Path, files: int) -> Callable[[], object]:
     pixels = np.random.default_rng(0).integers(0, 256, (examples, 32, 32, 3), dtype=np.uint8)
     dataset = Dataset(
-        name="made", spec="made", ids=[str(row) for row in range(examples)], image=lambda row: Image.fromarray(pixels[row]),
-        fingerprint=f"made-{examples}", classes=tuple(f"class-{number}" for number in range(classes)),
-        labels=np.arange(examples) % classes,
+        name="synthetic", spec="synthetic", fingerprint=f"synthetic-{examples}",
+        ids=[str(row) for row in range(examples)], image=lambda row: Image.fromarray(pixels[row]),
+        classes=tuple(f"class-{number}" for number in range(classes)), labels=np.arange(examples) % classes,
     )  # fmt: skip
     networks = small_models(models, classes)
     return lambda: zoo.run(networks, data=dataset, home=folder / "home", progress=False, workers=0)
 
 
 def stage(work: Callable[[Runs], object]) -> Callable[..., Callable[[], object]]:
-    def prepared(models: int, examples: int, classes: int, folder: Path, files: int) -> Callable[[], object]:
+    """Return a function that opens the outputs and returns the work to be timed."""
+
+    def prepare(models: int, examples: int, classes: int, folder: Path, files: int) -> Callable[[], object]:
         runs = stored_runs(folder, models, examples, classes, files)
         return lambda: work(runs)
 
-    return prepared
+    return prepare
 
 
 STAGES: dict[str, Callable[..., Callable[[], object]]] = {
@@ -96,7 +98,7 @@ STAGES: dict[str, Callable[..., Callable[[], object]]] = {
 
 
 def measure(name: str, size: tuple[int, int, int], folder: Path, files: int) -> dict[str, float]:
-    """Return the CPU seconds of a stage and its largest memory, in gigabytes beyond the page cache."""
+    """Return the CPU seconds of a stage and its peak memory beyond the page cache, in GB."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     work = STAGES[name](*size, folder=folder, files=files)
@@ -108,7 +110,7 @@ def measure(name: str, size: tuple[int, int, int], folder: Path, files: int) -> 
     return {"seconds": time.process_time() - start, "memory": memory.peak}
 
 
-def in_a_process(name: str, size: tuple[int, int, int], folder: Path, files: int) -> dict[str, float]:
+def measure_in_process(name: str, size: tuple[int, int, int], folder: Path, files: int) -> dict[str, float]:
     words = ["--measure", name, "--at", "x".join(map(str, size)), "--folder", str(folder), "--files", str(files)]
     done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -126,10 +128,10 @@ def print_tables(options: argparse.Namespace, folder: Path) -> None:
     """Print CPU seconds and memory of each stage by models, examples and classes."""
     for number, (axis, sizes) in enumerate(AXES.items()):
         along = [size[number] for size in sizes]
-        print(f"\nby {axis}, of {' x '.join(f'{n:,}' for n in MIDDLE)} models, examples and classes: CPU s (GB)")
+        print(f"\nby {axis}, others as in {' x '.join(f'{n:,}' for n in MIDDLE)} models x examples x classes: CPU s (GB)")
         print(f"{'':10}" + "".join(f"{count:>16,}" for count in along) + f"{'exponent':>10}")
         for name in options.stages:
-            found = [in_a_process(name, size, folder / "x".join(map(str, size[1:])), options.files) for size in sizes]
+            found = [measure_in_process(name, size, folder / "x".join(map(str, size[1:])), options.files) for size in sizes]
             cells = "".join(f"{one['seconds']:9.2f} ({one['memory']:.2f})" for one in found)
             print(f"{name:10}{cells}{exponent(along, [one['seconds'] for one in found]):10.2f}", flush=True)
 
@@ -137,9 +139,9 @@ def print_tables(options: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=list(STAGES))
-    parser.add_argument("--at", help="MODELSxEXAMPLESxCLASSES: this size instead of the tables")
-    parser.add_argument("--files", type=int, default=82, help="models that have files of their own")
-    parser.add_argument("--folder", type=Path, help="keep the files here; default: a folder that is deleted")
+    parser.add_argument("--at", metavar="MODELSxEXAMPLESxCLASSES", help="measure one size instead of the tables")
+    parser.add_argument("--files", type=int, default=82, help="maximum number of files; further models share them")
+    parser.add_argument("--folder", type=Path, help="keep the files here; default: a temporary folder")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     models, examples, classes = map(int, options.at.split("x")) if options.at else MIDDLE
@@ -152,7 +154,7 @@ def main() -> None:
             print_tables(options, folder)
             return
         for name in options.stages:
-            found = in_a_process(name, (models, examples, classes), folder, options.files)
+            found = measure_in_process(name, (models, examples, classes), folder, options.files)
             print(f"{name:10}{found['seconds']:9.2f} CPU s{found['memory']:8.2f} GB", flush=True)
 
 

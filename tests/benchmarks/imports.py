@@ -1,13 +1,14 @@
-"""Commands on stored outputs of moderate size, which import no torch; and importing large files.
+"""Time and memory of commands on stored outputs, which do not import torch, and of importing large files.
 
     python tests/benchmarks/imports.py
 
-Each command and each import runs in a process of its own, of which this prints processor seconds and peak memory. The limits
-of a command on stored outputs (10,000 x 10 numbers per model; `@cifar10` is 51 models) are 3 s and 500 MB. Large files are
-10^6 rows of csv, and 100 models x 50,000 x 10 from one parquet file, read and stored; expected on one core of an AMD EPYC:
-about 10 s and 1.2 GB for the csv, 35 s and 2 GB for the parquet file.
+Each command and each import runs in a separate process; its CPU seconds and peak memory are printed. The limits of a command
+on stored outputs (10,000 x 10 numbers per model; `@cifar10` is 51 models) are 3 s and 500 MB. The large files are a csv file
+of 10^6 rows and a parquet file of 100 models x 50,000 x 10, which are read and stored. Expected on one core of an AMD EPYC:
+about 10 s and 1.2 GB for the csv file, 35 s and 2 GB for the parquet file.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -60,7 +61,7 @@ print(f"{sys.argv[2]:<40} {len(runs):>4} models {time.process_time() - start:6.1
 """
 
 
-def commands() -> None:
+def time_commands() -> None:
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(10_000, 10)).astype("f4"), rng.integers(0, 10, 10_000)
     print(f"limits of a command{'':<57} {MAX_SECONDS:5.2f} s {MAX_MEGABYTES:4} MB", flush=True)
@@ -78,9 +79,8 @@ def commands() -> None:
             subprocess.run(words, cwd=folder, env=home, check=True)
 
 
-def main() -> None:
-    commands()
-    import pandas as pd  # a child's peak of memory is at least what this process has when it starts the child
+def time_imports() -> None:
+    import pandas as pd  # not earlier: the peak memory of a child is at least that of this process at its start
 
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -97,9 +97,15 @@ def main() -> None:
         table.insert(0, "model", np.repeat([f"m{model}" for model in range(models)], examples))
         table.to_parquet(Path(folder, "b.parquet"))
         del table
-        for file, what in (("a.csv", "csv, 10^6 rows of 10 classes"), ("b.parquet", "parquet, 100 x 50,000 x 10")):
+        for file, description in (("a.csv", "csv, 10^6 rows of 10 classes"), ("b.parquet", "parquet, 100 x 50,000 x 10")):
             home = os.environ | {"ZOO_HOME": str(Path(folder, "home"))}
-            subprocess.run([sys.executable, "-c", CHILD, str(Path(folder, file)), what], env=home, check=True)
+            subprocess.run([sys.executable, "-c", CHILD, str(Path(folder, file)), description], env=home, check=True)
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    time_commands()
+    time_imports()
 
 
 if __name__ == "__main__":

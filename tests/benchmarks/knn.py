@@ -1,12 +1,11 @@
-"""k nearest neighbours with every k up to 200 by leave-one-out: 20,000 training rows, 5,000 test rows, D = 512.
+"""k nearest neighbours, with k chosen from 1 to 200 by leave-one-out: 20,000 training rows, 5,000 test rows, D = 512.
 
     python tests/benchmarks/knn.py --peer-python /path/to/venv/bin/python
 
-Ours is `KNNProbe().fit` (all k from one list of neighbours) and `predict`. The peer is faiss-cpu's exact `IndexFlatIP`,
-which lives in a virtual environment of its own (pip install faiss-cpu); without `--peer-python` it is looked for in this
-one, and left out where it is not installed. It searches the same normalised rows, 201 neighbours of each training row and
-200 of each test row; it has no votes to count, so its time is of the searches alone. The neighbours of the test rows are
-compared.
+Ours is `KNNProbe().fit` (one list of neighbours for all k) and `predict`. The peer is the exact `IndexFlatIP` of faiss-cpu.
+Install it in a separate virtual environment (pip install faiss-cpu). Without `--peer-python`, this environment is used, and
+the peer is skipped if it is not installed. It searches the same normalised rows, for 201 neighbours of each training row and
+200 of each test row. Its time does not include counting votes. The neighbours of the test rows are compared.
 """
 
 import argparse
@@ -44,7 +43,7 @@ def time_peer(folder: Path, threads: int) -> dict[str, float]:
 
 
 def search_by_peer(python: str, folder: Path, threads: int) -> tuple[float, str]:
-    """Seconds of the peer on `train.npy` and `test.npy`, run by its own interpreter; NaN and why where it cannot be run."""
+    """Run the peer with another interpreter; return its seconds on the files, or NaN and the error message."""
     command = [python, __file__, "--as-peer", str(folder), "--threads", str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -80,7 +79,7 @@ def main() -> None:
         np.save(folder / "train.npy", train)
         np.save(folder / "test.npy", test)
         ours, theirs = [], []
-        for _ in range(options.repeats + 1):  # in turn; the first is to warm up
+        for _ in range(options.repeats + 1):  # alternately; the first round warms up
             start = time.perf_counter()
             probe = KNNProbe(most=MOST).fit(train, y[: options.train])
             probe.predict(test)
@@ -88,20 +87,20 @@ def main() -> None:
             seconds, problem = search_by_peer(options.peer_python, folder, options.threads)
             theirs.append(seconds)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        middle = statistics.median(ours[1:])
+        median = statistics.median(ours[1:])
         print(f"{options.train} / {options.test} rows, D {options.dims}, k up to {MOST}, {options.threads} threads")
-        print(f"{'KNNProbe, fit and predict':32}{middle:9.2f} s   peak {memory:.0f} MB, k = {probe.k_}")
+        print(f"{'KNNProbe, fit and predict':32}{median:9.2f} s   peak {memory:.0f} MB, k = {probe.k_}")
         if problem:
-            print(f"faiss left out: {problem}")
+            print(f"faiss skipped: {problem}")
             return
         found = torch.from_numpy(np.load(folder / "found.npy"))
     units = [torch.nn.functional.normalize(torch.from_numpy(rows)) for rows in (test, train)]
-    mine = nearest(units[0], units[1], MOST)
-    same = (mine.sort(1).values == found.sort(1).values).float().mean()
+    neighbours = nearest(units[0], units[1], MOST)
+    same = (neighbours.sort(1).values == found.sort(1).values).float().mean()
     print(f"{'faiss IndexFlatIP, searches':32}{statistics.median(theirs[1:]):9.2f} s")
     ratios = [their / our for their, our in zip(theirs[1:], ours[1:], strict=True)]
-    print(f"{'faiss / ours, median of pairs':32}{statistics.median(ratios):9.2f}   ({min(ratios):.2f} to {max(ratios):.2f})")
-    print(f"{'neighbours that are the same':32}{same:9.4%}")
+    print(f"{'faiss / ours, median ratio':32}{statistics.median(ratios):9.2f}   ({min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"{'identical neighbours':32}{same:9.4%}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Probes and class separation over embeddings larger than the memory they may use: time, and the most memory resident.
+"""Probes and class separation on embeddings that exceed the memory limit: time and peak resident memory.
 
     python tests/benchmarks/larger_than_memory.py                    # 1,280,000 x 2,048 float16: 5.2 GB in a file
-    python tests/benchmarks/larger_than_memory.py --rows 128000      # a tenth, beside the same with everything in memory
+    python tests/benchmarks/larger_than_memory.py --rows 128000      # a tenth, compared with everything in memory
 
-Bar: at most 3 GB resident, the pages of the mapped file included. Each measure runs in a process of its own. The linear
-probe is fitted at one strength to `--tolerance`, and concatenation fits one more, of half of the dimensions of each of two
-models (the same file twice); a path of 45 strengths takes some 45 times as long. Nearest neighbours are searched for
-`--queries` rows among all at a given k: to choose k by leaving out each of 1.28 million rows in turn takes as many more
-queries. At a tenth or less of the size each measure runs in memory too, and the results are compared.
+Goal: at most 3 GB resident, including the pages of the mapped file. Each measure runs in a separate process. The linear
+probe is fitted with one regularisation strength to `--tolerance`; a path of 45 strengths takes about 45 times as long.
+Concatenation fits another probe, on half of the dimensions of each of two models (the same file twice). The nearest
+neighbours of `--queries` rows are searched among all rows, with k = 20; choosing k by leave-one-out would need 1.28 million
+queries more. At a tenth of the size or less, each measure also runs in memory, and the results are printed for comparison.
 """
 
 import argparse
@@ -25,7 +25,7 @@ MEASURES = ("separation", "linear", "concatenation", "neighbours")
 
 
 def make(path: Path, rows: int, dims: int, classes: int) -> None:
-    """Class means with noise, in order of the classes as folders of images give them."""
+    """Write class means plus noise, ordered by class as in a folder of images."""
     if path.exists():
         return
     rng = np.random.default_rng(0)
@@ -36,9 +36,9 @@ def make(path: Path, rows: int, dims: int, classes: int) -> None:
     out = np.lib.format.open_memmap(part, "w+", np.float16, (rows, dims))
     for start in range(0, rows, 8192):
         y = labels[start : start + 8192]
-        shift = int(rng.integers(dims))  # the same noise in other rows and other columns: drawing it all takes minutes
-        fresh = np.roll(noise[shift : shift + len(y)], shift, axis=1)
-        out[start : start + len(y)] = np.maximum(means[y] + fresh, 0)
+        shift = int(rng.integers(dims))  # reuse the noise in other rows and columns; new noise would take minutes
+        rolled = np.roll(noise[shift : shift + len(y)], shift, axis=1)
+        out[start : start + len(y)] = np.maximum(means[y] + rolled, 0)
     out.flush()
     part.rename(path)
 
@@ -48,7 +48,7 @@ def labels_of(rows: int, classes: int) -> np.ndarray:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    """One measure: seconds, gigabytes at the most, and the result."""
+    """Return the seconds, the peak memory in GB and the result of one measure."""
     import torch
 
     import diversity
@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 
 
 def peak() -> float:
-    """The most gigabytes this program had resident; `getrusage` would count those of the process that started it, too."""
+    """Peak resident memory of this process in GB; `getrusage` may report the peak of the parent process instead."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
@@ -110,9 +110,9 @@ def main() -> None:
             if done.returncode:
                 sys.exit(done.stderr)
             got = json.loads(done.stdout.splitlines()[-1])
-            bar = "" if inside or got["peak"] <= LIMIT else f"   above {LIMIT:g} GB"
+            verdict = "" if inside or got["peak"] <= LIMIT else f"   above {LIMIT:g} GB"
             where = "in memory" if inside else "in blocks"
-            row = f"{name:16}{where:14}{got['seconds']:9.1f}{got['peak']:9.2f}{got['found']:14.7g}{bar}"
+            row = f"{name:16}{where:14}{got['seconds']:9.1f}{got['peak']:9.2f}{got['found']:14.7g}{verdict}"
             print(row, flush=True)
 
 

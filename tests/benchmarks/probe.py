@@ -2,14 +2,14 @@
 
     python tests/benchmarks/probe.py
 
-Objective: sum of log losses + strength ||W||^2. In one run:
+The objective is the sum of log losses + strength ||W||^2. One run measures:
 
-- ours at its default tolerance, every strength within 1e-5 of the optimum by duality gap, and at 1e-4;
-- scikit-learn at its default tolerance (float32, warm-started): how long, and how far from the optimum it stops;
-- scikit-learn at equal objective: its own warm-started path, at every strength the loosest of its tolerances that comes
-  within 1e-4 of our objective, or within 1e-6 an example where that is more. Only the run at that tolerance counts, not
-  those that stopped too early; where the tightest stops too early, that one counts. `--first` takes only so many of the
-  strengths, the strong ones first, and the time is extrapolated to all in proportion, which favours scikit-learn.
+- ours at the default tolerance, where the duality gap at each strength is at most 1e-5 of the objective, and at 1e-4;
+- scikit-learn at its default tolerance (float32, warm-started): its time, and its distance from the optimum;
+- scikit-learn at equal objective, on its own warm-started path. At each strength it uses its loosest tolerance that comes
+  within 1e-4 of our objective, or within 1e-6 per example, whichever is looser. Only the run at that tolerance is timed. If
+  no tolerance suffices, the tightest one is timed. `--first N` uses only the N strongest strengths; the time is extrapolated
+  in proportion, which favours scikit-learn.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Point:
 
 
 def features(examples: int, dims: int, classes: int, separation: float = 0.165) -> tuple[np.ndarray, np.ndarray]:
-    """Rectified class means plus noise with a power-law spectrum in a random basis; a good probe gets about 82%."""
+    """Rectified class means plus noise with a power-law spectrum in a random basis; a good probe has about 82% accuracy."""
     basis = np.random.default_rng(0)
     rotation = np.linalg.qr(basis.standard_normal((dims, dims)))[0].astype(np.float32)
     means = basis.standard_normal((classes, dims)).astype(np.float32)
@@ -47,14 +47,14 @@ def features(examples: int, dims: int, classes: int, separation: float = 0.165) 
 
 
 def objective(coef: np.ndarray, intercept: np.ndarray, x: np.ndarray, y: np.ndarray, strength: float) -> float:
-    """In float64 for both sides."""
+    """The objective in float64, for our solutions and scikit-learn's."""
     z = x.astype(np.float64) @ coef.astype(np.float64).T + intercept
     margin = z - z[np.arange(len(y)), y][:, None]
     return float(np.logaddexp.reduce(margin, 1).sum() + strength * np.square(coef, dtype=np.float64).sum())
 
 
 def time_ours(x: np.ndarray, y: np.ndarray, classes: int, tolerance: float) -> tuple[float, list[Point], float, float]:
-    """(seconds, the solutions, the largest gap relative to its objective, passes over the features)."""
+    """Return the seconds, the solutions, the largest relative duality gap and the passes over the features."""
     from probes._design import Design
     from probes._logistic import path
     from probes._losses import Softmax
@@ -91,11 +91,11 @@ def main() -> None:
     parser.add_argument("--dims", type=int, default=512)
     parser.add_argument("--classes", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--first", type=int, default=len(STRENGTHS), help="strengths of scikit-learn at equal objective")
+    parser.add_argument("--first", type=int, default=len(STRENGTHS), help="strengths at equal objective; default: all")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    warnings.simplefilter("ignore")  # scikit-learn says that it did not converge, which is what is measured here
+    warnings.simplefilter("ignore")  # scikit-learn warns that it did not converge; the output shows by how much
     x, y = features(options.rows, options.dims, options.classes)
     print(f"N {options.rows}, D {options.dims}, K {options.classes}, 45 strengths, {options.threads} threads")
 
@@ -105,34 +105,34 @@ def main() -> None:
         ours[tolerance] = statistics.median(seconds for seconds, *_ in runs)
         _, points, gap, passes = runs[-1]
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        said = f"{passes:.0f} passes, gap at most {gap:.1e} of the objective, peak {memory:.0f} MB"
-        print(f"{f'ours, tolerance {tolerance:.0e}':36}{ours[tolerance]:9.1f} s   {said}", flush=True)
+        note = f"{passes:.0f} passes, gap at most {gap:.1e} of the objective, peak {memory:.0f} MB"
+        print(f"{f'ours, tolerance {tolerance:.0e}':36}{ours[tolerance]:9.1f} s   {note}", flush=True)
 
-    total, last, off = 0.0, None, []
+    total, last, excess = 0.0, None, []
     for strength, point in zip(STRENGTHS, points, strict=True):
         seconds, last = time_sklearn(x, y, strength, last, TOLERANCES[0])
         total += seconds
-        off.append(last.objective / point.objective)
-    said = f"up to {max(off):.3g} times the optimum; ratios {_ratios(total, ours)}"
-    print(f"{'scikit-learn, default tolerance':36}{total:9.1f} s   {said}", flush=True)
+        excess.append(last.objective / point.objective)
+    note = f"objective up to {max(excess):.3g} times the optimum; ratios {_ratios(total, ours)}"
+    print(f"{'scikit-learn, default tolerance':36}{total:9.1f} s   {note}", flush=True)
 
     total, last, missed = 0.0, None, 0
     for strength, point in list(zip(STRENGTHS, points, strict=True))[: options.first]:
-        bar = point.objective + max(1e-4 * point.objective, 1e-6 * options.rows)
+        required = point.objective + max(1e-4 * point.objective, 1e-6 * options.rows)
         for tolerance in TOLERANCES:
             seconds, reached = time_sklearn(x, y, strength, last, tolerance)
-            if reached.objective <= bar:
+            if reached.objective <= required:
                 break
-        missed += reached.objective > bar
+        missed += reached.objective > required
         last, total = reached, total + seconds
         print(f"    strength {strength:8.2g}: {seconds:6.1f} s at tolerance {tolerance:.0e}", flush=True)
     total *= len(STRENGTHS) / options.first
-    said = f"{missed} of {options.first} strengths not reached; ratios {_ratios(total, ours)}"
-    print(f"{'scikit-learn, equal objective':36}{total:9.1f} s   {said}")
+    note = f"{missed} of {options.first} strengths missed the objective; ratios {_ratios(total, ours)}"
+    print(f"{'scikit-learn, equal objective':36}{total:9.1f} s   {note}")
 
 
 def _ratios(seconds: float, ours: dict[float, float]) -> str:
-    return ", ".join(f"{seconds / own:.1f} ({tolerance:.0e})" for tolerance, own in ours.items())
+    return ", ".join(f"{seconds / our_seconds:.1f} ({tolerance:.0e})" for tolerance, our_seconds in ours.items())
 
 
 if __name__ == "__main__":

@@ -1,22 +1,28 @@
-"""Which model to add next, from 256 labelled examples of each candidate: predicted against true gains.
+"""Recommendations of the next model from 256 labelled examples of each candidate: predicted and true gains.
 
     .venv/bin/python tests/benchmarks/recommend.py                            # the shipped outputs on CIFAR-10
-    .venv/bin/python tests/benchmarks/recommend.py --leave-out-categories     # of categories that no known model has
-    .venv/bin/python tests/benchmarks/recommend.py --leave-out-data           # with training data that no known model has
+    .venv/bin/python tests/benchmarks/recommend.py --leave-out-categories     # categories that no known model has
+    .venv/bin/python tests/benchmarks/recommend.py --leave-out-data           # training data that no known model has
     .venv/bin/python tests/benchmarks/recommend.py 'resnet*.cifar10' 'vit-mini-*.cifar10' --data cifar10:test
     .venv/bin/python tests/benchmarks/recommend.py --npz outputs.npz          # probabilities [M, N, K], labels, names
 
-Each of `--bases` models in turn is the base, then each of as many greedy ensembles of three. Every other model is the
-candidate once. It is known on `--examples` rows, which are drawn anew for each base; all other models are known in full.
-Printed are means over bases with 95% confidence intervals: Spearman's rho of predicted and true gain; that of ranking by
-accuracy, by disagreement with the base, and by the gain on the examples alone; the true gain of the chosen candidate as a
-fraction of the best one's; the fraction of true gains inside the intervals; and the paired difference between the rho of
-predictions and of accuracy. Bars: rho 0.85 as the goal, and at least 0.1 above accuracy and disagreement; the chosen
-candidate 0.9; intervals 0.90 to 0.97.
+The bases are `--bases` single models, then as many greedy ensembles of three models. For each base, every other model is
+the candidate once. A candidate is known on `--examples` rows only, which are drawn anew for each base; the outputs of all
+other models are known on all rows.
 
-With `--leave-out-categories`, all models of a candidate's category are left out of the known models, for each category in
-turn; with `--leave-out-data`, all models with a candidate's training data, if the base has other training data. Printed is
-the fraction of true gains inside the intervals, by card and by examples. Bar: at least 0.90.
+Prints means over bases with 95% confidence intervals:
+
+- Spearman's rho of predicted and true gain, and of rankings by accuracy, by disagreement with the base, and by the gain on
+  the examples alone;
+- the difference between the rho of predictions and of accuracy, paired by base;
+- "chosen": the true gain of the recommended candidate as a fraction of the largest true gain;
+- "inside": the fraction of true gains inside the predicted intervals.
+
+Goals: rho 0.85, and at least 0.1 above accuracy and disagreement; chosen at least 0.9; inside 0.90 to 0.97.
+
+With `--leave-out-categories`, all models of the candidate's category are removed from the known models. With
+`--leave-out-data`, all models with the candidate's training data are removed, if the base has other training data. Both
+print the fraction of true gains inside the intervals, by card and by examples. Goal: at least 0.90.
 """
 
 import argparse
@@ -99,7 +105,7 @@ def evaluate(runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: in
 
 
 def leave_out_data(runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int) -> dict[str, float]:
-    """Return the fraction of true gains inside the intervals if no known model has the candidates' training data."""
+    """Return the fraction of true gains inside the intervals when no known model has the candidates' training data."""
     of_base = {runs[name].card.dataset for name in base}
     data = {name: one.card.dataset for name, one in runs.items() if name not in base}
     return leave_out(runs, p, base, examples, seed, {name: None if one in of_base else one for name, one in data.items()})
@@ -108,7 +114,7 @@ def leave_out_data(runs: Runs, p: dict[str, np.ndarray], base: list[str], exampl
 def leave_out_categories(
     runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int
 ) -> dict[str, float]:
-    """Return the fraction of true gains inside the intervals if no known model is of the candidates' category."""
+    """Return the fraction of true gains inside the intervals when no known model is of the candidates' category."""
     found = {name: [category(runs[member].card, runs[name].card) for member in base] for name in runs if name not in base}
     kinds = {name: min((one for one in each if one), key=CATEGORIES.index, default=None) for name, each in found.items()}
     return leave_out(runs, p, base, examples, seed, kinds)
@@ -117,7 +123,7 @@ def leave_out_categories(
 def leave_out(
     runs: Runs, p: dict[str, np.ndarray], base: list[str], examples: int, seed: int, kinds: dict[str, str | None]
 ) -> dict[str, float]:
-    """Return the fraction of true gains inside the intervals, with the models of each kind in turn left out."""
+    """Return the fraction of true gains inside the intervals, leaving out one kind of model at a time."""
     gains = true_gains(p, base, runs.labels)
     rng = np.random.default_rng(seed)
     few = runs.select(np.sort(rng.choice(len(runs.labels), min(examples, len(runs.labels)), replace=False)))
@@ -156,29 +162,29 @@ def main() -> None:
     )
     for title, bases in {"one model": [[name] for name in starts], "greedy ensembles of three": threes}.items():
         found = [measure(runs, p, base, options.examples, options.seed + number) for number, base in enumerate(bases)]
-        print(f"base: {title}, {len(bases)} of them")
+        print(f"base: {title}, {len(bases)} bases")
         report(found)
 
 
 def report(found: list[dict[str, float]]) -> None:
-    """Print means over bases, their confidence intervals, and the bars."""
+    """Print means over bases, their confidence intervals, and the goals."""
     for name in found[0]:
         values = np.array([one[name] for one in found])
         values = values[~np.isnan(values)]
         half = 1.96 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         print(f"  {name:26} {values.mean():6.3f}  [{values.mean() - half:6.3f}, {values.mean() + half:6.3f}]")
     mean = {name: np.nanmean([one[name] for one in found]) for name in found[0]}
-    bars = {f"{name} {each:.3f}, required 0.90": each >= 0.9 for name, each in mean.items() if name.startswith("inside, by")}
+    goals = {f"{name} {each:.3f}, goal 0.90": each >= 0.9 for name, each in mean.items() if name.startswith("inside, by")}
     if "ours" in mean:
         lead = mean["ours"] - max(mean["accuracy"], mean["disagreement"])
-        bars = {
+        goals = {
             f"rho {mean['ours']:.3f}, goal 0.85": mean["ours"] >= 0.85,
-            f"lead {lead:+.3f}, required +0.1": lead >= 0.1,
-            f"chosen {mean['chosen']:.3f}, required 0.9": mean["chosen"] >= 0.9,
-            f"inside {mean['inside']:.3f}, required 0.90 to 0.97": 0.90 <= mean["inside"] <= 0.97,
+            f"lead {lead:+.3f}, goal +0.1": lead >= 0.1,
+            f"chosen {mean['chosen']:.3f}, goal 0.9": mean["chosen"] >= 0.9,
+            f"inside {mean['inside']:.3f}, goal 0.90 to 0.97": 0.90 <= mean["inside"] <= 0.97,
         }
-    for bar, met in bars.items():
-        print(f"  {'met   ' if met else 'MISSED'} {bar}")
+    for goal, met in goals.items():
+        print(f"  {'met   ' if met else 'MISSED'} {goal}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Is this code as fast as another checkout of it, say the last release?
+"""Compare the speed of this checkout with another one, such as the last release.
 
     git worktree add ../before v0.1.0
     python tests/benchmarks/releases.py ../before [--rounds 6] [--only greedy knn]
 
-Each round starts one process of either code, both at once and on one thread each, so that whatever else slows the machine
-slows both; they change places from round to round. A job's figure is CPU seconds, the least of its repeats, and the ratio
-is of these within a round: this code's over the other's. Printed are the median ratio and its middle half over the rounds.
-Only what users call is timed, on workloads of the other scripts. Aim: no median above 1.05.
+Each round runs both checkouts at the same time, in processes with one thread each, so that other load slows both. They swap
+cores between rounds. The time of a job is the minimum of the CPU seconds of its repeats. A ratio is this checkout's time
+divided by the other's, in the same round. Prints the median and the quartiles of the ratios. Only public functions are
+timed, on workloads of the other scripts. Goal: no median above 1.05.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[2]
-REPEATS, SECONDS = 3, 2.0  # at least
+MIN_REPEATS, MIN_SECONDS = 3, 2.0
 
 
 def temperature() -> Callable[[], object]:
@@ -68,12 +68,12 @@ def greedy() -> Callable[[], object]:
 
     probabilities, labels = import_module("greedy").workload(40, 5_000, 500, 4.0, 1)
 
-    def picked(steps: int) -> int:
+    def search(steps: int) -> int:
         found = ensembles.greedy(probabilities, labels, steps=steps, replace=True, test_fraction=0)
         return len(found.picks if hasattr(found, "picks") else found.members)
 
-    steps = 20 - (picked(2) - 2)  # the base counted as a step in the first release
-    return lambda: picked(steps)
+    steps = 20 - (search(2) - 2)  # the first release counts the base as a step
+    return lambda: search(steps)
 
 
 def cka() -> Callable[[], object]:
@@ -130,7 +130,7 @@ JOBS = {job.__name__: job for job in (temperature, separation, pairs, greedy, ck
 
 
 def measure(names: list[str]) -> dict[str, float]:
-    """CPU seconds by job: the least of the repeats after one to warm up."""
+    """CPU seconds by job: the minimum of the repeats after a warm-up."""
     import torch
 
     torch.set_num_threads(1)
@@ -138,7 +138,7 @@ def measure(names: list[str]) -> dict[str, float]:
     for name in names:
         work = JOBS[name]()
         spent = []
-        while len(spent) <= REPEATS or sum(spent) < SECONDS:
+        while len(spent) <= MIN_REPEATS or sum(spent) < MIN_SECONDS:
             began = time.process_time()
             work()
             spent.append(time.process_time() - began)
@@ -147,7 +147,7 @@ def measure(names: list[str]) -> dict[str, float]:
 
 
 def start(checkout: Path, names: list[str], core: int) -> subprocess.Popen:
-    """A process of that checkout's code on that core, which prints what `measure` finds."""
+    """Start a process that runs the checkout's code on a core and prints the result of `measure`."""
     folders = os.pathsep.join([str(checkout), str(checkout / "tests" / "benchmarks")])
     environment = {**os.environ, "PYTHONPATH": folders, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-P", __file__, str(checkout), "--child", str(core), "--only", *names]
@@ -174,7 +174,7 @@ def main() -> None:
         for name in options.only:
             ratios[name].append(this[name] / other[name])
             seconds[name].append(this[name])
-    print(f"{'':14}{'CPU s':>8}{'this / other':>14}{'middle half':>16}   {options.rounds} rounds")
+    print(f"{'':14}{'CPU s':>8}{'this / other':>14}{'quartiles':>16}   {options.rounds} rounds")
     for name, values in ratios.items():
         low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
         print(f"{name:14}{statistics.median(seconds[name]):8.3f}{middle:14.3f}{low:9.3f} – {high:.3f}")

@@ -1,8 +1,8 @@
-"""Class separation of 50,000 x 2048 activations in 1,000 classes, against a pass that only computes the row norms.
+"""Class separation of 50,000 x 2,048 activations in 1,000 classes, compared with a pass that computes the row norms.
 
     python tests/benchmarks/separation.py
 
-The two run in turn. Prints medians of seconds and of the ratio, and the most memory needed beyond the activations.
+Both run alternately. Prints the median seconds and ratio, and the peak memory beyond the activations.
 """
 
 import argparse
@@ -23,12 +23,12 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def peak() -> float:
-    """The most memory this process has had so far, in MB."""
+    """The peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def activations(rows: int, dims: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rectified normal activations [N, D], and labels that do not depend on them."""
+    """Rectified normal activations [N, D] and independent labels."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, dims, generator=generator).relu_()
     return x, torch.randint(classes, (rows,), generator=generator)
@@ -52,7 +52,7 @@ def main() -> None:
         pairs = [
             (seconds(lambda: torch.linalg.vector_norm(x, dim=1)), seconds(lambda m=metric: class_separation(x, y, m)))
             for _ in range(options.repeats + 1)
-        ][1:]  # the first is to warm up
+        ][1:]  # the first round warms up
         floor, taken = (statistics.median(column) for column in zip(*pairs, strict=True))
         ratio = statistics.median(ours / norms for norms, ours in pairs)
         print(f"{metric:24}{taken:9.3f}{floor:12.3f}{ratio:8.2f}")

@@ -1,13 +1,15 @@
-"""Seeds and objectives of the CIFAR-10 networks: whose errors are most alike, and what the cards say.
+"""Effect of objective and seed on the errors of the CIFAR-10 networks: error inconsistency and nearest neighbours.
 
     python tests/benchmarks/study.py                       # from the shipped outputs, without images
-    python tests/benchmarks/study.py 'resnet7-*.cifar10'   # other networks that are named ARCHITECTURE-OBJECTIVE[-sSEED]
+    python tests/benchmarks/study.py 'resnet7-*.cifar10'   # other networks named ARCHITECTURE-OBJECTIVE[-sSEED]
 
-Printed first: the mean error inconsistency of pairs with the same objective, with the same seed, and with neither in common,
-and how many networks share objective or seed with their nearest neighbour, the network with the most similar errors. If
-initial weights depend on the whole name, sharing a seed must make no difference. `expected` is the count if all neighbours
-were equally near. Intervals are 95%, by a bootstrap over networks and images, because pairs share both. Then one row per
-objective: accuracy and class separation over seeds, as on the cards.
+The first table has the mean error inconsistency of pairs with the same objective, with the same seed, and with neither in
+common. If initial weights depend on the whole name of a model, the same seed should make no difference. Intervals are 95%
+confidence intervals from a bootstrap over networks and images, because pairs share both.
+
+The second table counts the networks that share their objective or seed with their nearest neighbour, the network with the
+lowest error inconsistency. `expected` is the count for a random neighbour. The third table has the accuracy and class
+separation of each objective over seeds, from the model cards.
 """
 
 import argparse
@@ -28,7 +30,8 @@ RESAMPLES = 1000
 
 def recipe(name: str) -> RecipeName:
     parts = parse_recipe(name)
-    assert parts is not None, f"{name} is not named ARCHITECTURE-OBJECTIVE[-sSEED]"
+    if parts is None:
+        raise SystemExit(f"the name '{name}' does not have the form ARCHITECTURE-OBJECTIVE[-sSEED]")
     return parts
 
 
@@ -60,7 +63,7 @@ def neighbours(names: list[str]) -> None:
         print(f"  {name:35}{pairs}  {mean:.2%} ({low:.2%} to {high:.2%})")
     nearest = np.where(others, table, np.inf).argmin(1)
     rows = np.arange(len(recipes))
-    print("nearest neighbours, and how many if all were equally near")
+    print("nearest neighbours, and the expected number for random neighbours")
     for name, pairs in relations.items():
         print(
             f"  {name:35}{pairs[rows, nearest].sum():5} of {len(recipes)}  expected {pairs.sum() / (len(recipes) - 1):.1f}"
@@ -68,7 +71,7 @@ def neighbours(names: list[str]) -> None:
 
 
 def by_relation(correct: np.ndarray, relations: dict[str, np.ndarray], weights: np.ndarray) -> dict[str, float]:
-    """Return the weighted mean error inconsistency of each kind of pair, and what sharing a seed changes."""
+    """Return the weighted mean error inconsistency of each kind of pair, and the difference by seed."""
     table = inconsistency(correct)
     means = {
         name: (weights * pairs * table).sum() / ((weights * pairs).sum() or np.nan) for name, pairs in relations.items()
@@ -79,10 +82,10 @@ def by_relation(correct: np.ndarray, relations: dict[str, np.ndarray], weights: 
 
 def inconsistency(correct: np.ndarray) -> np.ndarray:
     """Return [M, M] the fraction of examples on which exactly one of two models is correct, for correctness [M, N]."""
-    right = correct.astype(np.float32)
-    both = right @ right.T
-    each = right.sum(1)
-    return (each[:, None] + each - 2 * both) / right.shape[1]
+    values = correct.astype(np.float32)
+    both = values @ values.T
+    each = values.sum(1)
+    return (each[:, None] + each - 2 * both) / values.shape[1]
 
 
 def objectives(names: list[str]) -> None:
@@ -90,16 +93,17 @@ def objectives(names: list[str]) -> None:
     for name in names:
         results = card(name).details["results"]
         rows[recipe(name).objective].append((results["test_accuracy"], results["train_class_separation"]))
-    print("objective: accuracy and class separation of the training images by seed, and their means")
+    print("objective: mean accuracy and mean class separation of the training images (values by seed)")
     for objective, values in rows.items():
         accuracy, separation = zip(*values, strict=True)
-        told = ", ".join(f"{each:.2%}" for each in accuracy), ", ".join(f"{each:.3f}" for each in separation)
-        print(f"  {objective:18}{np.mean(accuracy):.2%} ({told[0]})  {np.mean(separation):.3f} ({told[1]})")
+        accuracies = ", ".join(f"{each:.2%}" for each in accuracy)
+        separations = ", ".join(f"{each:.3f}" for each in separation)
+        print(f"  {objective:18}{np.mean(accuracy):.2%} ({accuracies})  {np.mean(separation):.3f} ({separations})")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help="default: the nine objectives of resnet7, all seeds that ship")
+    parser.add_argument("models", nargs="*", help="default: the shipped resnet7 networks of the nine objectives, all seeds")
     options = parser.parse_args()
     shipped = [name for name in zoo.list("@cifar10") if name.startswith("resnet7-") and not name.endswith("linear.cifar10")]
     names = list(zoo.list(options.models)) if options.models else [n for n in shipped if recipe(n).objective in NINE]

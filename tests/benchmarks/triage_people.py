@@ -1,4 +1,4 @@
-"""Rankings of labels by how likely they are wrong, judged by people: CIFAR-10H (Peterson et al. 2019).
+"""Rankings of labels by how likely they are wrong, evaluated with human labels: CIFAR-10H (Peterson et al. 2019).
 
     python tests/benchmarks/triage_people.py cifar10h-counts.npy
 
@@ -6,16 +6,17 @@ The file has the counts [10000, 10] of about 50 human labels per test image of C
 (https://github.com/jcpeterson/cifar-10h). A label counts as wrong if most people chose another class. Models are names or
 patterns whose outputs on --data are shipped, stored or can be computed.
 
-Printed for each ranking: average precision; the number of wrong labels among the first 100; the differences in average
-precision from 1 - mean p and from `ours`, with 95% intervals (bootstrap over images, the same resamples for all rankings);
-and the rank correlation with the entropy of the human labels.
+Prints for each ranking its average precision, the number of wrong labels among the first 100, the differences in average
+precision from 1 - mean p and from `ours`, and the rank correlation with the entropy of the human labels. Differences have
+95% confidence intervals from a bootstrap over images, with the same resamples for all rankings.
 
 Rankings: the log-odds of `diversity.triage` (`ours`); its `margin`; the margin of the mean of all models, which is
-cleanlab's normalized margin; 1 - mean p of all models and of the accurate ones, which is cleanlab's self-confidence; votes;
-and the most accurate single model. --flips adds the average precision on labels that were flipped at random.
+cleanlab's normalized margin; 1 - mean p of all models and of the accurate ones, which is cleanlab's self-confidence; the
+fraction of models that predict another class; and 1 - p of the most accurate single model. --flips adds the average
+precision on labels that were flipped.
 
-Also printed: of the images whose label people contradict, how many `triage` calls fine; and how often the interval from a
-simple random sample of --checks checked labels covers the number of wrong labels, over 2,000 samples.
+Also prints how `triage` classifies the images whose label people contradict, and how often the confidence interval from a
+random sample of --checks checked labels covers the number of wrong labels, over 2,000 samples.
 """
 
 import argparse
@@ -36,7 +37,7 @@ SAMPLES = 2000
 
 
 def rankings(runs: Runs, labels: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the scores [N] of each ranking, higher if more suspicious, and the kinds [N] that triage finds."""
+    """Return the scores [N] of each ranking, higher if more suspicious, and the kinds [N] that triage assigns."""
     rows = np.arange(len(labels))
     probs = np.stack([np.asarray(outputs.probabilities, np.float64) for outputs in runs.values()])
     predicted = probs.argmax(2)
@@ -57,7 +58,7 @@ def rankings(runs: Runs, labels: np.ndarray) -> tuple[dict[str, np.ndarray], np.
 
 
 def average_precision(score: np.ndarray, wrong: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the average precision of a ranking for each row of weights [R, N]; equal scores count together."""
+    """Return the average precision of a ranking for each row of weights [R, N]; tied scores share one threshold."""
     order = np.argsort(-score, kind="stable")
     last = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     seen = weights[:, order].cumsum(1)[:, last]
@@ -82,7 +83,7 @@ def resampled_precision(scores: dict[str, np.ndarray], wrong: np.ndarray, resamp
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def ends(values: np.ndarray) -> str:
+def interval_text(values: np.ndarray) -> str:
     low, high = np.quantile(values, [0.025, 0.975])
     return f"{low:+.4f} to {high:+.4f}"
 
@@ -93,30 +94,30 @@ def show(scores: dict[str, np.ndarray], wrong: np.ndarray, entropy: np.ndarray |
     print(f"  {'':34}{'AP':>8}{'first 100':>11}  {'minus 1 - mean p':>28}  {'minus ours':>28}{'entropy':>9}")
     for name, values in found.items():
         first = int(wrong[np.argsort(-scores[name], kind="stable")[:FIRST]].sum())
-        leads = [f"{values[0] - base[0]:+.4f} ({ends(values[1:] - base[1:])})" for base in (plain, ours)]
+        leads = [f"{values[0] - base[0]:+.4f} ({interval_text(values[1:] - base[1:])})" for base in (plain, ours)]
         correlation = "" if entropy is None else f"{np.corrcoef(rankdata(scores[name]), rankdata(entropy))[0, 1]:9.3f}"
         print(f"  {name[:33]:34}{values[0]:8.4f}{first:11}  {leads[0]:>28}  {leads[1]:>28}{correlation}", flush=True)
     margin, same = found["margin"], found[ACCURATE]
     print(
-        f"  margin minus 1 - mean p of the same models: {margin[0] - same[0]:+.4f} ({ends(margin[1:] - same[1:])})",
+        f"  margin minus 1 - mean p of the same models: {margin[0] - same[0]:+.4f} ({interval_text(margin[1:] - same[1:])})",
         flush=True,
     )
 
 
-def flipped(labels: np.ndarray, mean: np.ndarray, kind: str) -> np.ndarray:
-    """Return labels of which 5% are wrong: any other class, or the class that the models most often confuse it with."""
+def flip_labels(labels: np.ndarray, mean: np.ndarray, kind: str) -> np.ndarray:
+    """Return the labels with 5% flipped, to a random other class or the class most often confused with the true one."""
     rng = np.random.default_rng(0)
     classes = mean.shape[1]
     rows = rng.choice(len(labels), len(labels) // 20, replace=False)
-    given = labels.copy()
+    noisy = labels.copy()
     if kind == "uniform":
-        given[rows] = (labels[rows] + rng.integers(1, classes, len(rows))) % classes
-        return given
+        noisy[rows] = (labels[rows] + rng.integers(1, classes, len(rows))) % classes
+        return noisy
     confusion = np.zeros((classes, classes))
     np.add.at(confusion, (labels, mean.argmax(1)), 1)
     np.fill_diagonal(confusion, -1)
-    given[rows] = confusion.argmax(1)[labels[rows]]
-    return given
+    noisy[rows] = confusion.argmax(1)[labels[rows]]
+    return noisy
 
 
 def main() -> None:
@@ -126,7 +127,7 @@ def main() -> None:
     parser.add_argument("--data", default="cifar10:test")
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--checks", type=int, default=400)
-    parser.add_argument("--flips", action="store_true", help="judge on flipped labels too")
+    parser.add_argument("--flips", action="store_true", help="also evaluate on flipped labels")
     options = parser.parse_args()
     counts = np.load(options.people)
     with warnings.catch_warnings():
@@ -135,17 +136,17 @@ def main() -> None:
     labels = runs.labels
     if counts.shape != (len(labels), len(next(iter(runs.values())).classes)):
         raise SystemExit(
-            f"{options.people} has shape {counts.shape}, which does not fit {len(labels)} examples of {options.data}"
+            f"{options.people} has shape {counts.shape}, which does not match the {len(labels)} examples of {options.data}"
         )
-    rows = np.array(next(iter(runs.values())).ids, int)  # ids are the numbers of the test images
+    rows = np.array(next(iter(runs.values())).ids, int)  # ids are the indices of the test images
     fractions = counts[rows] / counts[rows].sum(1, keepdims=True)
     wrong = fractions.argmax(1) != labels
     entropy = -(fractions * np.log(np.where(fractions > 0, fractions, 1))).sum(1)
     print(f"{len(runs)} models; most people contradict {wrong.sum()} of {len(labels):,} labels")
     scores, kinds = rankings(runs, labels)
     show(scores, wrong, entropy, options.resamples)
-    fine = {name: int((kinds[wrong] == name).sum()) for name in dict.fromkeys(kinds)}
-    print(f"  kinds of the {wrong.sum()} images: {', '.join(f'{number} {name}' for name, number in fine.items())}")
+    counts_by_kind = {name: int((kinds[wrong] == name).sum()) for name in dict.fromkeys(kinds)}
+    print(f"  kinds of the {wrong.sum()} images: {', '.join(f'{number} {name}' for name, number in counts_by_kind.items())}")
     rng = np.random.default_rng(0)
     total, covered = int(wrong.sum()), 0
     by_count = {
@@ -154,13 +155,14 @@ def main() -> None:
     for _ in range(SAMPLES):
         low, high = by_count[int(wrong[rng.choice(len(labels), options.checks, replace=False)].sum())]
         covered += low <= total <= high
-    print(f"  intervals from {options.checks} checked labels cover {total}: {covered / SAMPLES:.1%} of {SAMPLES:,} samples")
+    coverage = f"{covered / SAMPLES:.1%} of {SAMPLES:,} samples"
+    print(f"  intervals from {options.checks} checked labels cover the true number, {total}, in {coverage}")
     if options.flips:
         mean = np.mean([np.asarray(outputs.probabilities, np.float64) for outputs in runs.values()], 0)
         for kind in ("uniform", "confused"):
-            given = flipped(labels, mean, kind)
+            noisy = flip_labels(labels, mean, kind)
             print(f"\n5% of the labels flipped, {kind}")
-            show(rankings(runs, given)[0], given != labels, None, options.resamples)
+            show(rankings(runs, noisy)[0], noisy != labels, None, options.resamples)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Significance, risk-coverage curves, prediction sets and groups of many models: time, memory, and what the sets promise.
+"""Significance, risk-coverage curves, prediction sets and groups of many models: time, memory, and coverage of the sets.
 
     python tests/benchmarks/trust.py                              # 82 x 6,250 x 1,000 float16: 1 GB of files
     python tests/benchmarks/trust.py --examples 50000             # 8.2 GB of files
     python tests/benchmarks/trust.py --splits 100                 # prediction sets of the CIFAR-10 models instead
 
-Bars at 50,000 examples: each measure reads the files once, in at most 60 s of CPU time on one thread and 3 GB of memory
-beyond the page cache. The yardstick is one pass that finds each row's maximum. Each measure runs in a process of its own.
-Files are made in --folder and deleted at the end unless --keep is given.
+Each measure reads the files once, in a separate process. Goals at 50,000 examples: at most 60 s of CPU time on one thread,
+and 3 GB of memory beyond the page cache. The baseline is one pass that finds each row's maximum. Files are written to
+--folder and deleted at the end unless --keep is given.
 
---splits divides the CIFAR-10 test images at random, again and again: 4,000 choose a greedy ensemble and fit its temperature,
-3,000 fit the thresholds of prediction sets, and 3,000 judge them. Bars: mean coverage within 1 point of 1 - alpha, and sets
-no larger than those of the best member, the most accurate one on the selection split.
+--splits N splits the CIFAR-10 test images at random N times. A greedy ensemble is selected and temperatures are fitted on
+4,000 images, the thresholds of prediction sets on 3,000, and the sets are evaluated on the other 3,000. Goals: mean coverage
+within 1 point of 1 - alpha, and sets no larger than those of the best member, the most accurate one on the selection split.
 """
 
 import argparse
@@ -72,26 +72,26 @@ MEASURES = {"significance": significance, "curves": curves, "sets": sets, "group
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:
-    """Return CPU seconds of a measure and of the yardstick, and the most memory beyond the page cache."""
+    """Return the CPU seconds of a measure and of the baseline, and the peak memory beyond the page cache."""
     torch.set_num_threads(options.threads)
     runs = open_runs(options.folder, options.models, options.classes, "probabilities")
-    maxima(runs, widen=True)  # so that no measure pays for the first reading of the files
+    maxima(runs, widen=True)  # reads the files into the page cache
     start = time.process_time()
     maxima(runs, widen=True)
-    yardstick = time.process_time() - start
+    baseline = time.process_time() - start
     memory = Memory()
     memory.start()
     start = time.process_time()
     with kept_pages():  # as `zoo trust` does
         found = MEASURES[options.measure](runs)
-    return {"seconds": time.process_time() - start, "yardstick": yardstick, "memory": memory.peak, "found": found}
+    return {"seconds": time.process_time() - start, "baseline": baseline, "memory": memory.peak, "found": found}
 
 
 def time_all(options: argparse.Namespace) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     size = options.models * options.examples * options.classes * 2
     if shutil.disk_usage(options.folder).free < 1.5 * size:
-        sys.exit(f"{options.folder} has no room for {size / 1e9:.1f} GB")
+        sys.exit(f"not enough disk space in {options.folder}: {1.5 * size / 1e9:.1f} GB required")
     folder = Path(tempfile.mkdtemp(dir=options.folder, prefix="trust-"))
     try:
         make_files(folder, options.models, options.examples, options.classes, "probabilities")
@@ -104,15 +104,15 @@ def time_all(options: argparse.Namespace) -> None:
             if done.returncode:
                 sys.exit(done.stderr)
             got = json.loads(done.stdout.splitlines()[-1])
-            passes = got["seconds"] / got["yardstick"]
+            passes = got["seconds"] / got["baseline"]
             print(f"{name:14}{got['seconds']:8.1f}{passes:8.1f}{got['memory']:7.2f}  {got['found']}", flush=True)
     finally:
         if not options.keep:
             shutil.rmtree(folder)
 
 
-def judge_sets(options: argparse.Namespace) -> None:
-    """Print coverage and size of the sets of greedy ensembles, and of their best members, over random splits."""
+def evaluate_sets(options: argparse.Namespace) -> None:
+    """Print coverage and size of the prediction sets of greedy ensembles and of their best members, over random splits."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.errors.ZooWarning)
         runs = zoo.run(["@cifar10"], data="cifar10:test").aligned()
@@ -155,14 +155,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--keep", action="store_true", help="do not delete the files")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    parser.add_argument("--splits", type=int, default=0)
+    parser.add_argument("--splits", type=int, default=0, metavar="N", help="evaluate prediction sets on N random splits")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--alpha", type=float, default=ALPHA)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(options)))
     elif options.splits:
-        judge_sets(options)
+        evaluate_sets(options)
     else:
         time_all(options)
 
