@@ -93,7 +93,8 @@ def _category_table(summary: pd.DataFrame) -> Table:
     measures = [measure for measure in MEASURES.values() if measure.by_category and measure.name in summary]
     rows = []
     for row in summary.to_dict(orient="records"):
-        cells: dict[str, Any] = {"what differs": category_title(row["category"]), "pairs": int(row["pairs"]), "models": int(row["models"])}
+        cells: dict[str, Any] = {"what differs": category_title(row["category"])}
+        cells |= {"pairs": int(row["pairs"]), "models": int(row["models"])}
         for measure in measures:
             cells[measure.title] = float(row[measure.name])
             if measure.name == "inconsistency":

@@ -64,7 +64,7 @@ def load_batches(
 
     Args:
         dataset: the images.
-        transforms: the transforms of the models. If one of them fails, the batch contains its error and the images of the others.
+        transforms: the transforms of the models. If one of them fails, the batch contains its error and the others' images.
         batches: row numbers of each batch.
         workers: number of processes that decode; 0 decodes in this process.
         device: where the batches will be used.
