@@ -1,8 +1,10 @@
-"""`make campaign`: kills, fuzzed and forged files, bombs, many writers and a full disk; ends with a table and code 0 or 1.
+"""Run the fault campaign: kills, fuzzed, forged and malicious files, concurrent writers and a full disk.
+
+Print a table at the end; exit with code 1 if any case failed.
 
     python tests/campaign --kills 1000 --files 200000 --seed 1
 
-Progress is stored in a state file (`--state`), so that a campaign that was stopped continues where it left off.
+Progress is stored in a state file (`--state`), so an interrupted campaign continues where it stopped.
 """
 
 import argparse
@@ -28,17 +30,21 @@ import scenarios
 from full_disk import fill, mounted
 from state import State
 
-CHUNK = 500  # files between two entries in the state
+CHUNK = 500  # cases per entry in the state file
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=1000, help="in all, at events that are evenly spread")
-    parser.add_argument("--files", type=int, default=200_000, help="fuzzed and forged files, over all kinds")
-    parser.add_argument("--writers", type=int, default=8, help="processes at the same command at once")
-    parser.add_argument("--replacements", type=int, default=20, help="rounds of --replace under load, of 5 seconds")
+    parser.add_argument(
+        "--kills", type=int, default=1000, help="number of kills, spread evenly over the events of all commands"
+    )
+    parser.add_argument("--files", type=int, default=200_000, help="number of fuzzed and forged files, over all kinds")
+    parser.add_argument("--writers", type=int, default=8, help="number of processes that run the same command concurrently")
+    parser.add_argument("--replacements", type=int, default=20, help="number of 5-second rounds of --replace under load")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="kinds: kill, random, writers, replace, disk, ray, fuzz, forgery, bomb")
+    parser.add_argument(
+        "--only", default="", help="run one kind only: kill, random, writers, replace, disk, ray, fuzz, forgery, bomb"
+    )
     parser.add_argument("--state", type=Path, default=None)
     options = parser.parse_args()
     path = options.state or Path(tempfile.gettempdir()) / f"zoo-campaign-{options.seed}.jsonl"
@@ -54,7 +60,7 @@ def main() -> int:
 
 
 def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
-    """(kind, cases tried, what was wrong with which) as they come; what `state` has is left out."""
+    """Yield (kind, number of cases tried, problem by failed case), skipping the cases that `state` has recorded."""
 
     def wanted(kind: str) -> bool:
         return kind.startswith(options.only)
@@ -85,11 +91,11 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
             for one in ready:
                 name = f"writers {one.scenario.name}"
                 if not state.tried(name):
-                    yield name, 1, _named(f"{options.writers} at once", killing.many_writers(one, options.writers))
+                    yield name, 1, _named(f"{options.writers} concurrent", killing.many_writers(one, options.writers))
         if wanted("disk"):
             yield from _disk(ready, folder, state)
         if wanted("ray") and not state.tried("ray node killed"):
-            yield "ray node killed", 1, _named("one of two", _ray(folder / "ray"))
+            yield "ray node killed", 1, _named("one of two nodes", _ray(folder / "ray"))
         if wanted("random"):
             rest = max(0, options.kills - sum(map(len, points.values())))
             for one in ready:
@@ -102,30 +108,34 @@ def campaign(options: argparse.Namespace, folder: Path, state: State) -> Iterato
 def _bombs(folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
     if state.tried("bomb"):
         return
-    made = {sample.name: sample for sample in bombs.make(folder / "bombs")}
-    failed = bounded.attempt(list(made), lambda name: fuzzing.judged(made[name], refuse=True), folder / "failures.tsv")
-    yield "bomb", len(made), failed
+    by_name = {sample.name: sample for sample in bombs.make(folder / "bombs")}
+    failed = bounded.attempt(
+        list(by_name), lambda name: fuzzing.check_read(by_name[name], refuse=True), folder / "failures.tsv"
+    )
+    yield "bomb", len(by_name), failed
 
 
 def _fuzz(
-    made: list[samples.Sample], share: int, seed: int, folder: Path, state: State
+    items: list[samples.Sample], share: int, seed: int, folder: Path, state: State
 ) -> Iterator[tuple[str, int, dict[str, str]]]:
-    for sample in made:
+    for sample in items:
         _ = sample.data
-        sample.read(sample.path)  # whole it is read, and what that imports is imported
-    for sample in made:
+        sample.read(sample.path)  # the unchanged file is valid; also imports modules before the forks
+    for sample in items:
         kind = f"fuzz {sample.name}"
         cases = fuzzing.cases(sample, seed, share)
         for start in range(state.tried(kind), share, CHUNK):
             chunk = cases[start : start + CHUNK]
-            failed = bounded.attempt(chunk, lambda case, one=sample: fuzzing.trial(one, case, made), folder / "failures.tsv")
+            failed = bounded.attempt(
+                chunk, lambda case, one=sample: fuzzing.trial(one, case, items), folder / "failures.tsv"
+            )
             yield kind, len(chunk), failed
 
 
 def _forge(
-    made: list[forgeries.Forgery], share: int, seed: int, folder: Path, state: State
+    items: list[forgeries.Forgery], share: int, seed: int, folder: Path, state: State
 ) -> Iterator[tuple[str, int, dict[str, str]]]:
-    for forged in made:
+    for forged in items:
         cases = [f"{forged.name} {seed} {number}" for number in range(share)]
         for start in range(state.tried(forged.name), share, CHUNK):
             chunk = cases[start : start + CHUNK]
@@ -133,13 +143,13 @@ def _forge(
 
 
 def _spread(points: dict[str, list[str]], kills: int) -> dict[str, list[str]]:
-    """Return some of the points of each scenario, evenly spread, if there are more in all than `kills`."""
+    """Return evenly spaced points of each scenario, so that their total is about `kills`."""
     step = max(1, -(-sum(map(len, points.values())) // max(1, kills)))
     return {name: found[:: min(step, len(found) or 1)] for name, found in points.items()}
 
 
 def _ray(folder: Path) -> str | None:
-    """In a process of its own; Ray's own remarks are left aside."""
+    """Kill a Ray node in a separate process and return the problem, ignoring Ray's own output."""
     folder.mkdir()
     script = Path(__file__).with_name("ray_nodes.py")
     done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, timeout=900)
@@ -150,7 +160,7 @@ def _ray(folder: Path) -> str | None:
 def _disk(ready: list[killing.Killed], folder: Path, state: State) -> Iterator[tuple[str, int, dict[str, str]]]:
     with mounted(folder / "disk") as disk:
         if disk is None:
-            print("campaign: no disk can be mounted here, so none is filled", flush=True)
+            print("campaign: cannot mount a disk, so the full-disk cases are skipped", flush=True)
             return
         for one in ready:
             name = f"disk {one.scenario.name}"

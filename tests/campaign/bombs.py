@@ -1,4 +1,4 @@
-"""Files made to do harm: each is refused in one sentence, in little time and memory, and nothing in it is run."""
+"""Malicious files. Each must be rejected with a one-line error, in little time and memory, without executing its code."""
 
 import gzip
 import io
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from samples import Sample
 
-_MUCH = 2**29  # bytes that the packed ones unpack to
+_UNPACKED = 2**29  # size in bytes of the decompressed archives
 
 
 class _Runs:
-    """A pickle that would leave a file behind if it were run."""
+    """An object whose pickle creates the file `mark` when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -28,7 +28,7 @@ class _Runs:
 
 
 def make(folder: Path) -> list[Sample]:
-    """All of them, written into `folder`."""
+    """Write all malicious files into `folder`."""
     folder.mkdir(parents=True)
     return [*_cards(folder), *_tensors(folder), *_packed(folder), *_claims(folder)]
 
@@ -39,7 +39,7 @@ def _cards(folder: Path) -> list[Sample]:
 
     whole = cards.write(next(iter(card_index.shipped().values())))
 
-    def _parsed(path: Path) -> cards.Card:  # not `read`, which would refuse the file's name
+    def _parsed(path: Path) -> cards.Card:  # not `read`, which would reject the file's name
         return cards.parse(cards.read_text(path), str(path))
 
     def with_details(value: str) -> str:
@@ -115,7 +115,7 @@ def _tensors(folder: Path) -> list[Sample]:
         try:
             state_dicts.read(path, "model")
         finally:
-            assert not pickled.exists(), "the pickle was run"
+            assert not pickled.exists(), "the pickle was executed"
 
     return [
         *(_sample(folder, f"{name}.safetensors", data, read) for name, data in heads.items()),
@@ -128,16 +128,16 @@ def _packed(folder: Path) -> list[Sample]:
     from zoo.outputs.importing.importer import import_outputs
 
     nothing = io.BytesIO()
-    np.lib.format.write_array_header_1_0(nothing, {"descr": "<f4", "fortran_order": False, "shape": (_MUCH // 8, 2)})
+    np.lib.format.write_array_header_1_0(nothing, {"descr": "<f4", "fortran_order": False, "shape": (_UNPACKED // 8, 2)})
     archive = io.BytesIO()
     with (
         zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
         packed.open("logits.npy", "w") as file,
     ):
         file.write(nothing.getvalue())
-        for _ in range(_MUCH // 2**20):
+        for _ in range(_UNPACKED // 2**20):
             file.write(bytes(2**20))
-    lines = gzip.compress(b"id,a,b\n" + b"x,1,2\n" * (_MUCH // 6), 1)
+    lines = gzip.compress(b"id,a,b\n" + b"x,1,2\n" * (_UNPACKED // 6), 1)
     wide = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + wide
     png = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))

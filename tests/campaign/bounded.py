@@ -1,4 +1,4 @@
-"""Cases tried one after the other in a forked child that may neither take long nor grow large, nor take others with it."""
+"""Run test cases in a forked child process with limits on time and memory, so that a crash fails only its own case."""
 
 import ctypes
 import gc
@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-MEMORY = 2 * 2**30  # bytes that a case may take beyond what the process has already
-SECONDS = 10  # of computing, so that a busy machine is no failure
-_HUNG = 120  # seconds by the clock, for a case that waits, or that takes no signal
+MEMORY = 2 * 2**30  # bytes that a case may allocate beyond what the process already uses
+SECONDS = 10  # of CPU time, so that a busy machine causes no failure
+_HUNG = 120  # seconds of wall-clock time, for a case that blocks or ignores signals
 
 
 class _TooLong(BaseException):
@@ -22,9 +22,12 @@ class _TooLong(BaseException):
 
 
 def attempt(cases: Sequence[str], trial: Callable[[str], str | None], log: Path) -> dict[str, str]:
-    """What was wrong with which case; `trial` says it of one, or None. A case that kills its process is one of them."""
+    """Return the problem of each failed case. `trial` returns the problem of one case, or None.
+
+    A case that terminates its process fails too.
+    """
     failed: dict[str, str] = {}
-    place = mmap.mmap(-1, 8)  # the number of the case under way, seen by both processes
+    place = mmap.mmap(-1, 8)  # the number of the current case, shared by both processes
     start = 0
     while start < len(cases):
         place[:] = struct.pack("q", start)
@@ -39,7 +42,7 @@ def attempt(cases: Sequence[str], trial: Callable[[str], str | None], log: Path)
         if status == 0:
             break
         reached = struct.unpack("q", place[:])[0]
-        failed[cases[reached]] = f"ended its process (status {status})"
+        failed[cases[reached]] = f"terminated its process (status {status})"
         start = reached + 1
     return failed
 
@@ -49,7 +52,7 @@ def _run(cases: Sequence[str], start: int, trial: Callable[[str], str | None], p
     try:
         _die_with_parent()
         quiet = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):  # decoders in C write there
+        for stream in (1, 2):  # C decoders write to these directly
             os.dup2(quiet, stream)
         warnings.simplefilter("ignore")
         gc.freeze()

@@ -1,7 +1,8 @@
-"""Files whose form is valid and whose contents are not: sealed again after a change, or written with values nobody expects.
+"""Forged files: a valid format and checksum over changed or unexpected contents.
 
-A checksum without a key protects from damage, not from intent. Each forgery is refused with an error that names the file, or
-what was read is valid: finite probabilities that sum to one, classes that exist, labels of the right shape.
+A checksum without a key protects against damage, not against tampering. Each forgery must be rejected with an error that
+names the file, or its contents must be valid: finite probabilities that sum to one, known classes, labels of the right
+shape.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzzing import judged
+from fuzzing import check_read
 from samples import Sample
 
 _DEEP: Any = json.loads("[" * 300 + "]" * 300)
@@ -22,7 +23,7 @@ _SCALARS = (0, -1, 1, 0.5, 2**40, 10**30, 1e300, -0.0, "", "a", "\x1b[31m", "../
 
 @dataclasses.dataclass(frozen=True)
 class Forgery:
-    """A file that is written anew for each case, and the call that reads it."""
+    """A file that is rewritten for each case, and the function that reads it."""
 
     name: str
     path: Path
@@ -30,13 +31,13 @@ class Forgery:
     read: Callable[[Path], Any]
 
     def trial(self, seed: str) -> str | None:
-        """What is wrong with how one forged file was met, or None."""
+        """Write and read one forged file; return the problem, or None."""
         self.write(random.Random(seed))
-        return judged(Sample(self.name, self.path, self.read), refuse=False)
+        return check_read(Sample(self.name, self.path, self.read), refuse=False)
 
 
 def make(folder: Path) -> list[Forgery]:
-    """All of them, in folders inside of `folder`."""
+    """Return all forgeries; their files are in subfolders of `folder`."""
     return [
         _bundle(folder / "bundle"), *_weights(folder / "weights"), _plan(folder / "plan"),
         _cascade(folder / "cascade"), *_onnx(folder / "onnx"),
@@ -95,20 +96,20 @@ def check_outputs(runs: Any) -> None:
         if outputs.kind != "embeddings":
             predicted = outputs.predictions
             assert predicted.shape == (rows,), f"predictions of shape {predicted.shape}"
-            assert ((predicted >= -1) & (predicted < classes)).all(), "predictions of unknown classes"
+            assert ((predicted >= -1) & (predicted < classes)).all(), "predictions are outside the classes"
         if outputs.kind in ("logits", "probabilities"):
             p = np.asarray(outputs.probabilities, np.float64)
             assert p.shape == (rows, classes), f"probabilities of shape {p.shape}"
-            assert np.isfinite(p).all(), "probabilities that are not finite"
+            assert np.isfinite(p).all(), "probabilities are not finite"
             one = np.abs(p.sum(1) - 1).max() < 0.02 or outputs.link == "sigmoid"
-            assert one, f"probabilities that sum to {p.sum(1).max()}"
+            assert one, f"probabilities sum to {p.sum(1).max()}"
         if outputs.embeddings is not None:
-            assert np.isfinite(np.asarray(outputs.embeddings, np.float64)).all(), "embeddings that are not finite"
-            assert len(outputs.embeddings) == rows, "embeddings of other rows"
+            assert np.isfinite(np.asarray(outputs.embeddings, np.float64)).all(), "embeddings are not finite"
+            assert len(outputs.embeddings) == rows, "embeddings have another number of rows"
         if outputs.labels is not None:
             known = len(outputs.label_classes or outputs.classes)
             assert outputs.labels.shape == (rows,), f"labels of shape {outputs.labels.shape}"
-            assert ((outputs.labels >= 0) & (outputs.labels < known)).all(), "labels of unknown classes"
+            assert ((outputs.labels >= 0) & (outputs.labels < known)).all(), "labels are outside the classes"
 
 
 def _seal(path: Path, tensors: dict[str, np.ndarray], note: Any, rng: random.Random) -> None:
@@ -150,7 +151,7 @@ def _bundle(folder: Path) -> Forgery:
 
     def write(draw: random.Random) -> None:
         forged = dict(arrays)
-        if draw.random() < 0.1:  # ids are text inside of an array
+        if draw.random() < 0.1:  # ids are stored as text in an array
             ids = changed(json.loads(arrays["ids"].tobytes()), draw)
             forged["ids"] = np.frombuffer(json.dumps(ids).encode(), np.uint8)
         _seal(path, forged, note, draw)
@@ -163,7 +164,7 @@ def _bundle(folder: Path) -> Forgery:
 
 
 def _weights(folder: Path) -> list[Forgery]:
-    """The weights of a trained model, and a snapshot of one of its epochs."""
+    """Forge the weights of a trained model and a snapshot of one of its epochs."""
     from zoo.cards import card_index
     from zoo.core import tensorfile
     from zoo.models import trained
@@ -240,12 +241,12 @@ def _cascade(folder: Path) -> Forgery:
             p = model.predict([Image.fromarray(one) for one in pixels]).softmax(1)
             rule = read_rule(found.details, found.name)
             shown = None if rule is None else rule.predict_sets(p)
-        except InputError as error:  # of a file that is read by name
+        except InputError as error:  # `cards.read` names the file itself; errors of later steps do not
             raise error.inside(path)  # noqa: B904
-        assert torch.isfinite(p).all(), "probabilities that are not finite"
-        assert (p.sum(1) - 1).abs().max() < 1e-3, "probabilities that do not sum to one"
-        assert float(p.max(1).values.min()) > 1 / 1000, "the same probability for all classes"
-        assert shown is None or shown.shape == p.shape, "sets of another shape"
+        assert torch.isfinite(p).all(), "probabilities are not finite"
+        assert (p.sum(1) - 1).abs().max() < 1e-3, "probabilities do not sum to one"
+        assert float(p.max(1).values.min()) > 1 / 1000, "all classes have the same probability"
+        assert shown is None or shown.shape == p.shape, "prediction sets have another shape than the probabilities"
 
     path.write_text(cards.write(card))
     read(path)
@@ -283,12 +284,12 @@ def _plan(folder: Path) -> Forgery:
         assert len({entry.name for entry in entries}) == len(entries), "a model is planned twice"
 
     path.write_text(yaml.safe_dump(whole))
-    read(path)  # whole it is valid
+    read(path)  # the unchanged plan is valid
     return Forgery("forgery of a plan", path, write, read)
 
 
 def _onnx(folder: Path) -> list[Forgery]:
-    """A graph whose weights are in another file, at a location, offset and length that it chooses."""
+    """Forge ONNX graphs with external weights: the graph states the file, offset and length."""
     try:
         from onnx import TensorProto, helper
     except ImportError:
@@ -331,7 +332,7 @@ def _onnx(folder: Path) -> list[Forgery]:
         model = onnx_graph.read(path, name)
         onnx_graph.image_input(model, name)
         for file in onnx_graph.external_files(model, path, name):
-            assert file.resolve().is_relative_to(folder.resolve()), f"{file} is outside of the model's folder"
+            assert file.resolve().is_relative_to(folder.resolve()), f"{file} is outside the model's folder"
         onnx_graph.load_external_data(model, path, name)
 
     return [Forgery("forgery of onnx", path, write, read)]

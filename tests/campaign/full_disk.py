@@ -1,4 +1,4 @@
-"""A disk that fills while a command writes: an error that names the file, and, once there is room, the same bytes."""
+"""Fill the disk during a command. The error must name the file; a rerun with free space must produce the same bytes."""
 
 import contextlib
 import shutil
@@ -14,7 +14,7 @@ _BLOCK = 4096
 
 @contextlib.contextmanager
 def mounted(place: Path) -> Iterator[Path | None]:
-    """A small file system in memory at `place`, or None where this user may not mount one."""
+    """Mount a small in-memory file system at `place`; yield None if this user may not mount."""
     place.mkdir(parents=True)
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place], capture_output=True, check=False)
     if done.returncode:
@@ -27,7 +27,7 @@ def mounted(place: Path) -> Iterator[Path | None]:
 
 
 def fill(killed: Killed, disk: Path, blocks: int) -> str | None:
-    """What is wrong with how the scenario meets a disk with room for so many blocks more, or None."""
+    """Run the scenario on a disk with `blocks` free blocks, then with free space; return the problem, or None."""
     home = disk / "home"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(killed.begun, home)
@@ -35,21 +35,21 @@ def fill(killed: Killed, disk: Path, blocks: int) -> str | None:
     free = shutil.disk_usage(disk).free
     with open(ballast, "wb") as file, contextlib.suppress(OSError):
         file.write(bytes(max(0, free - blocks * _BLOCK)))
-    said = Path(f"{home}.said")
-    status = fork(home, _told(killed, killed.folder / "told"))
+    log = Path(f"{home}.log")
+    status = fork(home, _recording_error(killed, killed.folder / "error"))
     ballast.unlink()
     if status != 0:
-        message = (killed.folder / "told").read_text()
+        message = (killed.folder / "error").read_text()
         if not message.startswith("ZooError: ") or "the disk is full" not in message or str(disk) not in message:
-            return f"a full disk: {message[:300]}"
+            return f"unexpected error on a full disk: {message[:300]}"
     if fork(home, killed.scenario.act) != 0:
-        return f"the same command with room again: {said.read_text()[-300:]}"
+        return f"the rerun with free space failed: {log.read_text()[-300:]}"
     different = differing(contents(home), killed.expected)
-    return f"other bytes than undisturbed: {different}" if different else None
+    return f"bytes differ from an uninterrupted run: {different}" if different else None
 
 
-def _told(killed: Killed, place: Path):
-    """The scenario, whose error is written to another disk than the full one."""
+def _recording_error(killed: Killed, place: Path):
+    """Return the scenario's action; it writes its error to `place`, which is not on the full disk."""
 
     def act(home: Path) -> None:
         place.write_text("")

@@ -1,4 +1,4 @@
-"""Bytes changed at random in one file of every kind: refused in a sentence that names the file, or read; nothing else."""
+"""Change random bytes in files of every format. Each file must be read, or rejected with a one-line error that names it."""
 
 import random
 import re
@@ -11,28 +11,28 @@ from zoo.errors import ZooError
 
 
 def trial(sample: Sample, seed: str, others: Sequence[Sample]) -> str | None:
-    """What is wrong with how a changed copy of the file was met, or None."""
+    """Read a randomly changed copy of the file; return the problem, or None."""
     data = mutated(sample.data, random.Random(seed), others)
     sample.path.write_bytes(data)
     try:
-        return judged(sample, refuse=sample.sealed)
+        return check_read(sample, refuse=sample.sealed)
     finally:
         sample.path.write_bytes(sample.data)
 
 
-def judged(sample: Sample, refuse: bool) -> str | None:
-    """What is wrong with how the file, as it is now, is met."""
+def check_read(sample: Sample, refuse: bool) -> str | None:
+    """Read the file; return the problem, or None. With `refuse`, reading it without an error is a problem."""
     try:
         sample.read(sample.path)
     except ZooError as error:
         message = str(error)
         named = any(part in message for part in (sample.path.name, str(sample.path.parent)))
-        return None if named and "\n" not in message else f"says {message!r}, one line that names the file was expected"
-    return "was changed and read all the same" if refuse else None
+        return None if named and "\n" not in message else f"expected a one-line error that names the file, got {message!r}"
+    return "was changed, but read without an error" if refuse else None
 
 
 def mutated(data: bytes, rng: random.Random, others: Sequence[Sample]) -> bytes:
-    """`data` after one to four changes; never `data` itself."""
+    """Return `data` after one to four random changes; the result always differs from `data`."""
     changed = data
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         changed = rng.choice(_CHANGES)(changed, rng, others)
@@ -82,7 +82,7 @@ def _splice(data: bytes, rng: random.Random, others: Sequence[Sample]) -> bytes:
 
 
 def _number(data: bytes, rng: random.Random, others: Sequence[Sample]) -> bytes:
-    """Another number where one is written in digits."""
+    """Replace a number that is written in decimal digits."""
     found = list(re.finditer(rb"\d+", data[: 2**16]))
     if not found:
         return data

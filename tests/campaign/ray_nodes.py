@@ -1,9 +1,9 @@
-"""A run over a Ray cluster of two nodes, one of which is killed while it works; both are processes of this machine.
+"""Run a model on a local Ray cluster of two nodes and kill one of the nodes during the run.
 
     python tests/campaign/ray_nodes.py FOLDER
 
-says what was wrong in a line that begins with "problem:", among whatever Ray prints. It is a process of its own, because a
-forked child cannot use a cluster of its parent's.
+prints a problem on a line that begins with "problem:"; Ray may print other lines. It is a separate script because a forked
+child cannot use the cluster of its parent.
 """
 
 import sys
@@ -17,7 +17,7 @@ _MODEL = "timm:test_vit"
 
 
 def node_killed(folder: Path) -> str | None:
-    """What differs from a run on this machine alone, or None."""
+    """Return how the stored files differ from those of a run without Ray, or None."""
     warnings.simplefilter("ignore")
     import ray
     from ray.cluster_utils import Cluster
@@ -28,26 +28,26 @@ def node_killed(folder: Path) -> str | None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     second = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    home, there = folder / "spread", list[int]()
+    home, shards_at_kill = folder / "spread", list[int]()
 
     def kill() -> None:
         while (written := len(list(home.glob("outputs/*/*/*.safetensors")))) < 3:
             time.sleep(0.01)
         cluster.remove_node(second, allow_graceful=False)
-        there.append(written)
+        shards_at_kill.append(written)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     try:
         spread = runner.run(_MODEL, home=home, engine="ray", **_OPTIONS)[_MODEL].path
         killer.join(60)
-        if not there or there[0] >= len(list(whole.glob("*.safetensors"))):
-            return "the run was over before the node was killed"
+        if not shards_at_kill or shards_at_kill[0] >= len(list(whole.glob("*.safetensors"))):
+            return "the run finished before the node was killed"
         names = sorted(path.name for path in whole.iterdir())
         if sorted(path.name for path in spread.iterdir()) != names:
-            return f"other files than undisturbed: {sorted(path.name for path in spread.iterdir())}, expected {names}"
+            return f"files differ from a run without Ray: {sorted(path.name for path in spread.iterdir())}, expected {names}"
         different = [name for name in names if (whole / name).read_bytes() != (spread / name).read_bytes()]
-        return f"other bytes than undisturbed: {different}" if different else None
+        return f"bytes differ from a run without Ray: {different}" if different else None
     finally:
         ray.shutdown()
         cluster.shutdown()

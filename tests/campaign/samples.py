@@ -1,4 +1,4 @@
-"""One whole file of every kind that the package reads, and the call that reads it."""
+"""One valid file of every format that the package reads, with the function that reads it."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A file in a folder of its own. Of `sealed` ones, which we write, no changed byte may pass."""
+    """A valid file and its reader. In a `sealed` file, which has a checksum, every changed byte must be detected."""
 
     name: str
     path: Path
@@ -29,7 +29,7 @@ class Sample:
 
 
 def make(folder: Path) -> list[Sample]:
-    """All of them, written into `folder`."""
+    """Write all samples into `folder`."""
     return [*_ours(folder / "ours"), *_foreign(folder / "foreign"), *_images(folder / "images")]
 
 
@@ -169,7 +169,7 @@ def _foreign(folder: Path) -> list[Sample]:
     def rows(path: Path) -> Any:
         dataset = parquet.load([path], f"parquet:{path}")
         for row in range(min(len(dataset), 4)):
-            with contextlib.suppress(Undecodable):  # a run counts it, and names the file in the dataset's spec
+            with contextlib.suppress(Undecodable):  # a run only counts undecodable images
                 dataset[row]
 
     def describe(path: Path) -> Any:

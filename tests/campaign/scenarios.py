@@ -1,6 +1,6 @@
-"""What is killed: every command that writes, small enough to be killed a hundred times, each with the state it starts from.
+"""The commands that the campaign kills: every command that writes, on inputs small enough to rerun a hundred times.
 
-All of it happens in forked children of a process that has imported everything once; `ZOO_HOME` is the child's own.
+Each command runs in a forked child of a process that has already imported everything; each child has its own `ZOO_HOME`.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """A command, and what must be there before it."""
+    """A command, and the function that prepares the home on which it runs."""
 
     name: str
     act: Callable[[Path], None]
@@ -138,7 +138,7 @@ SCENARIOS = [
 
 
 def warm_up() -> None:
-    """Import now whatever the scenarios import, so that children begin with the work."""
+    """Run every scenario once, so that child processes need not import anything."""
     import tempfile
 
     import torch
@@ -152,13 +152,13 @@ def warm_up() -> None:
 
 
 _TIMES = re.compile(r'"(seconds|images_per_second)": [0-9.e+-]+')
-_BY_PLACE = ("cache/", "models/", "fingerprints/")  # named by, or full of, paths and times: they differ from home to home
+_BY_PLACE = ("cache/", "models/", "fingerprints/")  # contain paths and times, which differ between homes
 
 
 def contents(home: Path) -> dict[str, str | bytes]:
-    """Every file of a home, without what depends on the clock or on where the home is, and without locks.
+    """Return the contents of every file of a home, except locks and parts that depend on the time or on the home's path.
 
-    A lock that a dead process left is an empty file and no obstacle to anybody.
+    A lock left by a dead process is an empty file and blocks no other process.
     """
     found: dict[str, str | bytes] = {}
     for path in sorted(home.rglob("*")):
@@ -169,7 +169,7 @@ def contents(home: Path) -> dict[str, str | bytes]:
 
 
 def differing(found: dict[str, str | bytes], expected: dict[str, str | bytes]) -> str:
-    """Which files differ, in words; empty where none does."""
+    """Describe the files that differ; return an empty string if none do."""
     names = sorted(name for name in {**found, **expected} if found.get(name) != expected.get(name))
-    told = [f"{name}: {found.get(name)!r}, expected {expected.get(name)!r}" for name in names if name.endswith(".jsonl")]
-    return json.dumps(told + [name for name in names if not name.endswith(".jsonl")]) if names else ""
+    logs = [f"{name}: {found.get(name)!r}, expected {expected.get(name)!r}" for name in names if name.endswith(".jsonl")]
+    return json.dumps(logs + [name for name in names if not name.endswith(".jsonl")]) if names else ""

@@ -1,4 +1,4 @@
-"""What a campaign has done so far, kept line by line in a file, and as a table."""
+"""The progress of a campaign, stored as JSON lines and printed as a table."""
 
 import json
 from collections import Counter
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 class State:
-    """Cases tried and failed by kind. A line that was cut off by a kill is left out, so its cases are tried again."""
+    """Numbers of tried cases and problems of failed cases, by kind.
+
+    A line truncated by a kill is ignored, so its cases are tried again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +30,7 @@ class State:
             file.write(json.dumps([kind, tried, failed]) + "\n")
 
     def table(self) -> str:
-        """One line per kind: tried, survived, failed."""
+        """Return a table with the numbers of cases tried, survived and failed by kind."""
         width = max([5, *map(len, self.counts)])
         lines = [f"{'kind':{width}}  {'tried':>8}  {'survived':>8}  {'failed':>6}"]
         groups = Counter[str]()

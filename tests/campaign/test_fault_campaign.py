@@ -1,4 +1,4 @@
-"""A slice of the campaign of about a minute: the whole of it is `make campaign`."""
+"""A small part of the fault campaign, about one minute long; `make campaign` runs all of it."""
 
 import dataclasses
 import os
@@ -19,8 +19,8 @@ from zoo.core.columns import Column
 from zoo.errors import ZooError
 from zoo.outputs.outputs import Outputs
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="children are forked")
-FILES = 20  # of each kind
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="needs fork and Linux")
+FILES = 20  # changed copies of each file
 
 SLICE = """
 import sys
@@ -41,7 +41,7 @@ for number, one in enumerate(scenarios.SCENARIOS):
 """
 
 
-def test_fuzzed_files_of_every_kind(tmp_path, zoo_home):
+def test_fuzzed_files_are_read_or_rejected(tmp_path, zoo_home):
     made = samples.make(tmp_path / "samples")
     assert len({sample.name for sample in made}) == len(made) > 35
     for sample in made:
@@ -55,7 +55,7 @@ def test_fuzzed_files_of_every_kind(tmp_path, zoo_home):
     assert failed == {}
 
 
-def test_forged_files_are_refused_or_valid(tmp_path, zoo_home):
+def test_forged_files_are_rejected_or_valid(tmp_path, zoo_home):
     made = {one.name: one for one in forgeries.make(tmp_path / "forgeries")}
     assert {name.removeprefix("forgery of ") for name in made} >= {"a bundle", "weights", "a snapshot", "a plan"}
     cases = [f"{name} 7 {number}" for name in made for number in range(3 * FILES)]
@@ -63,7 +63,7 @@ def test_forged_files_are_refused_or_valid(tmp_path, zoo_home):
     assert failed == {}
 
 
-def test_invalid_outputs_do_not_pass_the_check_of_forgeries():
+def test_check_outputs_rejects_invalid_outputs():
     valid = Outputs.from_arrays("a", probabilities=[[0.5, 0.5], [0.9, 0.1]], labels=[0, 1])
     forgeries.check_outputs({"a": valid})
     for field, values in {
@@ -82,14 +82,14 @@ def test_outputs_are_replaced_under_load(tmp_path):
     assert in_new_process(script, tmp_path / "home") == ["None"]
 
 
-def test_files_made_to_do_harm(tmp_path, zoo_home):
+def test_malicious_files_are_rejected(tmp_path, zoo_home):
     made = {sample.name: sample for sample in bombs.make(tmp_path / "bombs")}
-    failed = bounded.attempt(list(made), lambda name: fuzzing.judged(made[name], refuse=True), tmp_path / "failures.tsv")
+    failed = bounded.attempt(list(made), lambda name: fuzzing.check_read(made[name], refuse=True), tmp_path / "failures.tsv")
     assert failed == {}
 
 
 def in_new_process(script: str, folder: Path) -> list[str]:
-    """Return the lines that a script prints; it may fork, since no other thread runs in its process."""
+    """Return the lines that a script prints in a new process, which may fork because it has no other threads."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script, folder], capture_output=True, text=True, timeout=900, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]), "OMP_NUM_THREADS": "1"},
@@ -98,7 +98,7 @@ def in_new_process(script: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_kills_in_every_place_of_a_slice(tmp_path):
+def test_killed_commands_can_be_rerun(tmp_path):
     lines = in_new_process(SLICE, tmp_path)
     assert len(lines) > 20
     assert [line for line in lines if not line.endswith("|None")] == []
@@ -116,30 +116,30 @@ def misbehave(case: str) -> str | None:
     return None
 
 
-def test_the_harness_notices_whatever_goes_wrong(tmp_path):
+def test_attempt_reports_errors_crashes_and_memory_use(tmp_path):
     failed = bounded.attempt(["good", "memory", "exit", "error", "wrong", "last"], misbehave, tmp_path / "log")
     assert {case: problem.partition(":")[0] for case, problem in failed.items()} == {
         "memory": "uncaught MemoryError",
-        "exit": "ended its process (status 3)",
+        "exit": "terminated its process (status 3)",
         "error": "uncaught KeyError",
         "wrong": "was read",
     }
 
 
-def test_a_changed_file_that_is_read_or_not_named_is_noticed(tmp_path):
+def test_fuzzing_reports_files_that_are_accepted_or_not_named(tmp_path):
     def refuse(path):
-        raise ZooError("something is wrong")
+        raise ZooError("an error without details")
 
     path = tmp_path / "file"
     path.write_bytes(b"whole")
     careless = samples.Sample("careless", path, lambda path: None, sealed=True)
     vague = samples.Sample("vague", path, refuse)
-    assert fuzzing.trial(careless, "1", [careless]) == "was changed and read all the same"
+    assert fuzzing.trial(careless, "1", [careless]) == "was changed, but read without an error"
     assert "names the file" in fuzzing.trial(vague, "1", [vague])
     assert path.read_bytes() == b"whole"
 
 
-def test_the_state_of_a_campaign_outlives_it(tmp_path):
+def test_an_interrupted_campaign_keeps_its_state(tmp_path):
     path = tmp_path / "state.jsonl"
     first = State(path)
     first.add("kill run", 3, {"2 before": "lost"})
