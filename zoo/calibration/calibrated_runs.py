@@ -241,7 +241,12 @@ def _unscaled(outputs: Outputs) -> Outputs:
 
 def _from_fraction(runs: Runs, fraction: float, seed: int, reason: str, fit: _Fit) -> CalibratedRuns:
     first = next(iter(runs.values()))
-    chosen = stratified_split(runs.labels, fraction, seed, first.ids)
+    try:
+        chosen = stratified_split(runs.labels, fraction, seed, first.ids)
+    except InputError as error:
+        if error.argument == "fraction":
+            error.argument = "temperatures_from"
+        raise
     held_out = runs.select(chosen)
     fits = fit(held_out)
     calibration = next(iter(held_out.values()))

@@ -39,6 +39,10 @@ class TestCompare:
         assert found["examples"] == 200
         assert found["temperatures"] == [outputs.temperature for outputs in calibrate(pair, 0.5).values()]
 
+    @pytest.mark.parametrize("fraction", ["1", "0.0001"])
+    def test_a_fraction_that_leaves_one_side_empty_names_the_option(self, cli, pair, fraction):
+        assert "--temperatures-from" in cli("compare", "mine-a", "mine-b", "--temperatures-from", fraction, code=2).err
+
     def test_uncalibrated_reports_on_every_example(self, cli, pair):
         found = cli("compare", "mine-a", "mine-b", "--uncalibrated", "--json").json
         assert (found["examples"], found["temperatures"]) == (400, [None, None])

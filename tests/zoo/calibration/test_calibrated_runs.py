@@ -127,7 +127,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2])
     def test_share(self, share):
-        with pytest.raises(InputError, check=fields(argument="fraction", found=share)):
+        with pytest.raises(InputError, check=fields(argument="temperatures_from", found=share)):
             calibrate(outputs(), temperatures_from=share)
 
     def test_nothing(self):
