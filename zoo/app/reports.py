@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 import typer
 
 from zoo.app.example_groups import Groups, read_groups
+from zoo.app.ood import run_on
 from zoo.app.options import (
     REPORT,
     Base,
@@ -99,7 +100,6 @@ def _material(
 ) -> "ReportInputs":
     from zoo.app.candidates import candidate_cards
     from zoo.app.report.inputs import ReportInputs, available_images, transfer_embeddings
-    from zoo.runs.runner import run
 
     runs = inputs.runs(models) if models or inputs.files else _stored(inputs)
     spec = next(iter(runs.values())).dataset
@@ -117,8 +117,8 @@ def _material(
         runs,
         images=available_images(spec),
         features=features,
-        unlabelled=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in unlabelled),
-        outside=tuple(run(runs.names, data=other, fresh=inputs.fresh) for other in outside),
+        unlabelled=tuple(run_on(runs.names, other, "unlabelled", fresh=inputs.fresh) for other in unlabelled),
+        outside=tuple(run_on(runs.names, other, "outside", fresh=inputs.fresh) for other in outside),
         candidates=tuple(cards),
         imported=", ".join(map(str, inputs.files)) if inputs.files else None,
     )

@@ -13,7 +13,7 @@ from zoo.app.report.analysis import analyse
 from zoo.app.report.groups import groups
 from zoo.app.report.inputs import ReportInputs
 from zoo.cards.card import Card, EnsembleMember, Training
-from zoo.errors import InputError
+from zoo.errors import InputError, UnknownName
 from zoo.outputs.outputs import Outputs, Runs
 
 NAMES = ["mine-a", "mine-b", "mine-c"]
@@ -127,6 +127,9 @@ def test_mistakes(runs, store_outputs, invoke, tmp_path):
         invoke("report", "mine-a", "votes", "--data", "known", "--out", "near")
     with pytest.raises(InputError, check=fields(argument="outside", problem="400 examples")):
         invoke(*WORDS, "--out", "known")
+    for option, argument in {"--out": "outside", "--unlabelled": "unlabelled"}.items():
+        with pytest.raises(UnknownName, check=fields(argument=argument, name="absent")):
+            invoke(*WORDS, option, "absent")
     with pytest.raises(InputError, check=fields(argument="groups", where="absent.csv")):
         invoke(*WORDS, "--groups", tmp_path / "absent.csv")
 
