@@ -174,7 +174,7 @@ class Outputs:
         """Return the embeddings [N, D], or raise an error if none are stored."""
         if self.embeddings is None:
             raise InputError(
-                "no embeddings are stored",
+                f"no embeddings are stored for {self.dataset or 'its examples'}",
                 where=self.name,
                 hint="`zoo run` computes them, `zoo import` reads them from files",
             )

@@ -158,6 +158,8 @@ def test_missing_data_are_errors_when_used():
         _ = only.accuracy
     with pytest.raises(InputError, check=fields(where="a", problem="no embeddings")):
         only.require_embeddings()
+    with pytest.raises(InputError, check=fields(where="a", problem="for d:test")):
+        dataclasses.replace(only, dataset="d:test").require_embeddings()
     with pytest.raises(InputError, check=fields(where="a", problem="several classes per example")):
         make(labels=None, targets=np.eye(3)[Y]).require_labels()
 
