@@ -1,7 +1,7 @@
-"""Every test gets an empty home, no network and one thread, whatever the machine it runs on has; properties repeat.
+"""Isolate every test from the machine: an empty home, no network access and one thread.
 
-`make test` tries the same examples of every property each time, so that what passes goes on passing. `make fuzz` sets
-`HYPOTHESIS_PROFILE=fuzz`: fresh examples, many more of them, and a failure prints how to see it again.
+`make test` runs every property on the same examples each time. `make fuzz` sets `HYPOTHESIS_PROFILE=fuzz`, which draws new
+examples, many more of them, and prints how to reproduce a failure.
 """
 
 import atexit
@@ -14,24 +14,24 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Before numpy, torch, a hub client or the command line is imported, which read these once.
+# These are read once, when numpy, torch, a hub client or the command line is imported, so they are set before.
 PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]
-LOOKS = ["GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"]  # of what commands print
+DISPLAY = ["GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"]  # affect printed output
 PLACES = ["HF_ENDPOINT", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_TOKEN", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"]
 SETTINGS = [name for name in os.environ if name.startswith("ZOO_") and name != "ZOO_TEST_DATA"]
-for name in [*PROXIES, *map(str.upper, PROXIES), *LOOKS, *PLACES, *SETTINGS]:
+for name in [*PROXIES, *map(str.upper, PROXIES), *DISPLAY, *PLACES, *SETTINGS]:
     os.environ.pop(name, None)
-for name in ("HF_HOME", "TORCH_HOME", "ZOO_HOME"):  # neither tests nor fixtures read what this machine has stored
+for name in ("HF_HOME", "TORCH_HOME", "ZOO_HOME"):  # hide models and data stored on this machine
     os.environ[name] = tempfile.mkdtemp(prefix="zoo-tests-")
     atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # because tests run in one process per core
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-MORE = 20  # times as many examples under fuzz
+MORE = 20  # factor by which the fuzz profile increases the number of examples
 
-# Neither profile measures time: the machine may be busy.
+# Neither profile has a deadline, because the machine may be busy.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("test", patient, derandomize=True)
 settings.register_profile("fuzz", patient, max_examples=MORE * patient.max_examples, print_blob=True)
@@ -39,11 +39,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A property that says how many examples it wants gets as many times more of them as the others under fuzz."""
+    """Under the fuzz profile, increase the number of examples of properties with their own `max_examples` too."""
     if os.environ.get("HYPOTHESIS_PROFILE") != "fuzz":
         return
     tests = {getattr(item, "obj", None) for item in items}
-    for test in {getattr(test, "__func__", test) for test in tests}:  # a method's settings are its function's
+    for test in {getattr(test, "__func__", test) for test in tests}:  # settings belong to a method's function
         own = getattr(test, "_hypothesis_internal_use_settings", None)
         if own is not None and own.max_examples != settings.default.max_examples:
             test._hypothesis_internal_use_settings = settings(own, max_examples=MORE * own.max_examples)
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def same_random_numbers() -> None:
-    """What a test draws does not depend on which tests ran before it."""
+    """Seed all generators, so that random numbers do not depend on the tests run before."""
     random.seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
@@ -68,7 +68,7 @@ def zoo_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 @pytest.fixture(scope="session")
 def browser():
-    """One Chromium for all tests of pages."""
+    """Start one headless Chromium for all tests of HTML pages."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service

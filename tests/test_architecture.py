@@ -1,4 +1,4 @@
-"""The layers of CONTRIBUTING.md, checked against every import statement of the code, those inside functions included."""
+"""Check all import statements, also those inside functions, against the layers of CONTRIBUTING.md."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("zoo", "diversity", "ensembles", "probes")
-# The packages, and the folders of `zoo`, from the bottom up: each imports only what stands before it.
+# The packages and the folders of `zoo`, from the bottom layer up: each imports only from layers listed before it.
 LAYERS = (
     "zoo.errors", "zoo.core", "zoo.cards", "zoo.datasets", "zoo.objectives", "zoo.networks", "zoo.models", "zoo.outputs",
     "zoo.runs", "zoo.calibration", "zoo.training", "diversity", "probes", "ensembles", "zoo.app",
@@ -19,7 +19,7 @@ ENTRY_POINTS = ("zoo", "zoo.__main__")
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the four packages by its dotted name; a package is its `__init__`."""
+    """Return the path of every module of the four packages by its dotted name; for a package, its `__init__`."""
     found = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -29,7 +29,7 @@ def modules() -> dict[str, Path]:
 
 
 def import_statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
-    """Imports and calls of `import_module` anywhere in a tree; those under `if TYPE_CHECKING` only if asked for."""
+    """Yield all imports and `import_module` calls in a tree; those under `TYPE_CHECKING` only with `for_types`."""
     todo = [tree]
     while todo:
         node = todo.pop()
@@ -46,7 +46,10 @@ def import_statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
 
 @cache
 def imports(name: str, for_types: bool = False) -> frozenset[str]:
-    """Our modules that a module imports, inside functions too; for `import_module(f"zoo.x.{y}")` all that match."""
+    """Return the modules of the four packages that a module imports, also inside functions.
+
+    A call `import_module(f"zoo.x.{y}")` counts as an import of every module that matches.
+    """
     every = modules()
     found: set[str] = set()
     for statement in import_statements(ast.parse(every[name].read_text()), for_types):
@@ -72,7 +75,7 @@ def layer(name: str) -> str:
 
 
 def cycles() -> list[list[str]]:
-    """Groups of modules that import each other in a circle: the strongly connected components, by Tarjan's algorithm."""
+    """Return import cycles: the strongly connected components of the import graph, found by Tarjan's algorithm."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -100,7 +103,7 @@ def cycles() -> list[list[str]]:
     return found
 
 
-def test_the_import_reader_sees_all_imports() -> None:
+def test_all_kinds_of_imports_are_found() -> None:
     assert "zoo.models.weights" in imports("zoo.models.sources.timm")
     assert "zoo.core.text" in imports("zoo.app.main")  # inside a function
     assert "zoo.models.model" not in imports("zoo.models.registry")  # under TYPE_CHECKING
@@ -108,7 +111,7 @@ def test_the_import_reader_sees_all_imports() -> None:
     assert "zoo.models.sources.onnx" in imports("zoo.models.sources")  # by import_module
 
 
-def test_every_layer_is_named() -> None:
+def test_layers_cover_all_modules() -> None:
     assert {layer(name) for name in modules()} - set(ENTRY_POINTS) == set(LAYERS)
 
 
@@ -127,8 +130,8 @@ def test_probes_and_diversity_are_independent() -> None:
     assert not pairs & {("probes", "diversity"), ("diversity", "probes"), ("ensembles", "probes")}
 
 
-def test_only_the_application_uses_the_package_as_its_users_do() -> None:
-    """`import zoo` reaches every layer through lazy names, so below the application it would hide an upward import."""
+def test_only_the_application_imports_the_top_package() -> None:
+    """`import zoo` gives lazy access to every layer, so in a lower layer it could hide an import from a higher one."""
     assert {layer(name) for name in modules() if "zoo" in imports(name)} <= {"zoo.app", *ENTRY_POINTS}
 
 
@@ -144,7 +147,7 @@ def test_no_import_cycles() -> None:
     assert cycles() == []
 
 
-def test_every_module_is_reached_from_a_public_name() -> None:
+def test_no_module_is_unused() -> None:
     todo = ["zoo", "zoo.__main__", "zoo.app.main", "diversity", "ensembles", "probes"]
     reached: set[str] = set()
     while todo:
@@ -156,7 +159,7 @@ def test_every_module_is_reached_from_a_public_name() -> None:
     assert modules().keys() - reached == set()
 
 
-def test_contributing_shows_the_layers_in_their_order() -> None:
+def test_contributing_lists_the_layers_in_order() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     (stack,) = re.findall(r"<!-- layers -->\n```\n(.*?)```", text, re.DOTALL)
     shown = [line.split()[0] for line in stack.splitlines() if line and not line.startswith(" ")]

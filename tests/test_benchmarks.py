@@ -1,4 +1,4 @@
-"""Each benchmark script imports names that exist, and answers `--help` without doing its work."""
+"""Each benchmark script imports existing names, and `--help` prints its usage without running the benchmark."""
 
 import ast
 import runpy
@@ -27,7 +27,7 @@ def test_help(script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_imported_names_exist(script: Path) -> None:
-    """Also those that a function imports."""
+    """Includes imports inside functions."""
     for node in ast.walk(ast.parse(script.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in PACKAGES:
             module = import_module(node.module)

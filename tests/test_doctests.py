@@ -1,7 +1,7 @@
-"""Every example in a docstring runs as a test, with the empty home and the clean environment of all tests.
+"""Run every docstring example as a test, with an empty home and a clean environment.
 
-They are collected here, and not by `--doctest-modules`, because the fixtures of `tests/conftest.py` reach only tests under
-`tests/`.
+The examples are collected here and not by `--doctest-modules`, because the fixtures of `tests/conftest.py` apply only to
+tests under `tests/`.
 """
 
 import doctest
@@ -20,7 +20,7 @@ PACKAGES = ("zoo", "diversity", "ensembles", "probes")
 
 
 def modules_with_examples() -> list[str]:
-    """The dotted names of all modules whose source has a doctest prompt."""
+    """Return the dotted names of all modules whose source contains a doctest prompt."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")) if ">>> " in path.read_text()]
     return [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
 
@@ -32,11 +32,11 @@ def test_examples(module: str) -> None:
 
 
 def test_examples_do_not_depend_on_the_users_home_or_settings(zoo_home: Path) -> None:
-    """Run all examples again, with a home that holds a trained network and a broken card, and with hostile settings."""
-    zoo.load("resnet8-softmax", device="cpu")  # trained in the test's own home, which the examples must not see
+    """Run all examples again, with unusual settings and a home that contains a trained network and an invalid card."""
+    zoo.load("resnet8-softmax", device="cpu")  # trained in this test's home, which the examples must not use
     (zoo_home / "cards").mkdir()
     (zoo_home / "cards" / "mine.md").write_text("not a card")
-    hostile = {
+    unusual = {
         "ZOO_HOME": str(zoo_home), "HOME": str(zoo_home), "ZOO_DATASET": "cifar10", "ZOO_DATA": "/nowhere",
         "ZOO_AUTOTRAIN": "0", "ZOO_DEBUG": "1", "ZOO_MAX_CLASSES": "2", "ZOO_MAX_PIXELS": "1", "ZOO_MAX_ID_BYTES": "1",
         "ZOO_MAX_NETWORKS": "1", "ZOO_MAX_UNPACKED": "1", "COLUMNS": "20", "FORCE_COLOR": "1", "HF_HOME": "/nowhere",
@@ -44,5 +44,5 @@ def test_examples_do_not_depend_on_the_users_home_or_settings(zoo_home: Path) ->
     }  # fmt: skip
     chosen = ["-k", "test_examples and not settings", __file__]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
-    ran = subprocess.run(command, cwd=ROOT, env=os.environ | hostile, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=ROOT, env=os.environ | unusual, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-4000:]

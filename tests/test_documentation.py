@@ -1,10 +1,11 @@
-"""Every code block of the documentation runs, and prints what the documentation shows.
+"""Run every code block of the documentation and compare its output with the output shown.
 
-Blocks of one file run in order, in one folder with an empty home. `python` blocks share their variables; with `>>>` they
-are doctests, in which `...` stands for any text. In `console` blocks each line after `$ ` is a command, and the lines below
-it are what it prints; without such lines it only has to succeed. A block after `<!-- not run: reason -->` is skipped.
+The blocks of a file run in order, in one folder with an empty home. `python` blocks share their variables; those with `>>>`
+are doctests, in which `...` matches any text. In `console` blocks a line that starts with `$ ` is a command, and the lines
+below it are its expected output; without such lines the command only has to succeed. A block after
+`<!-- not run: reason -->` is skipped.
 
-`make docs` runs the same blocks and writes what they print into the files, except where `...` stands for a part of it.
+`make docs` runs the same blocks and writes their output into the files, except where the output shown contains `...`.
 """
 
 import doctest
@@ -41,10 +42,10 @@ class Block:
     language: str
     text: str
     line: int
-    changes: list[tuple[str, str]] = field(default_factory=list)  # to be written by `make docs`
+    changes: list[tuple[str, str]] = field(default_factory=list)  # (old, new) text, written by `make docs`
 
     def differs(self, command: str, shown: str, printed: str) -> bool:
-        """Return whether a difference is a failure: not if it will be written into the document."""
+        """Return whether a difference is a failure; `make docs` records it as a change instead."""
         if UPDATE and "..." not in shown:
             ending = shown[len(shown.rstrip()) :]
             lines = [line.rstrip() for line in printed.rstrip().splitlines()]
@@ -65,7 +66,7 @@ def blocks(file: str) -> list[Block]:
 
 @pytest.fixture
 def values(zoo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Files and variables that the documents mention: predictions, images, checkpoints, a network and a classifier."""
+    """Create the files and variables that the documents use: predictions, images, weights, a network and a classifier."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     classes = ["cat", "dog", "owl"]
@@ -103,7 +104,7 @@ def values(zoo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> d
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # untrained networks and tiny datasets
-def test_blocks_run_and_print_what_they_show(file: str, values: dict[str, object]) -> None:
+def test_blocks_print_the_output_shown(file: str, values: dict[str, object]) -> None:
     found = blocks(file)
     assert found
     for block in found:
@@ -121,7 +122,7 @@ def test_blocks_run_and_print_what_they_show(file: str, values: dict[str, object
         (ROOT / file).write_text(text)
 
 
-def test_commands_in_tables_exist() -> None:
+def test_mentioned_commands_exist() -> None:
     known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
     mentioned = {verb for file in FILES for verb in re.findall(r"`zoo ([a-z]+)", (ROOT / file).read_text())}
     assert mentioned
@@ -141,7 +142,7 @@ def test_benchmarks_and_links_exist() -> None:
 
 
 class _Runner(doctest.DocTestRunner):
-    """A runner that asks the block whether a difference is a failure."""
+    """A doctest runner that lets the block decide whether a difference is a failure."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(optionflags=FLAGS)

@@ -1,4 +1,4 @@
-"""What users import is what the packages declare, and each name is the object that its module defines."""
+"""The names that users import are those that the packages declare, and each is the object that its module defines."""
 
 import ast
 import importlib
@@ -44,15 +44,15 @@ def test_a_star_import_gives_the_public_names(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_name_that_is_not_there_is_an_attribute_error(package: str) -> None:
+def test_an_unknown_name_raises_attribute_error(package: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'laod'"):
         _ = importlib.import_module(package).laod
 
 
-def test_the_version_is_said_in_one_place() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     import zoo
 
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert zoo.__version__ == version("model-zoo-diversity") == stated
-    said = subprocess.run([sys.executable, "-m", "zoo", "--version"], capture_output=True, text=True, check=True)
-    assert said.stdout == f"zoo {stated}\n"
+    printed = subprocess.run([sys.executable, "-m", "zoo", "--version"], capture_output=True, text=True, check=True)
+    assert printed.stdout == f"zoo {stated}\n"

@@ -1,4 +1,4 @@
-"""What several tests of the zoo share."""
+"""Fixtures shared by the tests of the zoo."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from fake_hub import FakeHub
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
-    """An empty cache that the hub's client, and what asks where it is, take for theirs."""
+    """Return a fake hub whose cache folder replaces that of the hub client."""
     from huggingface_hub import constants
 
     folder = tmp_path / "hub"

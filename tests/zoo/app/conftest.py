@@ -1,4 +1,4 @@
-"""How tests run commands, and outputs for them to read."""
+"""Fixtures that run commands and store outputs for them."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from zoo.outputs.outputs import Outputs
 
 @dataclass(frozen=True)
 class Printed:
-    """What a command printed."""
+    """The exit code and printed text of a command."""
 
     code: int
     out: str
@@ -30,13 +30,13 @@ class Printed:
 
     @property
     def remarks(self) -> str:
-        """Standard error with all line breaks as spaces."""
+        """Standard error with all whitespace, line breaks included, replaced by single spaces."""
         return " ".join(self.err.split())
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Printed]:
-    """Run a command as from a shell. The exit code must be `code` (None: any failure), and text must fit 80 columns."""
+    """Run a command as if from a shell; check the exit code (`code=None`: any failure) and that text fits 80 columns."""
 
     def call(*arguments: object, code: int | None = 0) -> Printed:
         monkeypatch.setattr(sys, "argv", ["zoo", *map(str, arguments)])
@@ -56,13 +56,13 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def invoke() -> Callable[..., Any]:
-    """Run a command and let its errors through."""
+    """Run a command without catching its exceptions."""
     return lambda *arguments: CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
 
 
 @pytest.fixture
 def store_outputs(zoo_home: object) -> Callable[..., Outputs]:
-    """Store outputs of a model whose errors depend on the seed."""
+    """Store random outputs of a model; the seed determines which examples it misclassifies."""
 
     def save(
         name: str,

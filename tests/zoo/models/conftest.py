@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture
 def images() -> torch.Tensor:
-    """Three images of noise, uint8 [3, 3, 40, 50]."""
+    """Return three images of random noise, uint8 [3, 3, 40, 50]."""
     return torch.randint(0, 256, (3, 3, 40, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""Tiny networks of libraries in the format in which the libraries publish theirs."""
+"""Tiny networks of other libraries, saved in the formats of those libraries."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from PIL import Image
 
 from zoo.datasets.images import decoded
 
-# An architecture of open_clip with few and narrow layers.
+# An open_clip architecture with few and narrow layers.
 OPEN_CLIP = {
     "embed_dim": 32,
     "vision_cfg": {"image_size": 32, "layers": 2, "width": 64, "head_width": 32, "patch_size": 16},
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
 }
-# A configuration of transformers' ViT, and of its image processor.
+# Configurations of a ViT of transformers and of its image processor.
 VIT = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -27,7 +27,7 @@ PROCESSOR = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "imag
 
 
 def transformed(model: object, images: torch.Tensor) -> torch.Tensor:
-    """Return the inputs of a model for uint8 images [N, 3, H, W]."""
+    """Return the model inputs for uint8 images [N, 3, H, W]."""
     return torch.stack([model.transform(image) for image in decoded(images)])
 
 
