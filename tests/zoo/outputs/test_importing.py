@@ -1,5 +1,6 @@
 """Imported outputs: every format gives the same, kinds are declared or beyond doubt, and no file is trusted."""
 
+import gzip
 import io
 import pickle
 import warnings
@@ -169,7 +170,6 @@ class TestTables:
         ("text", "message"),
         [
             ("id,prediction\n", "has no rows"),
-            ("", "not a readable table"),
             ("id,label,prediction\na,,1\n", "row 0 has no label"),
             ("model,prediction\n,1\n", "row 0 has no model"),
             ("id,prediction\na,1\na,2\n", "duplicate 'a'"),
@@ -295,12 +295,25 @@ class TestUntrustedFiles:
             import_outputs(tmp_path / "a.npz")
 
     @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "safetensors"])
-    @pytest.mark.parametrize("data", [b"", b"garbage that is none of these", bytes(1000)], ids=["empty", "garbage", "zeros"])
+    @pytest.mark.parametrize("data", [b"garbage that is none of these", bytes(1000)], ids=["garbage", "zeros"])
     def test_damaged_files(self, tmp_path, suffix, data):
         path = tmp_path / f"a.{suffix}"
         path.write_bytes(data)
         with pytest.raises(CorruptFile, match=r"a\."):
             import_outputs(path, kind="logits")
+
+    @pytest.mark.parametrize("suffix", ["npz", "npy", "safetensors", "csv", "csv.gz", "tsv", "json", "parquet", "feather"])
+    def test_empty_files(self, tmp_path, suffix):
+        (tmp_path / f"a.{suffix}").touch()
+        with pytest.raises(InputError, check=fields(where=f"a.{suffix}", problem="empty")):
+            import_outputs(tmp_path / f"a.{suffix}")
+
+    def test_empty_tables(self, tmp_path):
+        (tmp_path / "a.csv").write_text("\n")
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b""))
+        for name in ("a.csv", "a.csv.gz"):
+            with pytest.raises(InputError, check=fields(where=name, problem="empty")):
+                import_outputs(tmp_path / name)
 
     def test_truncated_archives(self, tmp_path):
         np.savez(tmp_path / "a.npz", logits=Z)

@@ -99,6 +99,8 @@ def _check_file(path: Path) -> Path:
         raise InputError("has an unknown suffix", where=path, expected=f"a name that ends in {', '.join(SUFFIXES)}")
     if not path.is_file():
         raise InputError("does not exist, or is not a file", where=path)
+    if path.stat().st_size == 0:
+        raise InputError("is empty", where=path)
     return path
 
 

@@ -45,7 +45,7 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
             return _read_arrow(path, suffix)
         with _opened(path, suffix) as file:
             if suffix.startswith((".csv", ".tsv")):
-                return _read_separated(file, suffix)
+                return _read_separated(file, path, suffix)
             if suffix.startswith(".jsonl"):
                 lines = [files.parse_json(line, f"{path} line {n}") for n, line in enumerate(file, 1) if line.strip()]
                 return _from_list(lines, path)
@@ -57,10 +57,12 @@ def read_table(path: Path) -> "pd.DataFrame | dict[str, np.ndarray]":
             raise InputError(where=path, expected="a list of rows or an object of arrays", found=type(value).__name__)
 
 
-def _read_separated(file: IO[bytes], suffix: str) -> "pd.DataFrame":
+def _read_separated(file: IO[bytes], path: Path, suffix: str) -> "pd.DataFrame":
     import pandas as pd
 
     head = file.readline(_MAX_HEADER).removesuffix(b"\n")
+    if not head.strip():
+        raise InputError("has an empty first line", where=path, expected="names of columns")
     file.seek(0)
     separator = "\t" if suffix.startswith(".tsv") else _separator(head.decode("utf-8", "replace"))
     cells = pd.read_csv(io.BytesIO(head), sep=separator, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
