@@ -3,7 +3,7 @@
     python tests/benchmarks/imports.py
 
 Each command and each import runs in a separate process; its CPU seconds and peak memory are printed. The limits of a command
-on stored outputs (10,000 x 10 numbers per model; `@cifar10` is 51 models) are 3 s and 500 MB. The large files are a csv file
+on stored outputs (10,000 x 10 numbers per model; `@cifar10` is 62 models) are 3 s and 500 MB. The large files are a csv file
 of 10^6 rows and a parquet file of 100 models x 50,000 x 10, which are read and stored. Expected on one core of an AMD EPYC:
 about 10 s and 1.2 GB for the csv file, 35 s and 2 GB for the parquet file.
 """
