@@ -1,4 +1,4 @@
-"""Files as pandas, NumPy, Keras, scikit-learn and PyTorch write them, with the names that people give to columns."""
+"""Import files written by pandas, NumPy, Keras, scikit-learn and PyTorch, with common column names."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_every_format_gives_the_same(tmp_path, suffix):
+def test_all_formats_give_the_same_outputs(tmp_path, suffix):
     path = tmp_path / f"my.model.{suffix}"
     WRITERS[suffix](frame(), path)
     outputs = zoo.import_outputs(path)["my.model"]
@@ -65,7 +65,7 @@ def test_every_format_gives_the_same(tmp_path, suffix):
 )
 def test_common_names_of_columns(tmp_path, true, predicted):
     table = pd.DataFrame({true: Y, predicted: P.argmax(1)})
-    table.to_csv(tmp_path / "a.csv")  # with pandas' index in front
+    table.to_csv(tmp_path / "a.csv")  # with pandas' index as the first column
     check(zoo.import_outputs(tmp_path / "a.csv")["a"], "predictions", [str(i) for i in range(N)])
     table.to_csv(tmp_path / "b.csv", sep=";", index=False)
     check(zoo.import_outputs(tmp_path / "b.csv")["b"], "predictions", [str(i) for i in range(N)])
@@ -86,7 +86,7 @@ def test_unknown_columns_are_listed_and_can_be_named(tmp_path):
         zoo.import_outputs(tmp_path / "a.csv", columns={"colour": "guess"})
 
 
-def test_two_columns_that_could_be_the_labels_are_an_error(tmp_path):
+def test_ambiguous_label_columns_are_an_error(tmp_path):
     frame(target=Y).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(InputError, check=fields(where="a.csv", problem=["'Y_True'", "'target'"], hint="{columns=labels")):
         zoo.import_outputs(tmp_path / "a.csv")
@@ -94,7 +94,7 @@ def test_two_columns_that_could_be_the_labels_are_an_error(tmp_path):
         check(zoo.import_outputs(tmp_path / "a.csv", columns={"labels": "Y_True"})["a"])
 
 
-def test_arrays_that_keras_predicts(tmp_path):
+def test_arrays_predicted_by_keras(tmp_path):
     np.savetxt(tmp_path / "net.csv", P, delimiter=",")  # no header
     np.savetxt(tmp_path / "y.txt", Y, fmt="%d")
     outputs = zoo.import_outputs(tmp_path / "net.csv", kind="probabilities", labels=Y)["net"]
@@ -107,7 +107,7 @@ def test_arrays_that_keras_predicts(tmp_path):
         assert zoo.import_outputs(tmp_path / "net.npz", kind="probabilities", labels=Y)["net"].accuracy == TRUE
 
 
-def test_predictions_beside_probabilities_are_compared_with_them(tmp_path):
+def test_predictions_are_checked_against_probabilities(tmp_path):
     frame(pred=NAMES[P.argmax(1)]).to_csv(tmp_path / "a.csv", index=False)
     check(zoo.import_outputs(tmp_path / "a.csv")["a"])
     wrong = NAMES[P.argmax(1)].copy()
@@ -117,7 +117,7 @@ def test_predictions_beside_probabilities_are_compared_with_them(tmp_path):
         zoo.import_outputs(tmp_path / "a.csv")
 
 
-def test_a_confidence_beside_a_prediction_is_not_a_distribution(tmp_path):
+def test_a_confidence_column_is_not_a_distribution(tmp_path):
     pd.DataFrame({"label": Y, "pred": P.argmax(1), "prob": P.max(1)}).to_csv(tmp_path / "a.csv", index=False)
     with pytest.warns(ZooWarning, match="left out: 'prob'"):
         assert zoo.import_outputs(tmp_path / "a.csv")["a"].kind == "predictions"
@@ -146,14 +146,14 @@ class TestManyModels:
         check(runs["human 1"], "predictions")
         assert runs["human 2"].accuracy == np.mean(Y == 2)
 
-    def test_classes_are_those_of_the_whole_file(self, tmp_path):
+    def test_all_models_have_the_classes_of_the_file(self, tmp_path):
         rows = [("a", "x", "cat", "cat"), ("a", "y", "dog", "cat"), ("b", "x", "cat", "owl"), ("b", "y", "dog", "dog")]
         pd.DataFrame(rows, columns=["model", "id", "label", "pred"]).to_csv(tmp_path / "f.csv", index=False)
         runs = zoo.import_outputs(tmp_path / "f.csv").aligned()
         assert runs["a"].classes == runs["b"].classes == ("cat", "dog", "owl")
         assert [run.accuracy for run in runs.values()] == [0.5, 0.5]
 
-    def test_a_model_that_lacks_rows_is_warned_of(self, tmp_path):
+    def test_a_model_with_missing_rows_causes_a_warning(self, tmp_path):
         rows = [("a", "x", 0, 0), ("a", "y", 1, 0), ("b", "x", 0, 1)]
         pd.DataFrame(rows, columns=["model", "id", "label", "pred"]).to_csv(tmp_path / "f.csv", index=False)
         with pytest.warns(ZooWarning, match="b: 1 rows of the examples of all models are missing"):
@@ -173,7 +173,7 @@ CAT_DOG = np.array(["cat", "dog"])
 
 
 class TestBinaryClassifiers:
-    """One probability per example, that of the positive class."""
+    """Binary classification with one probability per example, that of the positive class."""
 
     def check(self, outputs):
         assert outputs.kind == "probabilities"
@@ -185,12 +185,12 @@ class TestBinaryClassifiers:
     def test_arrays(self, tmp_path, shape, labels):
         np.savez(tmp_path / "a.npz", probabilities=BINARY.reshape(shape), labels=labels)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which of two names is the positive class is not known
+            warnings.simplefilter("ignore")  # it is unknown which of the two classes is positive
             self.check(zoo.import_outputs(tmp_path / "a.npz")["a"])
         classes = ["-1", "1"] if -1 in labels.tolist() else CAT_DOG
         self.check(zoo.import_outputs(tmp_path / "a.npz", classes=classes)["a"])
 
-    def test_the_second_class_is_the_positive_one_with_a_warning(self):
+    def test_the_second_class_is_positive_by_default_with_a_warning(self):
         with pytest.warns(ZooWarning, match="probability of 'dog'"):
             self.check(zoo.import_outputs({"probabilities": BINARY, "labels": CAT_DOG[LABELS]}, name="a")["a"])
 
@@ -202,19 +202,19 @@ class TestBinaryClassifiers:
         if column == "prob_dog":
             self.check(zoo.import_outputs(tmp_path / "a.csv")["a"])
 
-    def test_the_positive_class_may_be_the_first(self, tmp_path):
+    def test_the_first_class_may_be_the_positive_one(self, tmp_path):
         np.savez(tmp_path / "a.npz", probabilities=1 - BINARY, labels=CAT_DOG[LABELS])
         for positive in ("cat", 0):
             self.check(zoo.import_outputs(tmp_path / "a.npz", positive_class=positive)["a"])
         with pytest.raises(InputError, check=fields(argument="positive_class", name="cats", suggestions=("cat",))):
             zoo.import_outputs(tmp_path / "a.npz", positive_class="cats")
 
-    def test_predictions_tell_the_positive_class(self, tmp_path):
+    def test_the_positive_class_is_inferred_from_predictions(self, tmp_path):
         table = pd.DataFrame({"label": CAT_DOG[LABELS], "pred": CAT_DOG[(BINARY > 0.5).astype(int)], "prob": 1 - BINARY})
         table.to_csv(tmp_path / "a.csv", index=False)
-        self.check(zoo.import_outputs(tmp_path / "a.csv")["a"])  # 'cat' is predicted where prob exceeds 1/2
+        self.check(zoo.import_outputs(tmp_path / "a.csv")["a"])  # 'cat' is predicted where prob > 1/2
 
-    def test_probabilities_outside_of_0_to_1_and_other_numbers_of_classes_are_errors(self, tmp_path):
+    def test_invalid_probabilities_and_numbers_of_classes_are_errors(self, tmp_path):
         np.savez(tmp_path / "a.npz", probabilities=np.append(BINARY, 1.5), labels=np.append(LABELS, 0))
         with pytest.raises(InputError, check=fields(where="a.npz", argument="probabilities", problem=f"row {N} is 1.5")):
             zoo.import_outputs(tmp_path / "a.npz")
@@ -229,7 +229,7 @@ class TestBinaryClassifiers:
 
 class TestFormats:
     def test_a_json_list_of_predictions(self, tmp_path):
-        """As the predictions on CIFAR-10.1 were published."""
+        """The format in which the predictions on CIFAR-10.1 were published."""
         (tmp_path / "net.json").write_text(json.dumps(P.argmax(1).tolist()))
         outputs = zoo.import_outputs(tmp_path / "net.json", labels=Y)["net"]
         assert (outputs.kind, outputs.accuracy) == ("predictions", TRUE)
@@ -285,7 +285,7 @@ class TestFormats:
         check(outputs, kind)
         assert outputs.classes == tuple(NAMES)
 
-    def test_one_column_that_begins_like_predictions_is_none(self):
+    def test_a_single_prefixed_column_is_not_a_prediction(self):
         table = frame().drop(columns=[f"prob_{name}" for name in NAMES]).assign(pred=NAMES[P.argmax(1)], pred_seconds=0.5)
         with pytest.warns(ZooWarning, match="left out: 'pred_seconds'"):
             check(zoo.import_outputs(table, name="a")["a"], "predictions")
@@ -293,7 +293,7 @@ class TestFormats:
     @pytest.mark.parametrize("prefix", ["prob_", "logit_", "pred_", ""])
     @pytest.mark.parametrize("text", [False, True], ids=["numbers", "names"])
     def test_numbered_columns_in_any_order(self, prefix, text):
-        """Sorted as texts, column 10 comes before column 2; a label of 2 still means class 2."""
+        """In text order, column 10 comes before column 2; label 2 must still mean class 2."""
         rng = np.random.default_rng(1)
         y = rng.integers(0, 12, 200)
         z = rng.normal(size=(200, 12)) + 2 * np.eye(12)[y]
@@ -334,7 +334,7 @@ class TestFormats:
 
 class TestDroppedRows:
     @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
-    def test_rows_that_lack_a_value(self, tmp_path, suffix):
+    def test_rows_with_missing_values(self, tmp_path, suffix):
         table = frame()
         table.loc[3, "Y_True"] = None
         table.loc[5, "prob_cat"] = np.nan
@@ -346,14 +346,14 @@ class TestDroppedRows:
         np.testing.assert_array_equal(outputs.labels, Y[kept])
         np.testing.assert_allclose(outputs.probabilities, P[kept], rtol=1e-12)
 
-    def test_whole_numbers_stay_whole_numbers(self, tmp_path):
+    def test_integers_stay_integers(self, tmp_path):
         (tmp_path / "a.csv").write_text("id,label,pred\nx,0,1\ny,,1\nz,1,1\nw,1,\n")
         with pytest.warns(ZooWarning, match="dropped 2 of 4 rows of a"):
             outputs = zoo.import_outputs(tmp_path / "a.csv", drop_missing=True)["a"]
         assert (outputs.labels.tolist(), outputs.predictions.tolist(), outputs.ids.tolist()) == ([0, 1], [1, 1], ["x", "z"])
 
-    def test_rows_without_ids_keep_their_numbers(self, tmp_path):
-        """Otherwise they would be compared with other examples of another model."""
+    def test_rows_without_ids_keep_their_row_numbers(self, tmp_path):
+        """Otherwise they would be matched to different examples of another model."""
         np.savez(tmp_path / "a.npz", logits=np.where(np.arange(N)[:, None] == 7, np.nan, Z), labels=Y)
         with pytest.warns(ZooWarning, match="dropped 1 of 40 rows of a"):
             outputs = zoo.import_outputs(tmp_path / "a.npz", drop_missing=True)["a"]
@@ -372,7 +372,7 @@ class TestDroppedRows:
         assert any("dropped 1 of 20" in str(warning.message) for warning in warned)
         assert outputs.ids.tolist() == [row_id for row, row_id in enumerate(dataset.ids) if row != 4]
         assert outputs.accuracy == 1
-        np.save(tmp_path / "a.npy", logits[:-1])  # another number of rows: their positions mean nothing
+        np.save(tmp_path / "a.npy", logits[:-1])  # with another number of rows, positions do not identify examples
         with (
             pytest.warns(ZooWarning, match="dropped 1 of 19"),
             pytest.raises(InputError, check=fields(where="a.npy", problem=["19 rows", "20 examples"], hint="{ids}")),
@@ -395,7 +395,7 @@ class TestDroppedRows:
         with pytest.raises(InputError, check=fields(where="a.csv", argument="labels", found=2)):
             zoo.import_outputs(tmp_path / "a.csv", labels=[0, 1], drop_missing=True)
 
-    def test_it_is_an_error_if_no_row_is_left(self):
+    def test_no_remaining_row_is_an_error(self):
         with pytest.raises(InputError, check=fields(problem="every row of a")):
             zoo.import_outputs({"logits": np.full((3, 2), np.nan)}, name="a", drop_missing=True)
 
@@ -403,7 +403,7 @@ class TestDroppedRows:
         frame().to_csv(tmp_path / "a.csv", index=False)
         check(zoo.import_outputs(tmp_path / "a.csv", drop_missing=True, drop_unknown=True)["a"])
 
-    def test_rows_whose_prediction_is_none_of_the_classes(self, tmp_path):
+    def test_rows_with_predictions_outside_the_classes(self, tmp_path):
         predicted = NAMES[P.argmax(1)].astype(object)
         predicted[[3, 5]] = "no idea"
         table = pd.DataFrame({"id": IDS, "label": NAMES[Y], "answer": predicted})
@@ -421,8 +421,8 @@ class TestDroppedRows:
 class TestAccuracyBelowChance:
     LABELS = np.arange(60) % 5
 
-    def test_the_best_permutation_is_named(self):
-        shifted = (self.LABELS + 1) % 5  # as if the labels began at 1
+    def test_the_best_permutation_is_suggested(self):
+        shifted = (self.LABELS + 1) % 5  # as if labels started at 1
         with pytest.warns(ZooWarning, match=r"a: accuracy 0\.0% .* chance \(20\.0%\).* would give 100\.0%") as warned:
             zoo.import_outputs({"pred": shifted, "label": self.LABELS}, name="a")
         assert "'1' as '0'" in str(warned[0].message)
@@ -440,7 +440,7 @@ class TestAccuracyBelowChance:
 
 
 class TestPredictionsOutsideTheClasses:
-    def test_they_count_as_wrong_and_are_counted(self, tmp_path):
+    def test_they_are_errors_of_the_model_and_are_counted(self, tmp_path):
         predicted = NAMES[P.argmax(1)].astype(object)
         predicted[[3, 5]] = "no idea"
         table = pd.DataFrame({"id": IDS, "label": NAMES[Y], "answer": predicted})
@@ -514,7 +514,7 @@ class TestFrames:
         outputs = zoo.import_outputs(table, name="a", classes=list(NAMES))["a"]
         check(outputs, "logits", [str(i) for i in range(N)])
 
-    def test_labels_that_are_names_need_classes_for_the_columns(self):
+    def test_text_labels_need_class_names_for_the_columns(self):
         with pytest.raises(InputError, check=fields(where="labels", problem="3 columns", hint="{classes}")):
             zoo.import_outputs({"logits": Z, "labels": NAMES[Y]}, name="a")
         check(zoo.import_outputs({"logits": Z, "labels": NAMES[Y], "ids": IDS}, name="a", classes=NAMES)["a"], "logits")
@@ -531,7 +531,7 @@ class TestFrames:
 
 
 class _PredictOnly:
-    """A classifier that predicts classes and has no scores."""
+    """A classifier that predicts classes without scores."""
 
     def __init__(self, model):
         self.model = model
@@ -541,7 +541,7 @@ class _PredictOnly:
 
 
 class TestCollect:
-    def test_a_pytorch_loop(self):
+    def test_a_pytorch_loader(self):
         images = torch.randn(N, 5)
         network = torch.nn.Sequential(torch.nn.Linear(5, K), torch.nn.Dropout(0.5))
         network.train()
@@ -554,7 +554,7 @@ class TestCollect:
         mapping = [{"pixel_values": images, "labels": torch.from_numpy(Y), "id": IDS}]
         assert zoo.collect(network, mapping, name="mine").ids.tolist() == IDS
 
-    def test_loaders_that_are_refused(self):
+    def test_invalid_loaders(self):
         data = torch.utils.data.TensorDataset(torch.randn(4, 5))
         network = torch.nn.Linear(5, K)
         with pytest.raises(InputError, check=fields(argument="data", problem="shuffles", hint="shuffle=False")):
@@ -592,7 +592,7 @@ class TestCollect:
 
 
 class TestBounds:
-    def test_a_label_that_stands_for_too_many_classes(self):
+    def test_a_label_that_implies_too_many_classes(self):
         with pytest.raises(InputError, check=fields(problem="1099511627776", expected="1000000", hint="ZOO_MAX_CLASSES")):
             zoo.import_outputs({"pred": [0, 1], "label": [0, 2**40]}, name="a")
 
@@ -620,7 +620,7 @@ class TestBounds:
             zoo.import_outputs(path)
 
     @pytest.mark.parametrize("suffix", ["csv.gz", "json", "parquet", "feather"])
-    def test_a_truncated_or_changed_file_is_an_error_that_names_it_or_is_read(self, tmp_path, suffix):
+    def test_a_truncated_or_changed_file_is_read_or_named_in_the_error(self, tmp_path, suffix):
         path = tmp_path / f"a.{suffix}"
         WRITERS[suffix](frame(), path)
         whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Bundles: what is read is what was exported, whatever its kind, and no file is trusted although its checksum is valid."""
+"""Bundles: imports equal exports for outputs of every kind, and contents are validated even if the checksum is valid."""
 
 import dataclasses
 import json
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def forge(path: Path, change) -> None:
-    """Change the tensors or the metadata of a bundle, and seal it again."""
+    """Change the tensors or the metadata of a bundle and recompute its checksum."""
     tensors, note = tensorfile.read_sealed(path)
     tensors = {name: np.array(array) for name, array in tensors.items()}
     change(tensors, note)
@@ -53,7 +53,7 @@ def forge(path: Path, change) -> None:
 
 
 class TestRoundTrip:
-    def test_what_is_read_is_what_was_exported(self, path: Path) -> None:
+    def test_export_and_import_are_inverse(self, path: Path) -> None:
         runs, back = made_runs(), bundle.read(path)
         assert back.names == runs.names
         for name, outputs in runs.items():
@@ -79,7 +79,7 @@ class TestRoundTrip:
     )
     @example("logits", "sigmoid", "mm@epoch1", np.float32, 1e4, "targets", 0.3, True, 0)
     @example("embeddings", "softmax", "timm:resnet18", np.float32, 1e6, "labels", None, True, 0)
-    def test_every_kind_name_and_precision_survives(
+    def test_all_kinds_names_and_precisions_are_preserved(
         self, tmp_path_factory, kind, link, name, dtype, scale, truth, temperature, has_card, seed
     ) -> None:
         rng = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ class TestRoundTrip:
         np.testing.assert_array_equal(stored.values, after.values)
         assert store.verify(home).clean
 
-    def test_the_stated_change_bounds_every_probability(self, tmp_path: Path) -> None:
+    def test_the_stated_rounding_error_bounds_every_probability(self, tmp_path: Path) -> None:
         runs = made_runs(rows=500)
         note = bundle.export_outputs(runs, tmp_path / "all.safetensors")
         back = bundle.read(tmp_path / "all.safetensors")
@@ -164,7 +164,7 @@ class TestRoundTrip:
         bundle.export_outputs([Outputs.from_arrays("a", logits=logits)], tmp_path / "x.safetensors")
         np.testing.assert_array_equal(np.isneginf(bundle.read(tmp_path / "x.safetensors")["a"].logits), np.isneginf(logits))
 
-    def test_temperatures_in_memory_and_stored_ones_survive(self, tmp_path: Path, zoo_home: Path) -> None:
+    def test_temperatures_are_preserved(self, tmp_path: Path, zoo_home: Path) -> None:
         runs = calibrate(Runs(made_runs().subset(["a", "b"])), 0.5, temperature_space="logits")
         bundle.export_outputs(runs, tmp_path / "x.safetensors")
         back = bundle.read(tmp_path / "x.safetensors")
@@ -178,13 +178,13 @@ class TestRoundTrip:
         again = store.save(bundle.read(tmp_path / "y.safetensors")["a"], tmp_path / "home")
         assert store.read_fits(again.path)["mine:val"]["temperature"] == 2.5
 
-    def test_models_without_labels_get_those_of_the_others(self, tmp_path: Path) -> None:
+    def test_models_without_labels_get_the_labels_of_the_others(self, tmp_path: Path) -> None:
         bare = dataclasses.replace(made_runs()["c"], labels=None, name="bare")
         bundle.export_outputs([made_runs()["a"], bare], tmp_path / "x.safetensors")
         assert bundle.read(tmp_path / "x.safetensors")["bare"].accuracy == made_runs()["c"].accuracy
 
-    def test_a_few_lines_of_numpy_read_it(self, path: Path) -> None:
-        """As the module's docstring says, without this package."""
+    def test_a_bundle_can_be_read_with_numpy(self, path: Path) -> None:
+        """Use only the code in the module's docstring, without this package."""
         runs = made_runs()
         with safe_open(path, "numpy") as file:
             about = json.loads(file.metadata()["zoo"])
@@ -244,7 +244,7 @@ def _ids(change):
 
 FIT = {"temperature": 2.0, "split": "v", "rows": 3}
 DEEP = json.loads("[" * 400 + "]" * 400)
-# What is wrong with one model: it is skipped, and the others are read.
+# Changes that make one model invalid: it is skipped and the other models are read.
 OF_ONE_MODEL = {
     "NaN logits": (0, _set_tensor("logits/a", _with_value(np.nan))),
     "infinite logits": (0, _set_tensor("logits/a", _with_value(np.inf))),
@@ -302,7 +302,7 @@ OF_ONE_MODEL = {
     "a card that is nested deeply": (0, _set_entry(0, card=DEEP)),
     "calibration that is nested deeply": (0, _set_entry(0, calibration=DEEP)),
 }  # fmt: skip
-# What is wrong with all models, or with the file.
+# Changes that make the whole file invalid.
 OF_THE_FILE = {
     "duplicate ids": _set_tensor("ids", _ids(lambda ids: ["x", "x", *ids[2:]])),
     "ids that are numbers": _set_tensor("ids", _ids(lambda ids: list(range(len(ids))))),
@@ -332,7 +332,7 @@ OF_THE_FILE = {
 
 
 class TestForgeries:
-    """The seal is a checksum without a key: anybody can make a file whose seal is valid."""
+    """A bundle has a checksum without a key, so anybody can create a file with a valid checksum."""
 
     @pytest.mark.parametrize("forgery", OF_ONE_MODEL)
     def test_an_invalid_model_is_skipped_and_the_others_are_read(self, path: Path, forgery: str, zoo_home: Path) -> None:
@@ -354,8 +354,8 @@ class TestForgeries:
         assert "\n" not in str(raised.value)
         assert not (zoo_home / "outputs").exists()
 
-    def test_messages_are_about_the_file_and_short(self, path: Path) -> None:
-        """An argument is not shown as an option of the command line, and a long name is cut."""
+    def test_messages_name_the_file_and_are_short(self, path: Path) -> None:
+        """A message must not show a field as a command-line option, and long names are truncated."""
         whole = path.read_bytes()
         forge(path, _set_entry(0, name="x\n" * 3000))
         with pytest.warns(ZooWarning) as warned:
@@ -370,7 +370,7 @@ class TestForgeries:
         raised.value.options = {"labels": "--labels"}
         assert "--labels" not in str(raised.value)
 
-    def test_one_changed_byte_is_noticed_anywhere(self, path: Path) -> None:
+    def test_every_changed_byte_is_detected(self, path: Path) -> None:
         whole = path.read_bytes()
         for position in range(8, len(whole), 97):
             path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
@@ -384,7 +384,7 @@ class TestForgeries:
         with pytest.raises(InputError, check=fields(where="x.safetensors", problem=["labels", "cifar10:test"])):
             import_outputs(tmp_path / "x.safetensors")
 
-    def test_a_model_that_contradicts_a_known_dataset_does_not_cost_the_others(self, tmp_path: Path) -> None:
+    def test_a_model_that_contradicts_a_known_dataset_is_skipped(self, tmp_path: Path) -> None:
         shipped = next(iter(bundle.study("cifar10:test").values()))
         bundle.export_outputs([shipped], tmp_path / "a.safetensors")
 
@@ -400,13 +400,13 @@ class TestForgeries:
 
 
 class TestOptions:
-    """Options apply to a bundle, or are refused."""
+    """Import options either apply to a bundle or raise an error."""
 
     def test_the_name_of_a_single_model(self, tmp_path: Path) -> None:
         bundle.export_outputs([made_runs()["a"]], tmp_path / "x.safetensors")
         assert import_outputs(tmp_path / "x.safetensors", name="mine").names == ["mine"]
 
-    def test_a_name_for_several_models_is_refused(self, path: Path) -> None:
+    def test_a_name_for_several_models_is_an_error(self, path: Path) -> None:
         with pytest.raises(InputError, check=fields(argument="name", found="mine")):
             import_outputs(path, name="mine")
 
@@ -420,11 +420,11 @@ class TestOptions:
         [
             ({"data": "other:test"}, "other:test"),
             ({"kind": "probabilities"}, "probabilities"),
-            ({"kind": "logits"}, "logits"),  # of c are predictions
+            ({"kind": "logits"}, "logits"),  # c has predictions
             ({"link": "sigmoid"}, "sigmoid"),
         ],
     )
-    def test_what_contradicts_the_bundle_is_refused(self, path: Path, options, found) -> None:
+    def test_options_that_contradict_the_bundle_are_errors(self, path: Path, options, found) -> None:
         with pytest.raises(InputError, check=fields(where="all.safetensors", argument=next(iter(options)), found=found)):
             import_outputs(path, **options)
 
@@ -438,11 +438,11 @@ class TestOptions:
             {"positive_class": "class 0"},
         ],
     )
-    def test_what_a_bundle_has_itself_is_refused(self, path: Path, options) -> None:
+    def test_options_for_data_in_the_bundle_are_errors(self, path: Path, options) -> None:
         with pytest.raises(InputError, check=fields(where="all.safetensors", argument=next(iter(options)))):
             import_outputs(path, **options)
 
-    def test_what_agrees_with_the_bundle_is_accepted(self, path: Path, tmp_path: Path) -> None:
+    def test_options_that_agree_with_the_bundle_are_accepted(self, path: Path, tmp_path: Path) -> None:
         assert import_outputs(path, data="mine:test").names == ["a", "b", "c"]
         bundle.export_outputs([made_runs()["a"]], tmp_path / "one.safetensors")
         assert import_outputs(tmp_path / "one.safetensors", kind="logits", link="softmax").names == ["a"]
@@ -478,7 +478,7 @@ class TestSources:
             import_outputs(folder)
 
     def test_a_symbolic_link_is_followed(self, path: Path, tmp_path: Path) -> None:
-        """Installers and the cache of Hugging Face link files."""
+        """Some installers and the Hugging Face cache use symbolic links."""
         link = tmp_path / "link.safetensors"
         link.symlink_to(path)
         assert bundle.is_bundle(link)

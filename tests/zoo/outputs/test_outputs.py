@@ -1,4 +1,4 @@
-"""`Outputs` and `Runs`: kinds are declared, arrays are checked, and models are compared by id and class name."""
+"""`Outputs` and `Runs`: declared kinds, validated arrays, and alignment by example id and class name."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def softmax(z):
     return e / e.sum(1, keepdims=True)
 
 
-def test_data_are_attributes():
+def test_attributes():
     outputs = make(embeddings=Z[:, :2], ids=["w", "x", "y", "z"])
     assert np.array_equal(outputs.logits, Z)
     assert np.array_equal(outputs.embeddings, Z[:, :2])
@@ -66,7 +66,7 @@ def test_read_only_arrays_stay_read_only():
     assert outputs.ids is fixed["ids"]
 
 
-def test_probabilities_are_stored_unchanged_and_give_logits_up_to_a_constant():
+def test_probabilities_are_stored_unchanged_and_determine_logits_up_to_a_constant():
     p = softmax(Z)
     outputs = make(logits=None, probabilities=p)
     assert np.array_equal(outputs.probabilities, p)
@@ -76,7 +76,7 @@ def test_probabilities_are_stored_unchanged_and_give_logits_up_to_a_constant():
     assert zero.logits.tolist() == [[0.0, -np.inf, -np.inf]]
 
 
-def test_a_temperature_changes_confidence_and_not_predictions():
+def test_a_temperature_changes_the_confidence_but_not_the_predictions():
     calibrated = dataclasses.replace(make(), temperature=2.0)
     np.testing.assert_allclose(calibrated.probabilities, softmax(Z / 2), rtol=1e-6)
     from_probabilities = dataclasses.replace(make(logits=None, probabilities=softmax(Z)), temperature=2.0)
@@ -147,7 +147,7 @@ def test_any_number_of_classes(classes):
     np.testing.assert_allclose(outputs.probabilities.sum(1), 1, rtol=1e-4)
 
 
-def test_missing_data_are_errors_when_used():
+def test_missing_data_raise_an_error_when_used():
     only = Outputs.from_arrays("a", predictions=[0, 1], classes=NAMES)
     assert only.embeddings is None
     with pytest.raises(InputError, check=fields(where="a", problem="only predictions")):
@@ -164,7 +164,7 @@ def test_missing_data_are_errors_when_used():
         make(labels=None, targets=np.eye(3)[Y]).require_labels()
 
 
-def test_labels_of_other_classes_do_not_score_predictions():
+def test_labels_with_other_classes_give_no_accuracy():
     outputs = make(labels=[0, 1, 1, 0], label_classes=["tame", "wild"])
     assert outputs.labels.tolist() == [0, 1, 1, 0]
     with pytest.raises(InputError, check=fields(where="a", problem=["3 classes", "2 of", "tame"])):
@@ -206,7 +206,7 @@ def test_rows_and_columns_in_another_order_are_aligned_by_name(rows, columns, ki
         assert np.array_equal(a.logits, b.logits)
 
 
-def test_aligned_runs_share_the_labels_of_one():
+def test_aligned_runs_share_labels():
     a, b = Runs([make(labels=None), make("b")]).aligned().values()
     assert a.labels.tolist() == b.labels.tolist() == Y
 
@@ -226,7 +226,7 @@ def test_runs_that_cannot_be_aligned_are_named(change, facts):
         Runs([make(), make("b", **change)]).aligned()
 
 
-def test_the_error_about_different_examples_offers_the_common_ones():
+def test_the_error_about_different_examples_suggests_common_examples():
     runs = Runs([make(), make("b", logits=Z[1:], labels=Y[1:], ids=["1", "2", "3"])])
     with pytest.raises(InputError, check=fields(hint=["Runs.common()", "--common"])):
         runs.aligned()
@@ -237,7 +237,7 @@ def test_the_error_about_different_examples_offers_the_common_ones():
         Runs([make(), make("b", ids=list("wxyz"))]).common()
 
 
-def test_runs_are_a_mapping_in_order():
+def test_runs_are_an_ordered_mapping():
     runs = Runs([make("resnet-a"), make("vit"), make("resnet-b")])
     assert runs.names == list(runs) == ["resnet-a", "vit", "resnet-b"]
     assert runs.subset("resnet-*").names == ["resnet-a", "resnet-b"]

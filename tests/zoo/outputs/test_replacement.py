@@ -1,4 +1,4 @@
-"""Replacing stored outputs: readers find the old or the new ones at any time, and one of several writers is the last."""
+"""Replace stored outputs: at any time, readers find the old or the new outputs; one of several writers wins."""
 
 import multiprocessing
 import threading
@@ -33,7 +33,7 @@ def test_the_same_outputs_are_stored_once():
     assert len(list(first.path.parent.iterdir())) == 1
 
 
-def test_other_outputs_of_the_name_need_replace():
+def test_different_outputs_with_the_same_name_need_replace():
     first = store.save(make())
     with pytest.raises(
         InputError, check=fields(where="a", problem=["cifar10:test", str(first.path)], hint="{replace=True}")
@@ -61,8 +61,8 @@ def test_a_new_card_of_the_same_outputs_is_stored():
     assert store.open_runs("a")["a"].card.architecture == card.architecture
 
 
-def test_of_two_imports_all_readers_take_the_newer(zoo_home, monkeypatch):
-    monkeypatch.setattr(writer, "retire", lambda folder: None)  # as if the process was killed before
+def test_readers_open_the_newer_of_two_imports(zoo_home, monkeypatch):
+    monkeypatch.setattr(writer, "retire", lambda folder: None)  # as if the process had been killed before
     old, new = store.save(make()), store.save(make(1), replace=True)
     assert (old.path / "manifest.json").exists()
     assert [run.path for run in store.stored()] == [new.path]
@@ -71,11 +71,11 @@ def test_of_two_imports_all_readers_take_the_newer(zoo_home, monkeypatch):
     np.testing.assert_array_equal(zoo.run("a", data="cifar10:test")["a"].logits, Z + 1)
     monkeypatch.undo()
     monkeypatch.setenv("ZOO_HOME", str(zoo_home))
-    store.save(make(1))  # the same command again completes the replacement
+    store.save(make(1))  # repeating the command completes the replacement
     assert not old.path.exists()
 
 
-def test_removing_an_import_removes_those_it_has_replaced(zoo_home, monkeypatch):
+def test_removing_an_import_also_removes_replaced_imports(zoo_home, monkeypatch):
     monkeypatch.setattr(writer, "retire", lambda folder: None)
     store.save(make())
     store.save(make(1), replace=True)
@@ -83,17 +83,17 @@ def test_removing_an_import_removes_those_it_has_replaced(zoo_home, monkeypatch)
     assert store.stored() == []
 
 
-def test_an_import_that_is_replaced_between_listing_and_opening_is_opened_as_it_is_now():
+def test_an_import_replaced_after_listing_is_opened_in_its_new_version():
     store.save(make())
     (listed,) = store.stored()
     store.save(make(1), replace=True)
     np.testing.assert_array_equal(lookup.open_run(listed).logits, Z + 1)
 
 
-def test_two_imports_of_one_generation_have_one_winner(monkeypatch):
+def test_one_of_two_imports_of_the_same_generation_wins(monkeypatch):
     folder = writer._folder
     current = store.save(make())
-    both = [folder(writer._identity(make(shift)), None, True) for shift in (1, 2)]  # both listed the same state
+    both = [folder(writer._identity(make(shift)), None, True) for shift in (1, 2)]  # both read the same state
     assert {layout.generation(run.path) for run in both} == {2}
     first, second = sorted(both, key=lambda run: layout.order(run.path))
     for run in (second, first):  # the winner is written first
@@ -105,7 +105,7 @@ def test_two_imports_of_one_generation_have_one_winner(monkeypatch):
     assert not current.path.exists()
 
 
-def test_a_folder_is_put_aside_under_the_next_free_number(tmp_path):
+def test_a_folder_is_set_aside_under_the_next_free_number(tmp_path):
     for _ in range(2):
         folder = tmp_path / "run"
         folder.mkdir()
@@ -134,7 +134,7 @@ def _read(home, until, failures):
             while time.monotonic() < until:
                 outputs = store.open_runs("a", data="cifar10:test", home=home)["a"]
                 shift = np.asarray(outputs.logits) - Z
-                assert np.ptp(np.round(shift, 3)) == 0, "a mixture of two imports"
+                assert np.ptp(np.round(shift, 3)) == 0, "outputs mix two imports"
                 count += 1
         assert count > 3
     except BaseException as error:

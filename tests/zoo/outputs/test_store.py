@@ -1,4 +1,4 @@
-"""The store of outputs: what is saved is opened unchanged, is found by name, and is never mistaken for something else."""
+"""The store of outputs: outputs are opened unchanged, found by name, and identified by their digests."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ def run(name="small", data="digits:test[:20]", **options):
     rows=st.integers(1, 30), classes=st.integers(1, 4), kind=st.sampled_from(["logits", "probabilities", "predictions"]),
     dtype=st.sampled_from([np.float16, np.float32, np.float64]), extra=st.booleans(), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_what_is_saved_is_what_is_opened(rows, classes, kind, dtype, extra, seed, tmp_path_factory):
+def test_opened_outputs_equal_saved_outputs(rows, classes, kind, dtype, extra, seed, tmp_path_factory):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(rows, classes)).astype(dtype)
     values = {
@@ -101,7 +101,7 @@ NAMES = [
 ]
 
 
-def test_strange_names_stay_inside_the_store_and_do_not_collide(tmp_path):
+def test_unusual_names_stay_inside_the_store_and_do_not_collide(tmp_path):
     for name in NAMES:
         store.save(make(name), tmp_path)
     folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
@@ -111,7 +111,7 @@ def test_strange_names_stay_inside_the_store_and_do_not_collide(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "a" * 301])
-def test_invalid_names_are_refused(name, tmp_path):
+def test_invalid_names_are_errors(name, tmp_path):
     with pytest.raises(InputError, check=fields(argument="name", expected="1 to 300 bytes", found=name[:60])):
         store.save(make(name), tmp_path)
 
@@ -141,7 +141,7 @@ def test_a_shard_that_is_a_link_is_not_followed(tmp_path):
 
 def change_manifest(path, **changes):
     manifest = {key: value for key, value in json.loads(path.read_text()).items() if key != "sha256"}
-    files.write_json(path, {**manifest, **changes})  # with a seal that fits
+    files.write_json(path, {**manifest, **changes})  # with a valid checksum
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_damaged_files_are_set_aside_on_request_and_computed_again():
     assert store.verify().clean
 
 
-def test_an_unfinished_run_is_not_damaged_and_not_opened():
+def test_an_unfinished_run_is_neither_damaged_nor_opened():
     outputs = run()
     (outputs.path / "manifest.json").unlink()
     (outputs.path / "00002.safetensors").unlink()
@@ -194,7 +194,7 @@ def test_an_unfinished_run_is_not_damaged_and_not_opened():
         store.open_runs("small")
 
 
-def test_nothing_stored_is_clean():
+def test_an_empty_store_is_clean():
     assert store.verify().clean
     assert store.verify().runs == []
 
@@ -212,7 +212,7 @@ def test_runs_are_found_by_name_pattern_and_dataset():
         store.open_runs("xyz", data="digits:test[:20]")
 
 
-def test_one_of_several_runs_of_a_name_is_chosen_by_digest():
+def test_a_digest_selects_one_of_several_runs_with_a_name():
     exact, half = run(), run(precision="bfloat16")
     names = {outputs: f"small@{outputs.details['digest'][:8]}" for outputs in (exact, half)}
     with pytest.raises(InputError, check=fields(where="small", problem=["2 ", "precision"], hint=list(names.values()))):
@@ -231,11 +231,11 @@ def test_outputs_on_a_changed_dataset_are_not_opened(tmp_path):
     (tmp_path / "data/cat/0.png").write_bytes((tmp_path / "data/cat/1.png").read_bytes())
     with pytest.raises(UnknownName):
         store.open_runs("small", data=spec)
-    (tmp_path / "data").rename(tmp_path / "elsewhere")  # then only the spec can be compared
+    (tmp_path / "data").rename(tmp_path / "elsewhere")  # only the dataset's spec can be compared now
     assert store.open_runs("small", data=spec).names == ["small"]
 
 
-def test_a_temperature_is_recorded_beside_the_outputs_and_not_applied_on_opening():
+def test_a_temperature_is_stored_and_not_applied_on_opening():
     outputs = run()
     store.save_fit(outputs, {"temperature": 2, "split": "digits:calibration"})
     store.save_fit(outputs, {"temperature": 3, "split": "elsewhere"})
@@ -260,7 +260,7 @@ def test_a_temperature_is_recorded_beside_the_outputs_and_not_applied_on_opening
     store.save_fit(make(), {"temperature": 1.5, "split": "x"})  # in memory only, so nothing is stored
 
 
-def test_identities_that_differ_anywhere_have_different_digests():
+def test_different_identities_have_different_digests():
     base = layout.Identity(
         "a", "logits", "softmax", ("x", "y"), "w", "t", "float32", True, "f", 10, dataset="d", dataset_name="d"
     )  # fmt: skip
@@ -280,7 +280,7 @@ SEALED = ["weights/m/model.safetensors", "weights/m/head.safetensors", "weights/
 
 
 @pytest.mark.parametrize("place", SEALED)
-def test_one_changed_byte_in_any_other_file_of_the_home_is_detected(zoo_home, place):
+def test_one_changed_byte_in_other_files_is_detected(zoo_home, place):
     path = zoo_home / place
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".json":
@@ -298,7 +298,7 @@ def test_one_changed_byte_in_any_other_file_of_the_home_is_detected(zoo_home, pl
 
 
 @pytest.mark.parametrize("field", ["dataset", "dataset_name", "card"])
-def test_fields_of_the_manifest_outside_of_its_digest_are_sealed_too(zoo_home, field):
+def test_the_checksum_covers_manifest_fields_outside_the_digest(zoo_home, field):
     path = run().path / "manifest.json"
     value = json.loads(path.read_text())
     value["identity"][field] = "another"
@@ -308,7 +308,7 @@ def test_fields_of_the_manifest_outside_of_its_digest_are_sealed_too(zoo_home, f
 
 @pytest.fixture
 def shipped_files(tmp_path, monkeypatch):
-    """A folder of shipped files with weights of one model and outputs of two."""
+    """Create a folder of shipped files: weights of one model and outputs of two."""
     folder = tmp_path / "model_cards"
     folder.mkdir()
     name = "resnet7-softmax.cifar10"
@@ -322,7 +322,7 @@ def shipped_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["resnet7-softmax.cifar10.safetensors", "cifar10.outputs.safetensors"])
-def test_damaged_shipped_files_are_found_and_never_renamed(shipped_files, name):
+def test_damaged_shipped_files_are_reported_and_not_renamed(shipped_files, name):
     assert store.verify().clean
     path = shipped_files / name
     path.write_bytes(path.read_bytes()[:-1] + b"!")
@@ -334,7 +334,7 @@ def test_damaged_shipped_files_are_found_and_never_renamed(shipped_files, name):
     assert path.exists()
 
 
-def test_an_error_about_damaged_shipped_outputs_says_what_to_do(shipped_files):
+def test_the_error_about_damaged_shipped_outputs_has_a_remedy(shipped_files):
     path = shipped_files / "cifar10.outputs.safetensors"
     assert bundle.shipped("x", "cifar10:test") is not None
     bundle._open_shipped.cache_clear()
@@ -348,7 +348,7 @@ def test_an_error_about_damaged_shipped_outputs_says_what_to_do(shipped_files):
 
 
 def test_shipped_outputs_may_be_symbolic_links(shipped_files, tmp_path):
-    """Some installers link the files of a package."""
+    """Some installers use symbolic links for the files of a package."""
     path = shipped_files / "cifar10.outputs.safetensors"
     path.rename(tmp_path / "blob")
     path.symlink_to(tmp_path / "blob")
