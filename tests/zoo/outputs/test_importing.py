@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.feather import write_feather
 from raised import fields
 from safetensors.numpy import save_file
 
@@ -181,6 +182,26 @@ class TestTables:
         (tmp_path / "a.csv").write_text(text)
         with pytest.raises((InputError, CorruptFile), match=message):
             import_outputs(tmp_path / "a.csv")
+
+    @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "feather"])
+    def test_two_columns_of_the_same_name(self, tmp_path, suffix):
+        path = tmp_path / f"a.{suffix}"
+        columns = {"id": ["a", "b"], "label": [0, 1], "prediction": [0, 1], "again": [1, 0]}
+        if suffix in ("parquet", "feather"):
+            table = pa.Table.from_arrays(
+                [pa.array(cells) for cells in columns.values()], ["id", "label", "prediction", "label"]
+            )
+            (pq.write_table if suffix == "parquet" else write_feather)(table, path)
+        else:
+            separator = "\t" if suffix == "tsv" else ","
+            pd.DataFrame(columns).rename(columns={"again": "label"}).to_csv(path, sep=separator, index=False)
+        with pytest.raises(InputError, check=fields(where=path.name, problem="'label'")):
+            import_outputs(path)
+
+    def test_columns_without_names_are_no_duplicates(self, tmp_path):
+        (tmp_path / "a.csv").write_text("id,label,prediction,,\na,0,0,,\nb,1,0,,\n")
+        with pytest.warns(ZooWarning, match="Unnamed"):
+            assert import_outputs(tmp_path / "a.csv")["a"].accuracy == 0.5
 
     def test_rows_of_different_lengths(self, tmp_path):
         pq.write_table(pa.table({"logits": [[1.0, 2.0], [1.0]]}), tmp_path / "a.parquet")

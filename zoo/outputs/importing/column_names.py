@@ -1,6 +1,9 @@
 """Common names of arrays and columns and what they mean, regardless of case and punctuation."""
 
 import re
+from collections.abc import Sequence
+
+from zoo.errors import InputError
 
 # Names by meaning, the likeliest first: of several columns that could be ids or models, the first in this order is used.
 _SPELLINGS = {
@@ -59,6 +62,13 @@ def of_model(name: str) -> tuple[str, str] | None:
     match = _OF_MODEL.match(name)
     what = match and meaning(match["what"])
     return (match["model"], what) if match and what and what != "model" else None
+
+
+def check_unique(names: Sequence[str], where: object) -> None:
+    """Raise an error if two columns have the same name."""
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"has two columns {duplicate!r}", where=where)
 
 
 def _normalised(name: str) -> str:

@@ -155,9 +155,7 @@ def of_table(table: "pd.DataFrame", reading: Reading) -> Iterator[tuple[str | No
     if len(table) == 0:
         raise InputError("has no rows", where=reading.where)
     names = table.columns.tolist()
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"has two columns {duplicate!r}", where=reading.where)
+    column_names.check_unique(names, reading.where)
     reading.check(names)
     single, wide, loose = _roles(table, reading)
     models = loose if reading.kind == "predictions" and "predictions" not in single else []

@@ -70,6 +70,7 @@ def _read_separated(file: IO[bytes], path: Path, suffix: str) -> "pd.DataFrame":
         texts = {}
         table = pd.read_csv(file, sep=separator, header=None)
     else:
+        column_names.check_unique([name for name in cells if name], path)  # pandas would rename the second one
         texts = {name: str for name in cells if column_names.meaning(name) in ("ids", "model")}
         table = pd.read_csv(file, sep=separator, dtype=texts, low_memory=False)
     return table if separator == "," else _with_decimal_commas(table, [name for name in table if name not in texts])
