@@ -24,7 +24,7 @@ def run_code(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestList:
-    def test_names_are_whole_and_everything_is_listed(self, cli):
+    def test_all_models_are_listed_with_full_names(self, cli):
         printed = cli("list")
         lines = printed.out.splitlines()
         assert [line.split()[0] for line in lines[1:]] == zoo.list()
@@ -45,7 +45,7 @@ class TestList:
         assert {row["accuracy_by"] for row in rows} == {"library"}
         assert f"{zoo.card('resnet50-ra').accuracy:.2f} l" in cli("list", "resnet50-ra").out
 
-    def test_where_the_weights_are(self, cli):
+    def test_availability_of_weights(self, cli):
         printed = cli("list")
         words = {line.split()[0]: line.split()[1:] for line in printed.out.splitlines()}
         for name, state in {
@@ -60,16 +60,16 @@ class TestList:
             available=["to train", "local"]
         )
 
-    def test_data_keeps_models_with_outputs_there(self, cli, store_outputs):
+    def test_data_selects_models_with_outputs_on_the_dataset(self, cli, store_outputs):
         store_outputs("mine", 0, data="my-set")
         assert names(cli("list", "--data", "my-set", "--json")) == ["mine"]
         assert names(cli("list", "r7*", "--data", "cifar10", "--json")) == zoo.list("r7*", data="cifar10")
 
-    def test_nothing_matching_is_no_error(self, cli):
+    def test_no_matching_model_is_not_an_error(self, cli):
         assert cli("list", "no-such-*").out == ""
         assert cli("list", "no-such-*", "--json").json == []
 
-    def test_mistakes(self, invoke):
+    def test_errors(self, invoke):
         with pytest.raises(UnknownName, check=fields(kind="field", suggestions=("objective",))):
             invoke("list", "objectiv=cosine")
         with pytest.raises(UnknownName, check=fields(kind="model", suggestions=("resnet50-cosine",))):
@@ -77,8 +77,8 @@ class TestList:
         with pytest.raises(InputError, check=fields(argument="available", found="nowhere")):
             invoke("list", "--available", "nowhere")
 
-    def test_imports_nothing_heavy(self, cli):
-        """Takes half a second of processor time; the limit is far above, because machines differ."""
+    def test_imports_no_large_library(self, cli):
+        """The command takes about half a second of CPU time; the limit leaves room for slow machines."""
         cli("list")  # fills caches
         result = run_code(
             "import sys, time\n"
@@ -99,7 +99,7 @@ class TestShow:
     @pytest.mark.parametrize(
         "name", ["resnet50-cosine.in1k", "clip-vit-b32", "resnet8", "mpl-efficientnet-l2", "resnet8-cosine-s3"]
     )
-    def test_facts(self, invoke, name):
+    def test_card_is_shown(self, invoke, name):
         card = zoo.card(name)
         text = invoke("show", name).stdout
         for fact in (
@@ -110,7 +110,7 @@ class TestShow:
             card.training.objective,
         ):
             assert fact in text
-        # addresses stay in one piece, however long
+        # long URLs are not wrapped
         assert all(len(line) <= 80 or "https://" in line for line in text.splitlines())
 
     def test_json(self, cli):
@@ -118,7 +118,7 @@ class TestShow:
         assert (shown["name"], shown["weights"], shown["trained_here"]) == ("resnet50-cosine.in1k", "to train", None)
         assert (shown["training"]["objective"], shown["accuracy"]) == ("cosine", 77.9)
 
-    def test_the_card_itself(self, invoke):
+    def test_card_text_is_printed(self, invoke):
         assert invoke("show", "resnet50-cosine.in1k", "--card").stdout == zoo.card("resnet50-cosine.in1k").path.read_text()
         for name in ("resnet8-cosine.digits", "wrn-16-8-softmax.cifar10"):
             assert cards.parse(invoke("show", name, "--card").stdout, "printed") == zoo.card(name)
@@ -156,7 +156,7 @@ def test_imported_models_are_listed_and_shown(cli, tmp_path: Path):
     assert "convnext" in cli("show", "described").out
 
 
-def test_views_of_a_dataset_are_found_where_its_images_are(cli, tmp_path, monkeypatch):
+def test_views_of_a_dataset_use_its_images(cli, tmp_path, monkeypatch):
     def listed():
         return {row["name"]: (row["state"], row["place"]) for row in cli("datasets", "--json").json}
 
@@ -187,8 +187,8 @@ def test_datasets(cli, store_outputs, invoke):
     ("settings", "expected"),
     [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
 )
-def test_threads_spin_briefly_unless_the_user_says_otherwise(settings, expected, monkeypatch):
-    """In a new process, because torch reads the setting once, when it is imported."""
+def test_threads_spin_briefly_by_default(settings, expected, monkeypatch):
+    """Uses a new process because torch reads the setting only when it is imported."""
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.delenv(name, raising=False)
     result = run_code(

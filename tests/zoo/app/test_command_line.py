@@ -1,4 +1,4 @@
-"""All commands together: options with one meaning, one way to select models, safe text, errors that name options."""
+"""Properties of all commands: consistent options, model selection, escaped text and errors that name options."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ from zoo.outputs.outputs import Outputs
 
 
 def commands(group=None, words=()) -> dict[str, object]:
-    """Every command by its words: `ensemble search`."""
+    """Return every command by its full name, such as `ensemble search`."""
     group = group or typer.main.get_command(app)
     found = {}
     for name, command in group.commands.items():
@@ -69,21 +69,21 @@ class TestOptions:
     @pytest.mark.parametrize(
         "flag", ["--json", "--fresh", "--common", "--from", "--temperatures-from", "--arch", "--uncalibrated"]
     )
-    def test_a_shared_option_looks_the_same_everywhere(self, flag):
+    def test_a_shared_option_has_the_same_help_everywhere(self, flag):
         looks = {(tuple(one.opts), one.help, one.metavar) for found in OPTIONS.values() for one in found if flag in one.opts}
         assert len(looks) == 1
 
-    def test_an_option_takes_the_same_kind_of_value_everywhere(self):
+    def test_an_option_has_the_same_type_everywhere(self):
         kinds = defaultdict(set)
         for found in OPTIONS.values():
             for one in found:
                 kind = one.type_descriptor.annotation
                 kinds[one.opts[0]].add(one.metavar or ("choice" if get_origin(kind) is Literal else kind.__name__))
         assert {flag: found for flag, found in kinds.items() if len(found) > 1} == {
-            "--output": {"FILE", "FOLDER"},  # a folder of `zoo ship`
-            "--base": {"MODEL", "MODELS"},  # of `zoo recommend`, which may start from an ensemble
+            "--output": {"FILE", "FOLDER"},  # a folder in `zoo ship`
+            "--base": {"MODEL", "MODELS"},  # in `zoo recommend`, which may start from an ensemble
             "--classes": {"str", "Path"},  # a file; for models also the name of a label set
-            "--device": {"str", "list"},  # of `zoo run`, which may use several
+            "--device": {"str", "list"},  # in `zoo run`, which may use several devices
         }
 
     def test_short_forms_mean_the_same_everywhere(self):
@@ -98,11 +98,11 @@ class TestOptions:
         assert not [one for found in OPTIONS.values() for one in found if "--data" in one.opts and "-d" not in one.opts]
         assert not [one for found in OPTIONS.values() for one in found if "--output" in one.opts and "-o" not in one.opts]
 
-    def test_out_is_a_dataset_and_not_a_file(self):
+    def test_out_is_a_dataset(self):
         taking = {name for name, found in OPTIONS.items() for one in found if "--out" in one.opts}
         assert taking == {"ood", "report", "shift"}
 
-    def test_models_after_an_option_all_belong_to_it(self, cli, store_outputs):
+    def test_an_option_takes_all_models_after_it(self, cli, store_outputs):
         for seed, name in enumerate("abcd"):
             store_outputs(name, seed, skill=0.8)
         words = ("ensemble", "search", "a", "b", "c", "d", "--base", "a", "--uncalibrated", "--json")
@@ -110,7 +110,7 @@ class TestOptions:
         assert cli(*words, "--candidates", "b", "c", "--steps", "10").json == apart
         assert set(apart["members"]) == {"a", "b", "c"}
 
-    def test_commands_that_read_outputs_have_fresh_and_those_that_compare_have_from_and_common(self):
+    def test_commands_have_options_for_reading_outputs(self):
         having = {flag: {name for name, found in OPTIONS.items() if any(flag in one.opts for one in found)}
                   for flag in ("--fresh", "--from", "--common")}  # fmt: skip
         group = {name for name in COMMANDS if name.startswith("ensemble ")}
@@ -121,7 +121,7 @@ class TestOptions:
         }  # fmt: skip
         assert having["--fresh"] == having["--from"] | readers
 
-    def test_groups_of_options_arrive_as_one_object(self):
+    def test_option_groups_are_passed_as_one_object(self):
         received = []
 
         def function(*, models: options.Models, inputs: options.Inputs, steps: options.Steps = 3) -> None:
@@ -145,11 +145,11 @@ class TestHelp:
         assert "zoo compare resnet7-softmax.cifar10 r7x2.cifar10" in text
 
     @pytest.mark.parametrize("name", COMMANDS)
-    def test_every_command_has_an_example_and_fits(self, cli, name):
+    def test_help_of_every_command_has_an_example_and_fits(self, cli, name):
         text = cli(*name.split(), "--help").out
-        assert text.count(f"zoo {name} ") + text.count(f"zoo {name}\n") > 1  # usage, and an example
+        assert text.count(f"zoo {name} ") + text.count(f"zoo {name}\n") > 1  # usage and an example
 
-    def test_every_example_is_a_command_with_these_options(self):
+    def test_examples_use_existing_commands_and_options(self):
         for name, command in COMMANDS.items():
             for line in (command.help or "").splitlines():
                 if line.strip().startswith("[dim]zoo "):
@@ -186,7 +186,7 @@ class TestErrors:
             (("ensemble", "serach"), "search"),
         ],
     )
-    def test_wrong_words_are_explained(self, words, text):
+    def test_invalid_arguments_are_explained(self, words, text):
         result = subprocess.run([sys.executable, "-m", "zoo", *words], capture_output=True, text=True)
         assert (result.returncode, result.stdout) == (2, "")
         assert text in result.stderr
@@ -200,7 +200,7 @@ class TestErrors:
         monkeypatch.setenv("COLUMNS", "60")
         assert cli(*words, code=2).err.count("\n") > 1
 
-    def test_debugging_shows_where(self, monkeypatch):
+    def test_debugging_shows_the_traceback(self, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["zoo", "run", "no-such-model"])
         with pytest.raises(SystemExit):
             main()
@@ -208,7 +208,7 @@ class TestErrors:
         with pytest.raises(InputError):
             main()
 
-    def test_options_for_files_need_files(self, invoke):
+    def test_options_for_files_require_files(self, invoke):
         with pytest.raises(InputError) as raised:
             invoke("run", "clip-vit-b32", "--arch", "resnet18")
         assert raised.value.argument == "models"
@@ -219,9 +219,9 @@ class TestErrors:
 
 
 class TestBeforeModelsRun:
-    """What would fail anyway fails before any model is run."""
+    """Invalid requests fail before any model is run."""
 
-    def test_missing_weights_come_before_missing_images(self, cli):
+    def test_missing_weights_are_reported_before_missing_images(self, cli):
         printed = cli("compare", "resnet50-cosine.in1k", "resnet50-softmax.in1k", code=1)
         assert "no trained weights" in printed.err
         assert "zoo train resnet50-cosine.in1k" in printed.err
@@ -242,18 +242,18 @@ class TestBeforeModelsRun:
             (("run", "r7x2.cifar10", "--data", "folder:/nowhere"), "/nowhere", "folder"),
         ],
     )
-    def test_paths_that_do_not_exist_and_addresses(self, invoke, words, where, problem):
+    def test_missing_paths_and_urls(self, invoke, words, where, problem):
         with pytest.raises(InputError, check=fields(where=where, problem=problem)):
             invoke(*words)
 
-    def test_facts_about_files_reach_the_model(self, invoke, tmp_path):
+    def test_options_about_files_are_passed_to_the_model(self, invoke, tmp_path):
         (tmp_path / "mine.onnx").write_bytes(b"")
         with pytest.raises(InputError, check=fields(argument="mean", found="x")):
             invoke("run", f"onnx:{tmp_path / 'mine.onnx'}", "--mean", "x", "--data", "digits")
 
 
 class TestSelection:
-    """Every command selects models by the same rule."""
+    """Every command selects models by the same rules."""
 
     COSINE = ("resnet20-cosine.digits", "resnet8-cosine.digits")
     SELECTORS = (
@@ -318,7 +318,7 @@ DATA = ("-d", "my-set")
 
 
 class TestUntrustedText:
-    """Whatever cards and files contain, the terminal gets no control character."""
+    """Control characters in cards and files are never printed to the terminal."""
 
     @pytest.fixture
     def home(self, zoo_home):
@@ -367,12 +367,12 @@ class TestUntrustedText:
         ("recommend", "--base", NAMES[0], "--candidates", NASTY, "mine", *DATA),
     )  # fmt: skip
 
-    def test_every_command_is_tried(self):
+    def test_every_command_is_covered(self):
         assert {name for name in COMMANDS for words in self.WORDS if " ".join(words).startswith(name)} == set(COMMANDS)
 
     @pytest.mark.parametrize("words", WORDS, ids=lambda words: " ".join(words[:2]).encode("ascii", "ignore").decode())
     @pytest.mark.filterwarnings("ignore")
-    def test_nothing_reaches_the_terminal_raw(self, home, tmp_path, monkeypatch, capsys, words):
+    def test_control_characters_are_escaped(self, home, tmp_path, monkeypatch, capsys, words):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["zoo", *words])
         with pytest.raises(SystemExit):

@@ -34,7 +34,7 @@ class TestCompare:
         assert found["temperatures"] == [runs["mine-a"].temperature, runs["mine-b"].temperature]
         assert found["intervals"]["kappa"] == pytest.approx(expected.interval("kappa"))
 
-    def test_a_fraction_that_fits_temperatures_is_not_reported(self, cli, pair):
+    def test_calibration_examples_are_not_reported(self, cli, pair):
         found = cli("compare", "mine-a", "mine-b", "--temperatures-from", "0.5", "--json").json
         assert found["examples"] == 200
         assert found["temperatures"] == [outputs.temperature for outputs in calibrate(pair, 0.5).values()]
@@ -43,7 +43,7 @@ class TestCompare:
     def test_a_fraction_that_leaves_one_side_empty_names_the_option(self, cli, pair, fraction):
         assert "--temperatures-from" in cli("compare", "mine-a", "mine-b", "--temperatures-from", fraction, code=2).err
 
-    def test_uncalibrated_reports_on_every_example(self, cli, pair):
+    def test_uncalibrated_uses_all_examples(self, cli, pair):
         found = cli("compare", "mine-a", "mine-b", "--uncalibrated", "--json").json
         assert (found["examples"], found["temperatures"]) == (400, [None, None])
 
@@ -81,7 +81,7 @@ class TestCompare:
         if ending == ".vl.json":
             assert "vega-lite" in json.loads(path.read_text())["$schema"]
 
-    def test_a_file_that_cannot_be_written_does_not_lose_the_result(self, cli, pair, tmp_path):
+    def test_the_result_is_printed_if_the_file_cannot_be_written(self, cli, pair, tmp_path):
         (tmp_path / "chart.html").mkdir()
         printed = cli("compare", "mine-a", "mine-b", "--json", "-o", tmp_path / "chart.html", code=1)
         assert printed.json["examples"] == 400
@@ -89,7 +89,7 @@ class TestCompare:
 
     @pytest.fixture
     def files(self, pair, tmp_path):
-        """The logits of mine-b under the name other, and those of mine-a, which lack the first ten examples."""
+        """Save the logits of mine-b as other, and those of mine-a without the first ten examples."""
         for name, outputs, first in (("other", pair[1], 0), ("short", pair[0], 10)):
             arrays = {"logits": outputs.logits[first:], "labels": outputs.labels[first:], "ids": outputs.ids[first:]}
             np.savez(tmp_path / f"{name}.npz", **arrays)
@@ -101,7 +101,7 @@ class TestCompare:
         assert mixed["kappa"] == expected["kappa"]
         assert {run["model"] for run in cli("outputs", "--json").json} == {"mine-a", "mine-b"}
 
-    def test_common_keeps_the_examples_that_both_have(self, cli, files, invoke):
+    def test_common_keeps_shared_examples(self, cli, files, invoke):
         words = ("compare", "--from", files / "other.npz", "--from", files / "short.npz", "--uncalibrated")
         assert cli(*words, "--common", "--json").json["examples"] == 390
         with pytest.raises(InputError, match="short"):
@@ -117,14 +117,14 @@ class TestCompare:
 
 class TestCalibrate:
     @pytest.mark.parametrize("source", ["0.5", "cross-fit"])
-    def test_a_temperature_of_the_same_examples_is_printed_and_not_stored(self, cli, pair, source):
+    def test_a_temperature_fitted_on_the_same_examples_is_not_stored(self, cli, pair, source):
         printed = cli("calibrate", "mine-*", "--temperatures-from", source)
         for text in ("mine-a", "mine-b", "NLL at T", "ECE at T"):
             assert text in printed.out
         assert "not stored" in printed.err
         assert store.read_fits(store.open_runs("mine-a")["mine-a"].path) == {}
 
-    def test_another_dataset_is_stored(self, cli, pair, store_outputs):
+    def test_a_temperature_from_another_dataset_is_stored(self, cli, pair, store_outputs):
         store_outputs("mine-a", 5, data="cifar10:train")
         store_outputs("mine-b", 6, data="cifar10:train")
         options = ("--data", "cifar10:test", "--temperatures-from", "cifar10:train")
@@ -144,7 +144,7 @@ class TestCalibrate:
         assert "--device" in cli("calibrate", "mine-*", "--device", "quantum", code=2).err
 
 
-class TestMistakes:
+class TestErrors:
     def test_unknown_model(self, invoke):
         with pytest.raises(UnknownName, check=fields(kind="model", suggestions=("resnet8-softmax",))):
             invoke("compare", "resnet8-softmaxx", "resnet8-cosine")
@@ -156,7 +156,7 @@ class TestMistakes:
     def test_models_of_different_datasets(self, cli):
         assert "--data" in cli("compare", "resnet8-cosine.digits", "r7x2.cifar10", code=2).err
 
-    def test_other_than_two_models(self, pair, store_outputs, invoke):
+    def test_the_number_of_models_must_be_two(self, pair, store_outputs, invoke):
         store_outputs("mine-c", 2)
         for models in (["mine-*", "mine-a"], ["mine-a"]):
             with pytest.raises(InputError, check=fields(argument="models", expected="two")):
@@ -170,7 +170,7 @@ class TestMistakes:
         with pytest.raises(InputError, check=fields(argument="output", problem="no such folder")):
             invoke("compare", "mine-a", "mine-b", "-o", "/nowhere/chart.svg")
 
-    def test_examples_that_are_reported_cannot_fit_the_temperature(self, pair, invoke):
+    def test_temperatures_are_not_fitted_on_reported_examples(self, pair, invoke):
         with pytest.raises(InputError, match="mine-a"):
             invoke("calibrate", "mine-a", "--temperatures-from", "cifar10:test")
 
@@ -180,7 +180,7 @@ class TestMistakes:
 
 
 @pytest.mark.slow
-def test_models_trained_here_are_run_and_calibrated_on_their_calibration_split(cli):
+def test_trained_models_are_calibrated_on_their_calibration_split(cli):
     found = cli("compare", "resnet8-softmax", "resnet8-cosine", "--json").json
     assert (found["dataset"], found["examples"], found["category"]) == ("digits:test", 602, "hparam")
     assert None not in found["temperatures"]

@@ -1,4 +1,4 @@
-"""Shell completion: everything is suggested, quickly."""
+"""Shell completion of models, datasets, figures and measures, and its speed."""
 
 import os
 import subprocess
@@ -45,8 +45,8 @@ def test_an_error_means_no_suggestions(monkeypatch):
         ("zoo ensemble partners --base r7x", "r7x2.cifar10"),
     ],
 )
-def test_from_the_shell_without_heavy_imports(words, expected):
-    """About half a second of processor time; the limit is far above, because machines differ."""
+def test_completion_from_the_shell_imports_no_large_library(words, expected):
+    """Completion takes about half a second of CPU time; the limit leaves room for slow machines."""
     code = (
         "import sys, time\n"
         "from zoo.app.main import app\n"

@@ -16,7 +16,7 @@ from zoo.outputs import store
 from zoo.outputs.outputs import Outputs
 
 NAMES = ["mine-a", "mine-b", "mine-c", "other-d"]
-# Whether a few hundred made-up examples show a gain beyond noise does not matter here.
+# Gains on a few hundred synthetic examples may be within noise, which causes warnings.
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
 
 
@@ -56,14 +56,14 @@ class TestSearch:
         assert set(below["members"]) == {name for name, accuracy in accuracies.items() if accuracy <= limit}
         assert below["test_score"] is None
 
-    def test_candidates_need_not_be_named_twice(self, cli, outputs):
+    def test_candidates_need_not_be_repeated(self, cli, outputs):
         found = cli("ensemble", "search", "mine-a", "--base", "mine-a", "--candidates", "mine-b", "mine-c", "--json").json
         assert set(found["members"]) <= {"mine-a", "mine-b", "mine-c"}
         assert found["settings"]["candidates"] == 2
         frame = cli("ensemble", "partners", "mine-a", "--base", "mine-a", "--candidates", "mine-b", "--json").json
         assert [row["partner"] for row in frame["partners"]] == ["mine-b"]
 
-    def test_steps_are_the_models_added_to_the_base_or_to_the_best(self, cli, outputs):
+    def test_steps_count_the_models_added(self, cli, outputs):
         free = cli("ensemble", "search", *NAMES, "--steps", "1", "--json").json
         based = cli("ensemble", "search", *NAMES, "--steps", "1", "--base", free["members"][0], "--json").json
         assert len(free["members"]) == 2
@@ -84,7 +84,7 @@ class TestSearch:
         assert found["score"][-1] == pytest.approx((voted == y).mean())
         assert "--votes" in cli(*words, code=2).err
 
-    def test_a_result_is_printed_even_if_it_cannot_be_saved(self, cli, outputs, tmp_path):
+    def test_the_result_is_printed_if_it_cannot_be_saved(self, cli, outputs, tmp_path):
         words = ("ensemble", "search", *NAMES, "--json")
         assert set(cli(*words, "--name", "../x", code=None).json["members"]) == set(NAMES)
         assert set(cli(*words, "--name", "x", code=None).json["members"]) == set(NAMES)  # the members have no cards
@@ -99,7 +99,7 @@ class TestSearch:
 
 
 class TestCombine:
-    def test_equals_the_function(self, cli, outputs):
+    def test_json_equals_the_function(self, cli, outputs):
         found = cli("ensemble", "combine", *NAMES, "--json").json
         expected = ensembles.improvement(calibrate(outputs))
         assert found["members"] == NAMES
@@ -112,7 +112,7 @@ class TestCombine:
         assert f"95% CI {low} to {high}" in text
         assert found["best_member"] in text
 
-    def test_votes(self, cli, outputs):
+    def test_voting(self, cli, outputs):
         found = cli("ensemble", "combine", *NAMES, "--votes", "--json").json
         assert found["ensemble_accuracy"] == ensembles.improvement(outputs, combine="predictions").ensemble_accuracy
 
@@ -170,7 +170,7 @@ class TestCosts:
         assert found["settings"]["cost"] == "flops"
         assert all(name in cli(*words).out for name in self.MODELS)
 
-    def test_mistakes(self, runs, invoke):
+    def test_errors(self, runs, invoke):
         with pytest.raises(InputError, check=fields(argument="limit", found="much")):
             invoke("ensemble", "budget", *self.MODELS, *self.DATA, "--max-cost", "much")
         with pytest.raises(InputError, check=fields(argument="budget", found="much")):
@@ -195,7 +195,7 @@ def test_an_ensemble_of_trained_models_is_saved_and_used_like_any_model(cli, zoo
     assert {member.name for member in saved.members} <= {f"{name}.digits" for name in names}
     found = cli("ensemble", "search", "mine", "resnet8-sigmoid", "--json").json
     assert set(found["members"]) == {"mine", "resnet8-sigmoid.digits"}
-    # What the search scored is what the model does: the mean of both members on the same images.
+    # The saved model gives the scored predictions: the mean of both members on the same images.
     alone = zoo.run("mine", data="digits:test", progress=False)["mine"]
     parts = calibrate(zoo.run(names, data="digits:test", progress=False), "digits:calibration")
     mean = ensembles.average(parts, {member.name: member.weight for member in saved.members})
@@ -210,8 +210,8 @@ def test_an_ensemble_of_trained_models_is_saved_and_used_like_any_model(cli, zoo
 
 class TestPredictionSets:
     @pytest.mark.parametrize("kind", ["search", "combine", "cascade"])
-    def test_they_are_printed_and_saved(self, cli, zoo_home, kind):
-        """Of shipped outputs: no model needs to be run before it is used."""
+    def test_prediction_sets_are_printed_and_saved(self, cli, zoo_home, kind):
+        """Uses shipped outputs, so no model is run before the ensemble is used."""
         names = ["resnet7-softmax.cifar10", "resnet7-cosine.cifar10"]
         words = (
             "ensemble",
@@ -240,12 +240,12 @@ class TestPredictionSets:
         assert f"coverage {measured['coverage']:.1%}" in printed
         assert f"mean size {measured['mean_size']:.2f}" in printed
 
-    def test_a_run_says_that_a_model_has_them(self, cli, zoo_home):
+    def test_a_run_reports_prediction_sets(self, cli, zoo_home):
         cli("ensemble", "combine", "resnet7-softmax.cifar10", "--sets", "0.1", "--name", "one")
         printed = cli("run", "one", "--data", "digits:test[:5]")
         assert "one has prediction sets: 90% coverage by LAC" in printed.remarks
 
-    def test_mistakes(self, cli, outputs, invoke):
+    def test_errors(self, cli, outputs, invoke):
         assert "--sets" in cli("ensemble", "search", *NAMES, "--sets", "1.5", code=2).err
         with pytest.raises(InputError, check=fields(argument="test_fraction")):
             invoke("ensemble", "search", *NAMES, "--sets", "0.1", "--test-fraction", "0")
@@ -265,11 +265,11 @@ class TestPredictionSets:
         (["-o", "path.gif"], "--output"),
     ],
 )
-def test_mistakes_name_the_option(cli, outputs, arguments, option):
+def test_errors_name_the_option(cli, outputs, arguments, option):
     assert option in cli("ensemble", "search", *NAMES, *arguments, code=2).err.splitlines()[-1]
 
 
-def test_mistakes(outputs, invoke):
+def test_errors(outputs, invoke):
     for models in (["no-such-model"], [*NAMES, "--base", "mine-x"]):
         with pytest.raises(UnknownName):
             invoke("ensemble", "search", *models)
@@ -280,7 +280,7 @@ def test_mistakes(outputs, invoke):
             invoke("ensemble", "search", *NAMES, "--name", name)
 
 
-def test_models_of_which_only_outputs_are_known(invoke, tmp_path):
+def test_models_with_stored_outputs_only(invoke, tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 60)
     for name in "ab":

@@ -29,7 +29,7 @@ def test_similarity_equals_the_function(cli, tmp_path: Path) -> None:
     assert pd.read_csv(paths[1], index_col="layer").shape == expected.shape
 
 
-def test_similarity_prints_what_fits(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarity_fits_the_terminal(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--data", DATA, "--random")
     small = cli("similarity", RESNET, RESNET, *options, "--layer", "layer1.0", "--layer", "embedding")
     assert any(line.split()[:2] == ["layer1.0", "1"] for line in small.out.splitlines())
@@ -48,7 +48,7 @@ def test_separation_of_embeddings(cli, tmp_path: Path) -> None:
         outputs = runs[row["model"]]
         for metric in ("cosine", "centered-cosine", "euclidean"):
             assert row[metric] == pytest.approx(class_separation(outputs.embeddings, outputs.labels, metric))
-        assert row["accuracy"] is None  # the 1,000 classes of ImageNet are not ten digits
+        assert row["accuracy"] is None  # the model predicts ImageNet classes, not digits
     assert "vega" in (tmp_path / "separation.html").read_text()
     assert f"{rows[0]['cosine']:.4g}" in cli(*words).out
 
@@ -76,7 +76,7 @@ def test_warnings_of_the_package_become_notes(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "zoo: no class separation: row 3 is a zero vector\n"
 
 
-def test_mistakes(invoke) -> None:
+def test_errors(invoke) -> None:
     with pytest.raises(InputError, check=fields(argument="layers", problem="--training")):
         invoke("separation", RESNET, "--layers", "--training")
     with pytest.raises(InputError, check=fields(argument="output", found="x.gif")):

@@ -1,4 +1,4 @@
-"""Figures of made-up outputs, each compared with an independent computation of the same numbers."""
+"""Figures of synthetic outputs, each compared with an independent computation of the same numbers."""
 
 import dataclasses
 import itertools
@@ -36,7 +36,7 @@ from zoo.outputs.outputs import Outputs, Runs
 README = (Path(figures.__file__).parent / "README.md").read_text()
 BASE = names()[0]
 
-pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # made-up models gain little from ensembles
+pytestmark = pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")  # synthetic models gain little from ensembling
 
 
 def cell(frame: pd.DataFrame, row: str, column: str) -> pd.Series:
@@ -50,7 +50,7 @@ def right(name: str, spec: str = "digits:test") -> np.ndarray:
 
 
 def kept(known: object) -> np.ndarray:
-    """Return the rows that remain after the others fitted the temperatures."""
+    """Return the rows that were not used to fit the temperatures."""
     return known.calibrated[BASE].ids.astype(int)
 
 
@@ -62,7 +62,7 @@ def probabilities(known: object, name: str) -> np.ndarray:
     return p / p.sum(1, keepdims=True)
 
 
-def test_tables_have_means_errors_and_the_papers_numbers() -> None:
+def test_tables_have_means_standard_errors_and_published_numbers() -> None:
     known = study()
     frame = find("loss/table-3").of(known).frame
     assert list(dict.fromkeys(frame["row"])) == ["softmax", "sigmoid", "squared-error"]
@@ -79,7 +79,7 @@ def test_tables_have_means_errors_and_the_papers_numbers() -> None:
     assert cell(frame, "squared-error", "class-separation")["paper_error"] == 0.0002
 
 
-def test_only_networks_of_a_recipe_have_the_papers_numbers() -> None:
+def test_only_networks_of_a_recipe_have_published_numbers() -> None:
     head = dataclasses.replace(registry.card("resnet8-cosine.digits"), name="head", source="fitted", head="linear")
     known = study()
     known.cards["head"] = head
@@ -89,7 +89,7 @@ def test_only_networks_of_a_recipe_have_the_papers_numbers() -> None:
 
 
 def naive_separation(outputs: object) -> float:
-    """Equation 11, pair by pair."""
+    """Evaluate equation 11 pair by pair."""
     x = np.asarray(outputs.require_embeddings()[:], float)
     unit, y = x / np.linalg.norm(x, axis=1, keepdims=True), outputs.labels
     distance = 1 - unit @ unit.T
@@ -97,7 +97,7 @@ def naive_separation(outputs: object) -> float:
     return 1 - block.diagonal().mean() / block.mean()
 
 
-def test_values_that_a_t_test_cannot_tell_from_the_best_are_bold() -> None:
+def test_values_not_significantly_different_from_the_best_are_bold() -> None:
     known, rng = study(names(seeds=5)), np.random.default_rng(3)
     level = {"softmax": 90.0, "sigmoid": 90.4, "squared-error": 88.0}
     values = [(name, "x", level[known.objective(name)] + rng.normal(0, 0.5)) for name in known.names]
@@ -116,7 +116,7 @@ def test_values_that_a_t_test_cannot_tell_from_the_best_are_bold() -> None:
     assert "±" not in single.markdown()
 
 
-def test_nothing_is_bold_with_two_seeds() -> None:
+def test_no_value_is_bold_with_two_seeds() -> None:
     known = study(names(seeds=2))
     values = [
         (name, column, 90.0 + seed / 10 - 5 * (known.objective(name) == "sigmoid"))
@@ -142,7 +142,7 @@ def test_latex_escapes_and_marks_the_best() -> None:
     assert not any(line.startswith("sigmoid") and "textbf" in line for line in lines)
 
 
-def test_an_average_is_over_tasks_and_tested_by_analysis_of_variance() -> None:
+def test_averages_over_tasks_are_tested_by_analysis_of_variance() -> None:
     known, rng = study(), np.random.default_rng(0)
     shift = {"softmax": 0.0, "sigmoid": 0.05, "squared-error": -3.0}
     values = [
@@ -157,7 +157,7 @@ def test_an_average_is_over_tasks_and_tested_by_analysis_of_variance() -> None:
     assert not cell(frame, "squared-error", "average")["best"]
 
 
-def test_rows_are_told_apart_by_what_differs() -> None:
+def test_row_names_contain_the_settings_that_differ() -> None:
     seeds = study(
         ["resnet8-softmax.digits", "resnet8-softmax-s1.digits", "resnet20-softmax.digits", "resnet20-cosine.digits"]
     )
@@ -166,7 +166,7 @@ def test_rows_are_told_apart_by_what_differs() -> None:
 
 
 @pytest.mark.parametrize("base", [None, BASE])
-def test_errors_by_category_are_of_all_rows_with_jackknife_errors(base: str | None) -> None:
+def test_errors_by_category_have_jackknife_standard_errors(base: str | None) -> None:
     known = study(base=base)
     pairs = [p for p in itertools.combinations(known.names, 2) if base is None or base in p]
     frame = find("representation/8").of(known, {"band": "0"}).frame.set_index(["measure", "category"])
@@ -196,7 +196,7 @@ def test_a_category_of_two_models_is_named() -> None:
 
 
 def jackknife(values: dict[tuple[str, str], float]) -> float:
-    """Delete one model at a time; a model of every pair is never deleted."""
+    """Return the jackknife standard error over models; a model that is in every pair is never deleted."""
     models = sorted({name for pair in values for name in pair})
     rest = [[value for pair, value in values.items() if name not in pair] for name in models]
     means = np.array([np.mean(part) for part in rest if part])
@@ -218,13 +218,13 @@ def test_pairs_of_different_accuracy_are_left_out(base: str | None) -> None:
             find("representation/8").of(known, {"band": "1e-6"})
 
 
-def test_the_base_is_printed_once_and_names_without_their_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_base_is_printed_once_and_names_omit_the_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     known = study(base=BASE)
     wanted = find("representation/2")
     _print(wanted, wanted.of(known), known.data)
     title, _, table = capsys.readouterr().out.partition("second")
     assert title.split()[-1] == BASE.removesuffix(".digits")
-    assert all(word in table for word in ("inconsistency", "gain", "ensemble"))  # not broken
+    assert all(word in table for word in ("inconsistency", "gain", "ensemble"))  # not split over two lines
     assert ".digits" not in table
 
 
@@ -263,8 +263,8 @@ def test_figures_of_pairs_keep_models_of_an_accuracy_range() -> None:
         find("representation/1").of(known, {"low": "99.9"})
 
 
-def test_correlations_of_gains_have_intervals_from_recipes_not_pairs() -> None:
-    """Pairs share models, so Fisher's interval of independent pairs is too narrow; seeds of a recipe are drawn together."""
+def test_intervals_of_correlations_resample_recipes_not_pairs() -> None:
+    """Pairs share models, so Fisher's interval for independent pairs is too narrow; recipes are resampled instead."""
     assert "95% CI" not in find("representation/2").of(study(), {"band": "0"}).notes[1]  # three recipes are too few
     result = find("representation/2").of(study(names(OBJECTIVES[:5], seeds=2)), {"band": "0"})
     (note,) = (note for note in result.notes if note.startswith("gain over the mean member against"))
@@ -289,7 +289,7 @@ def test_specialization_on_one_population() -> None:
         assert frame.loc[frame["pair"] == f"{BASE}, {name}", "count"].sum() == population.sum()
 
 
-def test_the_band_of_prevailing_predictions_is_drawn() -> None:
+def test_the_band_of_majority_predictions_is_drawn() -> None:
     import diversity
 
     known = study(names(seeds=1), base=BASE)
@@ -317,7 +317,7 @@ def test_specialization_by_class() -> None:
         find("representation/4").of(known, {"groups": "low:0-10"})
 
 
-def test_the_chart_by_class_has_names_in_groups_or_groups_of_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chart_by_class_groups_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     known = study(names(seeds=1)[:2], base=BASE)
 
     def columns() -> dict[str, Counter[str]]:
@@ -380,7 +380,7 @@ def test_low_accuracy_models_added_to_high_accuracy_ones() -> None:
         find("representation/5").of(known, {"below": "1"})
 
 
-def test_parts_of_two_models_features() -> None:
+def test_subsets_of_the_embeddings_of_two_models() -> None:
     known = study(names(seeds=1)[:2], base=BASE)
     result = find("representation/6").of(known, {"draws": "2", "multiples": "4"})
     (row,) = result.frame.to_dict("records")
@@ -394,7 +394,7 @@ def test_parts_of_two_models_features() -> None:
     assert "means by category" in drawn
 
 
-def test_two_models_features_at_once() -> None:
+def test_concatenated_embeddings_of_two_models() -> None:
     known = study(names(seeds=1)[:2])
     result = find("representation/7").of(known)
     frame, trend = result.frame, result.chart.to_dict()["concat"][0]
@@ -445,7 +445,7 @@ def test_separation_against_transfer() -> None:
     assert "-0.93" in result.notes[1]
 
 
-def test_a_correlation_of_nine_points_has_an_exact_p_value_and_its_range_without_one_point() -> None:
+def test_a_correlation_of_nine_points_has_an_exact_p_value_and_a_leave_one_out_range() -> None:
     result = find("loss/5a").of(study(names(OBJECTIVES, seeds=1)))
     table = papers.loss_table("1"), papers.loss_table("3")
     x = np.array([table[1][one]["class-separation"][0] for one in OBJECTIVES])
@@ -462,7 +462,7 @@ def test_a_correlation_of_nine_points_has_an_exact_p_value_and_its_range_without
     assert "[p" not in find("loss/table-3").of(study(names(OBJECTIVES, seeds=1))).notes[-1]  # several columns are tested
 
 
-def test_the_order_of_rows_is_compared_with_the_papers() -> None:
+def test_the_order_of_rows_is_compared_with_the_published_order() -> None:
     result = find("loss/table-3").of(study(names(OBJECTIVES, seeds=1)))
     columns = ["top1", "class-separation"]
     tests = []
@@ -477,7 +477,7 @@ def test_the_order_of_rows_is_compared_with_the_papers() -> None:
 
 
 def exact_p(x: pd.Series, y: pd.Series) -> float:
-    """Two-sided p-value of a rank correlation, from a large sample of permutations."""
+    """Return the two-sided p-value of a rank correlation, estimated from many random permutations."""
     rng, ranks = np.random.default_rng(0), [stats.rankdata(values) for values in (x, y)]
     centred = [r - r.mean() for r in ranks]
     drawn = np.array([rng.permutation(centred[1]) for _ in range(200_000)]) @ centred[0]
@@ -540,12 +540,12 @@ def test_transfer_over_training() -> None:
 
 
 def _renamed(name: str, data: str) -> Outputs:
-    """The outputs of a model at an epoch: those of a seed of the model."""
+    """Return stand-in outputs for a model at an epoch: those of one of its seeds."""
     model, _, epoch = name.partition("@epoch")
     return dataclasses.replace(made(model.replace(".digits", f"-s{epoch}.digits"), data), name=name)
 
 
-def test_relearning_is_of_the_same_held_out_examples() -> None:
+def test_relearning_uses_the_same_held_out_examples() -> None:
     known = study(names(seeds=3))
     result = find("loss/6").of(known, {"test": "0.25"})
     frame, drawn = result.frame, result.chart.to_dict()
@@ -563,7 +563,7 @@ def test_relearning_is_of_the_same_held_out_examples() -> None:
     )
 
 
-def test_relearnt_classes_are_learnt_from_training_images_and_tested_on_others() -> None:
+def test_relearning_trains_on_training_images_and_tests_on_others() -> None:
     known = study(names(seeds=2))
     result = find("demystifying/table-3").of(known, {"examples": "60"})
     cells = result.frame[result.frame["column"] == "in50k"].set_index("row")
@@ -585,10 +585,10 @@ def test_class_overlap_is_the_best_mapping() -> None:
     known = study([BASE])
     found = find("loss/table-F.1").of(known).frame.iloc[0]
     train = made(BASE, "digits-rotated:train")
-    said = train.values.array().argmax(1)
-    mapping = {s: np.bincount(train.labels[said == s]).argmax() for s in np.unique(said)}
+    predicted = train.values.array().argmax(1)
+    mapping = {s: np.bincount(train.labels[predicted == s]).argmax() for s in np.unique(predicted)}
     assert found["assignment"] == pytest.approx(
-        100 * np.mean([mapping[s] == t for s, t in zip(said, train.labels, strict=True)])
+        100 * np.mean([mapping[s] == t for s, t in zip(predicted, train.labels, strict=True)])
     )
     assert found["classes"] == len(TASK)
 
@@ -602,7 +602,7 @@ def test_three_distances() -> None:
     assert cell(frame, "softmax", "separation-euclidean")["paper"] == 0.3366
 
 
-def test_calibration_is_on_rows_that_were_not_fitted() -> None:
+def test_calibration_is_evaluated_on_held_out_rows() -> None:
     known = study()
     result = find("loss/table-C.3").of(known)
     rows = kept(known)
@@ -631,7 +631,7 @@ def test_agreement_three_ways() -> None:
 
 
 def voted(models: list[str]) -> np.ndarray:
-    """Majority vote; ties go to the class of the highest mean probability among the tied ones."""
+    """Return the majority vote; ties go to the tied class with the highest mean probability."""
     outputs = [made(name, "digits:test") for name in models]
     counts = sum(np.eye(CLASSES)[one.predictions] for one in outputs)
     mean = np.mean([one.probabilities for one in outputs], axis=0)
@@ -653,8 +653,8 @@ def test_votes_over_seeds(seeds: int) -> None:
     assert mixed.loc["softmax", "squared-error"] == pytest.approx(100 * np.mean(accuracies))
 
 
-def test_tied_votes_go_to_the_higher_mean_probability_and_are_counted() -> None:
-    """Two models, four examples: they agree on one; the second model is more confident in two of the others."""
+def test_ties_between_votes_are_broken_by_mean_probability_and_counted() -> None:
+    """Two models agree on one of four examples; the second model is more confident on two of the others."""
     first = Outputs.from_arrays("a", probabilities=[[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.9, 0.1]])
     second = Outputs.from_arrays("b", probabilities=[[0.8, 0.2], [0.1, 0.9], [0.3, 0.7], [0.4, 0.6]])
     vote, tied = majority_vote([first, second])
@@ -664,13 +664,13 @@ def test_tied_votes_go_to_the_higher_mean_probability_and_are_counted() -> None:
     assert majority_vote(classes)[0].tolist() == [0, 0]
 
 
-def test_the_diagonal_takes_no_part_in_the_colours_of_agreement() -> None:
+def test_the_colour_scale_of_agreement_ignores_the_diagonal() -> None:
     drawn = find("loss/C.5").of(study(names(seeds=1))).chart.to_dict()
     for cells in drawn["datasets"].values():
         assert all((cell["value"] is None) == (cell["first"] == cell["second"]) for cell in cells)
 
 
-def test_the_front_of_cost_and_accuracy() -> None:
+def test_the_pareto_front_of_cost_and_accuracy() -> None:
     known = study(["resnet8-softmax.digits", "resnet20-softmax.digits"])
     frame = find("ensemble/pareto").of(known, {"size": "2"}).frame
     assert frame["cost"].is_monotonic_increasing
@@ -703,7 +703,7 @@ def test_settings_of_objectives() -> None:
     assert frame.loc["softmax", ["settings", "settings, paper"]].tolist() == ["none", "none"]
 
 
-# Keys, settings and needs
+# Keys, settings and requirements
 
 
 @pytest.mark.parametrize(
@@ -720,7 +720,7 @@ def test_settings_of_objectives() -> None:
         ("representation/2", names(seeds=1)[:2], ["3", "2"]),
     ],
 )
-def test_a_figure_that_cannot_be_made_gives_the_reason(key: str, models: list[str], reason: list[str]) -> None:
+def test_an_unavailable_figure_gives_the_reason(key: str, models: list[str], reason: list[str]) -> None:
     with pytest.raises(InputError, check=fields(where=key, problem=reason)):
         find(key).of(study(models))
 
@@ -760,7 +760,7 @@ def test_every_table_and_figure_of_both_papers_is_registered() -> None:
     assert all(one.example is not None or one.why_not for one in FIGURES.values())
 
 
-def test_the_readme_has_the_printed_list() -> None:
+def test_the_readme_contains_the_printed_list() -> None:
     block = re.search(r"<!-- figures -->\n(.*?)<!-- end of figures -->", README, re.DOTALL)
     assert block is not None
     assert block[1] == in_markdown()
@@ -786,14 +786,14 @@ PAPER_SETTINGS = {
 
 
 @pytest.mark.parametrize("key", PAPER_SETTINGS)
-def test_imagenet_commands_have_the_papers_settings(key: str) -> None:
+def test_imagenet_commands_have_the_published_settings(key: str) -> None:
     _, _, before = FIGURES[key].imagenet.partition(" after ")
     first = before.partition("&&")[0]
     assert dict(re.findall(r"--set (\w+)=(\S+)", first)).items() >= PAPER_SETTINGS[key].items()
     assert "--split" not in FIGURES[key].imagenet
 
 
-def test_imagenet_commands_have_the_papers_other_numbers() -> None:
+def test_imagenet_commands_have_the_other_published_numbers() -> None:
     taus = re.search(r"for tau in ([\d. ]+);", FIGURES["loss/table-4"].imagenet)[1].split()
     quoted = {name.split("-")[1] for name in papers.loss_table("4")["cosine"]}
     assert set(taus) == quoted
@@ -808,7 +808,7 @@ def test_imagenet_commands_have_the_papers_other_numbers() -> None:
     for key, count in (("loss/table-C.5", 2), ("loss/table-E.3", 1), ("loss/table-B.1", 1)):
         final = [command for command in FIGURES[key].imagenet.split("&&") if "--set epochs=BEST" in command]
         assert len(final) == count
-        assert not any("holdout=5" in command for command in final)  # trained on all images, as A.1 says
+        assert not any("holdout=5" in command for command in final)  # trained on all images, as stated in A.1
     alphas = re.search(r"for alpha in ([\d. ]+); do (.*?); done", FIGURES["loss/table-C.5"].imagenet)
     assert alphas[1].split() == ["0.1", "0.2", "0.3", "0.4"]  # caption: chosen on the holdout
     assert "--set mixup=$alpha --set holdout=50046" in alphas[2]
@@ -817,7 +817,7 @@ def test_imagenet_commands_have_the_papers_other_numbers() -> None:
     assert LONG_DECAY == 0.985
 
 
-def test_recipes_have_the_epochs_of_the_papers_tables() -> None:
+def test_recipes_have_the_published_numbers_of_epochs() -> None:
     for objective, numbers in papers.loss_table("C.6").items():
         assert published.LONG_EPOCHS[objective] == numbers.get("long-autoaugment-epochs", (None,))[0]
         if "long-autoaugment-mixup-epochs" in numbers:
@@ -828,23 +828,23 @@ def test_recipes_have_the_epochs_of_the_papers_tables() -> None:
 VERSIONS = (papers.LOSS, papers.EARLIER)
 
 
-def test_numbers_of_the_earlier_version_have_standard_errors() -> None:
+def test_numbers_of_the_earlier_paper_version_have_standard_errors() -> None:
     relearnt = papers.loss_table("3", paper=papers.EARLIER)
     for objective in OBJECTIVES:
         for model in (f"all-cnn-c-{objective}.cifar10", f"wrn-16-8-{objective}.cifar100"):
             (row,) = (row for row in registry.card(model).reference if row.paper == "Demystifying 2021")
-            assert 0.02 <= row.errors["accuracy"] <= 0.06  # the range of Table 1 there
+            assert 0.02 <= row.errors["accuracy"] <= 0.06  # the range in Table 1 of that version
         final, earlier = (papers.loss_table("B.1", "inception_v3", version)[objective] for version in VERSIONS)
         for column in ("top1", "top5"):
             assert final[column] == (earlier[column][0], None)
-            assert 0.01 <= earlier[column][1] <= 0.11  # the range of Table B.1 there
+            assert 0.01 <= earlier[column][1] <= 0.11  # the range in Table B.1 of that version
         assert relearnt[objective]["in50k"][0] < papers.loss_table("1")[objective]["top1"][0]
     by_tau = papers.loss_table("4", paper=papers.EARLIER)["cosine"]
     in_order = [by_tau[f"tau-{tau}-in50k"][0] for tau in np.arange(1, 9) / 100]
     assert in_order == sorted(in_order)  # a higher temperature makes the classes easier to relearn
 
 
-def test_the_commands_to_train_are_accepted() -> None:
+def test_training_commands_are_valid() -> None:
     """Every training command of the list plans a model, with BEST and NAME replaced."""
     for one in FIGURES.values():
         _, _, before = one.imagenet.partition(" after ")
@@ -880,7 +880,7 @@ def test_charts_fit_a_column(key: str) -> None:
     assert sizes == {8.0}
 
 
-def test_widths_that_cannot_be_used() -> None:
+def test_invalid_widths() -> None:
     chart = find("loss/table-3").of(study(names(seeds=1))).chart
     for width in ("0in", "wide", "-2in"):
         with pytest.raises(InputError, check=fields(argument="width", found=width)):
@@ -935,7 +935,7 @@ def test_files_of_every_kind(imported: list[str], tmp_path: Path) -> None:
     assert json.loads(zoo("figure", "loss/C.5", *imported, "--data", "mine", "--json").stdout)["rows"] == written["rows"]
 
 
-def test_mistakes_are_reported_before_anything_is_computed(imported: list[str], tmp_path: Path) -> None:
+def test_errors_are_reported_before_any_computation(imported: list[str], tmp_path: Path) -> None:
     for arguments, expected in (
         (["-o", str(tmp_path / "x.txt")], {"argument": "output", "expected": ".csv"}),
         (["-o", str(tmp_path / "none" / "x.csv")], {"argument": "output"}),

@@ -1,4 +1,4 @@
-"""Figures of layers, final layers and training logs, with networks trained for two epochs; and every example of the list."""
+"""Figures of layers, final layers and training logs of networks trained for two epochs, and all examples of the list."""
 
 import json
 import shlex
@@ -67,7 +67,7 @@ def weights(name: str) -> np.ndarray:
 
 
 def unbiased_cka(x: np.ndarray, y: np.ndarray) -> float:
-    """CKA from HSIC_1 (Song et al. 2012), written out."""
+    """Return CKA computed directly from HSIC_1 (Song et al. 2012)."""
     n = len(x)
     k, m = (np.array(a @ a.T) for a in (x - x.mean(0), y - y.mean(0)))
     for gram in (k, m):
@@ -79,7 +79,7 @@ def unbiased_cka(x: np.ndarray, y: np.ndarray) -> float:
     return hsic(k, m) / np.sqrt(hsic(k, k) * hsic(m, m))
 
 
-def test_layers_of_one_objective_against_those_of_another() -> None:
+def test_similarity_of_layers_between_objectives() -> None:
     known = study("soft-one", "soft-two", "cold")
     frame = find("loss/2a").of(known).frame
     assert list(dict.fromkeys(frame["second"])) == ["soft-two", "cold", "at initialisation"]
@@ -92,7 +92,7 @@ def test_layers_of_one_objective_against_those_of_another() -> None:
     assert same["softmax", "cosine", "embedding"] == pytest.approx(last["cold"], abs=1e-6)
 
 
-def test_corresponding_layers_have_one_colour_scale_and_all_layers() -> None:
+def test_corresponding_layers_share_one_colour_scale() -> None:
     result = find("loss/2b").of(study("soft-one", "cold"))
     drawn = result.chart.to_dict()
     assert drawn["spec"]["encoding"]["color"]["scale"]["domain"] == [0, 1]
@@ -101,8 +101,8 @@ def test_corresponding_layers_have_one_colour_scale_and_all_layers() -> None:
     assert {(cell["row"], cell["other"]) for cell in cells} == {("softmax", "cosine"), ("cosine", "softmax")}
 
 
-def test_the_control_has_the_weights_that_training_began_with() -> None:
-    """A learning rate so low that training changes nothing leaves a model with its initial weights."""
+def test_the_control_has_the_initial_weights() -> None:
+    """A tiny learning rate leaves a model with its initial weights."""
     training.train("resnet8-softmax", data=FEW, epochs=1, save_as="kept", batch_size=16, progress=False,
                           learning_rate=1e-30, weight_decay=0.0, seed=3)  # fmt: skip
     kept = registry.load("kept", device="cpu")
@@ -174,13 +174,13 @@ def entries(name: str) -> list[dict[str, float]]:
     return [json.loads(line) for line in (trained.path(name).parent / "log.jsonl").read_text().splitlines()]
 
 
-def test_curves_are_of_plain_images_up_to_the_epoch_of_the_weights() -> None:
+def test_curves_use_unaugmented_images_up_to_the_selected_epoch() -> None:
     known = study("soft-one", "both")
     last = trained.describe(trained.path("both")).epoch
     log = [entry for entry in entries("both") if entry["epoch"] <= last]
     quantities = {
         "loss/C.1": ("accuracy", "test_accuracy"),  # not holdout_accuracy, which the log has too
-        "loss/C.2": ("accuracy", "train_accuracy"),  # not that of augmented batches
+        "loss/C.2": ("accuracy", "train_accuracy"),  # not the accuracy on augmented batches
     }
     assert all("holdout_accuracy" in entry and "accuracy" in entry for entry in log)
     for key, (column, field) in quantities.items():
@@ -195,7 +195,7 @@ def test_curves_are_of_plain_images_up_to_the_epoch_of_the_weights() -> None:
         assert separation[[images]].tolist() == pytest.approx([entry[field] for entry in log])
 
 
-def test_curves_end_at_the_epoch_that_was_best_on_the_holdout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_end_at_the_best_holdout_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     held_out = {1: 0.5, 2: 0.6, 3: 0.9, 4: 0.9, 5: 0.7}
     log = [
         {"epoch": n, "train_accuracy": n / 10, "test_accuracy": n / 20, "holdout_accuracy": x} for n, x in held_out.items()
@@ -205,13 +205,13 @@ def test_curves_end_at_the_epoch_that_was_best_on_the_holdout(monkeypatch: pytes
     assert find("loss/C.1").of(study("soft-one")).frame["accuracy"].tolist() == pytest.approx([5, 10, 15])
 
 
-def test_a_log_without_plain_images_is_refused_with_the_option_that_adds_them() -> None:
+def test_a_log_without_unaugmented_accuracy_is_an_error_with_a_hint() -> None:
     for key in ("loss/C.2", "loss/C.3", "loss/E.4"):
         with pytest.raises(InputError, check=fields(where=key, problem=["plain training images", "--measure-every"])):
             find(key).of(study("soft-one"))
 
 
-def test_temperatures_come_from_each_models_own_holdout() -> None:
+def test_temperatures_are_fitted_on_each_models_own_holdout() -> None:
     """Two seeds hold out different images; the temperature of each is fitted on its own."""
     for seed in (0, 1):
         for objective in ("softmax", "sigmoid"):
@@ -269,7 +269,7 @@ def test_temperatures_of_cosine_softmax() -> None:
 
 
 @pytest.mark.slow
-def test_fine_tuning_and_the_layers_that_it_changes() -> None:
+def test_layers_changed_by_fine_tuning() -> None:
     task = "digits-rotated:test[:40]"
     settings = {"steps": "3", "rates": "0.3", "decays": "0"}
     known = study("soft-one", "cold", transfer=[task])
@@ -282,7 +282,7 @@ def test_fine_tuning_and_the_layers_that_it_changes() -> None:
     images = torch.stack([tuned.transform.pixels(image) for image in _images()])
     after = tuned.forward(images)[0].double().numpy()
     assert changed["embedding"] == pytest.approx(unbiased_cka(embeddings("cold")[0], after), abs=1e-3)
-    assert changed["embedding"] < 0.999  # of an unchanged network it is 1
+    assert changed["embedding"] < 0.999  # it is 1 for an unchanged network
 
 
 def _images() -> list[object]:

@@ -1,4 +1,4 @@
-"""`zoo head`: a linear head for other classes, fitted at another image size, is a model with a name."""
+"""`zoo head`: fit a linear head for other classes, also at another image size, and use it by name."""
 
 import numpy as np
 import pytest
@@ -45,10 +45,10 @@ def test_noisier_features_get_a_stronger_penalty():
         for strength in (STRENGTHS[0], _best_strength(noisy, labels))
     ]
     assert scores[1] > scores[0] + 0.02
-    assert _best_strength(clean, labels) in STRENGTHS  # a constant dimension is no obstacle
+    assert _best_strength(clean, labels) in STRENGTHS  # a constant dimension causes no error
 
 
-def test_mistakes(invoke):
+def test_errors(invoke):
     with pytest.raises(InputError, check=fields(argument="name", problem="2 heads")):
         invoke("head", "clip-vit-b32", "clip-vit-b16", "--data", "digits", "--name", "one")
     with pytest.raises(InputError, check=fields(argument="data", where="folder:/nowhere")):

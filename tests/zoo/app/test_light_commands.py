@@ -25,7 +25,7 @@ TABLE = {"pandas"}  # what a command that prints or reads a table may import
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Stored logits of two models, predictions of a third, and files to import."""
+    """Store logits of two models and predictions of a third, and write files to import."""
     folder = tmp_path_factory.mktemp("light")
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 300)

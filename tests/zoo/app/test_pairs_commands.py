@@ -22,7 +22,7 @@ SKILL = {"weak": 0.5, "fair": 0.65, "good": 0.8, "best": 0.9, "odd": 0.85}
 
 @pytest.fixture
 def predictions(cli, tmp_path):
-    """Predictions of five models, imported from a .csv file with a column per model."""
+    """Import the predictions of five models from a .csv file with one column per model."""
     made = {}
     for seed, (name, skill) in enumerate(SKILL.items()):
         rng = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def test_significance(cli, predictions, tmp_path):
         assert line[-1] == ("yes" if row["significant"] else "no")
 
 
-def test_significance_of_what_cannot_be_tested(predictions, invoke, tmp_path):
+def test_errors_of_significance_tests(predictions, invoke, tmp_path):
     words = ("pairs", "--significance")
     with pytest.raises(InputError, check=fields(argument="models", found="weak")):
         invoke(*words, "weak")
@@ -113,7 +113,7 @@ def test_significance_of_what_cannot_be_tested(predictions, invoke, tmp_path):
         invoke(*words, "bare-a", "bare-b")
 
 
-def test_mistakes(predictions, invoke, tmp_path):
+def test_errors(predictions, invoke, tmp_path):
     with pytest.raises(InputError, match="charm"):
         invoke("pairs", *SKILL, "--measure", "charm")
     with pytest.raises(InputError, match="dominance"):
@@ -128,7 +128,7 @@ def test_mistakes(predictions, invoke, tmp_path):
         invoke("pairs", "--from", tmp_path / "absent")
 
 
-def test_a_file_that_cannot_be_written_does_not_lose_the_result(cli, predictions, tmp_path):
+def test_the_result_is_printed_if_the_file_cannot_be_written(cli, predictions, tmp_path):
     (tmp_path / "kappa.csv").mkdir()
     printed = cli("pairs", "weak", "good", "-o", tmp_path / "kappa.csv", code=1)
     assert "good" in printed.out

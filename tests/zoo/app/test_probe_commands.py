@@ -22,7 +22,7 @@ SPLITS = ("--data", TRAIN, "--test", TEST, "--random")
 
 @pytest.fixture(scope="module")
 def shared_home(tmp_path_factory: pytest.TempPathFactory):
-    """One home for all tests of this module, so that the models run once."""
+    """Use one home for all tests of this module, so that each model runs only once."""
     return tmp_path_factory.mktemp("probe")
 
 
@@ -67,7 +67,7 @@ def test_concatenation_and_stacking(cli, tmp_path: Path) -> None:
     assert [row["score"] for row in raw] == pytest.approx(expected["score"].tolist())
 
 
-def test_compression_aims_at_the_score_of_the_base(cli, tmp_path: Path) -> None:
+def test_compression_reaches_the_score_of_the_base(cli, tmp_path: Path) -> None:
     words = ("probe", VIT, RESNET, *SPLITS, "--method", "compress")
     printed = cli(*words, "--dimensions-per-step", "80", "--json", "-o", tmp_path / "chart.vl.json")
     alone = probes.probe(*both()).set_index("model")["score"][VIT]
@@ -83,7 +83,7 @@ def test_compression_aims_at_the_score_of_the_base(cli, tmp_path: Path) -> None:
     assert order["variance"] == sorted(order["variance"], reverse=True)
 
 
-def test_a_dataset_without_two_splits_is_divided(cli) -> None:
+def test_a_dataset_with_one_split_is_divided(cli) -> None:
     printed = cli("probe", RESNET, "--data", TRAIN, "--random", "--json")
     assert "--test" in printed.err
     (row,) = printed.json["models"]
@@ -128,11 +128,11 @@ def test_multilabel_stacking_ignores_difficult_objects(cli, invoke, tmp_path: Pa
         ("cifar10:train[:9]", "cifar10", ("cifar10:train[:9]", "cifar10:test")),
     ],
 )
-def test_a_name_without_a_split_stands_for_both_splits(data, test, expected) -> None:
+def test_a_dataset_name_selects_both_splits(data, test, expected) -> None:
     assert split_specs(data, test) == expected
 
 
-def test_mistakes(invoke) -> None:
+def test_errors(invoke) -> None:
     words = ("probe", RESNET, VIT, *SPLITS)
     for kind in ("concat", "compress"):
         with pytest.raises(UnknownName, check=fields(name="nobody")):

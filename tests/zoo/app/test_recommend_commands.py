@@ -18,7 +18,7 @@ def recommend(cli):
     return lambda base, *more: cli("recommend", "--base", base, *options, *OPTIONS, *more)
 
 
-def test_cards_are_judged_by_all_models_with_stored_outputs(recommend, store_outputs):
+def test_models_with_stored_outputs_predict_the_gains_of_candidates(recommend, store_outputs):
     outputs = [store_outputs(f"mine-{letter}", seed, skill=0.8 + 0.1 * seed) for seed, letter in enumerate("abcdefghijkl")]
     found = recommend("mine-b", "--examples", "0", "--json").json
     expected = ensembles.recommend(calibrate(outputs, 0.5), [zoo.card(name) for name in CANDIDATES], base="mine-b")
@@ -39,7 +39,7 @@ def test_models_with_outputs_are_not_candidates(recommend, store_outputs, invoke
         invoke("recommend", "--base", "mine-a", "--candidates", "resnet20-softmax.cifar10", *OPTIONS)
 
 
-def test_shipped_outputs_take_the_place_of_missing_images(cli):
+def test_shipped_outputs_replace_missing_images(cli):
     names = ["efficientnet-lite0-linear.cifar10", "efficientnet-lite2-linear.cifar10"]
     words = [word for name in names for word in ("--candidates", name)]
     printed = cli("recommend", "--base", "r7x2.cifar10", *words, "--data", "cifar10:test", "--examples", "200", "--json")

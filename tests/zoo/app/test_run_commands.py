@@ -11,7 +11,7 @@ from zoo.errors import InputError, UnknownName
 RUN = ("run", "timm:test_vit", "--random", "--data", "digits:test[:6]")
 
 
-def test_run_prints_a_table_and_where_the_outputs_are(cli, zoo_home):
+def test_run_prints_a_table_and_the_folder_of_the_outputs(cli, zoo_home):
     printed = cli(*RUN)
     assert "timm:test_vit" in printed.out
     assert "digits:test[:6]" in printed.out
@@ -24,7 +24,7 @@ def test_run_prints_a_table_and_where_the_outputs_are(cli, zoo_home):
     assert "6 images" in cli(*RUN, "--fresh", "--json").err
 
 
-def test_a_dry_run_prints_the_work_and_stores_no_outputs(cli, zoo_home):
+def test_a_dry_run_prints_the_plan_and_stores_no_outputs(cli, zoo_home):
     two = ("run", "timm:test_vit", "timm:test_resnet", "--random", "--data", "digits:test[:6]")
     planned = cli(*two, "--dry-run", "--json").json
     assert not list(zoo_home.glob("outputs/*"))
@@ -40,7 +40,7 @@ def test_a_dry_run_prints_the_work_and_stores_no_outputs(cli, zoo_home):
     assert "1 model x 6 images" in printed.err
 
 
-def test_a_profile_names_every_stage(cli):
+def test_a_profile_lists_every_stage(cli):
     printed = cli(*RUN, "--profile", "--fresh")
     named = [line.split()[0] for line in printed.out.splitlines()]
     assert named[named.index("stage") + 1 :] == ["read", "decode", "transform", "copy", "forward", "write"]
@@ -67,14 +67,14 @@ def test_several_models_have_one_line_each(cli):
         (("timm:test_vit", "--random", "--data", "digits", "--device", "cuda:9"), "cuda:9"),
     ],
 )
-def test_mistakes_end_in_one_line(cli, arguments, text):
+def test_errors_are_one_line(cli, arguments, text):
     printed = cli("run", *arguments, code=2)
     assert text in printed.err
     assert printed.err.startswith("zoo: ")
     assert printed.err.count("\n") == 1
 
 
-def test_undecodable_images_are_noted(cli, tmp_path):
+def test_undecodable_images_are_reported(cli, tmp_path):
     (tmp_path / "d").mkdir()
     Image.new("RGB", (9, 9)).save(tmp_path / "d/good.png")
     (tmp_path / "d/bad.png").write_bytes(b"")
@@ -118,7 +118,7 @@ class TestPredict:
         with pytest.raises(InputError, check=fields(argument="paths")):
             invoke("predict", self.NAME, photos / "bad.png")
 
-    def test_mistakes(self, invoke, photos, tmp_path):
+    def test_errors(self, invoke, photos, tmp_path):
         with pytest.raises(InputError, check=fields(argument="paths", where="absent.png")):
             invoke("predict", self.NAME, tmp_path / "absent.png")
         (tmp_path / "empty").mkdir()

@@ -60,7 +60,7 @@ def test_accuracy_equals_the_function(cli, both, tmp_path):
     assert f"{100 * best['low']:.1f} to {100 * best['high']:.1f}" in printed.out
 
 
-def test_a_refusal_has_a_reason_and_the_other_estimates(cli, both):
+def test_a_rejected_estimate_has_a_reason_and_alternatives(cli, both):
     words = ("accuracy", "mine-*", *SPECS, "--min-r2", "1.01")
     printed = cli(*words)
     assert "1.01" in printed.err
@@ -72,7 +72,7 @@ def test_a_refusal_has_a_reason_and_the_other_estimates(cli, both):
     assert f"{width:.2f}" in cli("accuracy", "mine-*", *SPECS, "--max-half-width", "0.01").err
 
 
-def test_mistakes(both, invoke):
+def test_errors(both, invoke):
     with pytest.raises(InputError, check=fields(argument="models", expected="4 models", found="mine-0")):
         invoke("accuracy", "mine-0", *SPECS)
     for option in ("--level", "--max-half-width", "--min-r2"):

@@ -60,6 +60,6 @@ def test_a_damaged_file_is_named(invoke, stored, zoo_home):
     assert str(shard) in result.stdout
 
 
-def test_nothing_to_verify(cli):
+def test_verify_of_an_empty_home(cli):
     assert cli("verify").out == ""
     assert cli("verify", "--json").json == {"clean": True, "runs": [], "set_aside": {}}

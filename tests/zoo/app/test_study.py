@@ -1,4 +1,4 @@
-"""The study that `zoo demo` begins with: from shipped outputs alone, without images, weights or training."""
+"""The first study of `zoo demo` needs only shipped outputs: no images, weights or training."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_the_study_needs_only_shipped_outputs(zoo_home, tmp_path, monkeypatch) -
     assert len(bundle.study("digits:test")) == 0
 
 
-def test_images_are_fetched_or_refused_before_any_work(zoo_home, tmp_path, monkeypatch, cli) -> None:
+def test_missing_images_are_reported_before_any_work(zoo_home, tmp_path, monkeypatch, cli) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.delenv("ZOO_DATA", raising=False)

@@ -1,4 +1,4 @@
-"""What commands print: tables that fit, numbers, JSON on any terminal."""
+"""Printed tables, numbers and JSON, on terminals of any width and encoding."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class TestTables:
         print_table(frame, ["model", "accuracy", "gain"], title="Title", formats={"accuracy": percent, "gain": points})
         assert lines(capsys) == ["Title", "", "model  accuracy  gain", "a         91.2%  +2.3"]
 
-    def test_a_shared_ending_is_said_once(self, capsys):
+    def test_a_common_suffix_is_printed_once(self, capsys):
         rows = [{"model": f"resnet7-{name}.cifar10", "accuracy": 0.5} for name in ("softmax", "cosine")]
         print_table(rows)
         assert lines(capsys) == ["model (.cifar10)  accuracy", "resnet7-softmax        0.5", "resnet7-cosine         0.5"]
@@ -38,7 +38,7 @@ class TestTables:
         print_table([*rows, {"model": "r.digits", "accuracy": 0.6}])
         assert "resnet7-cosine.cifar10" in lines(capsys)[2]
 
-    def test_long_texts_are_wrapped_and_the_last_columns_left_out(self, capsys, monkeypatch):
+    def test_long_texts_are_wrapped_and_the_last_columns_omitted(self, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "24")
         print_table([{"name": "a", "text": "many words that do not fit", "number": 12}])
         assert lines(capsys) == [
@@ -91,7 +91,7 @@ def test_plain_values():
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
 def test_json_on_any_terminal(encoding):
-    value = {"name": "größe \udce9 \U0001f600"}  # the second is a byte that is not UTF-8
+    value = {"name": "größe \udce9 \U0001f600"}  # \udce9 stands for a byte that is not UTF-8
     code = f"from zoo.app.terminal import print_json; print_json({value!r})"
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
@@ -105,7 +105,7 @@ def test_json_is_readable_where_possible(capsys):
 
 
 def test_text_on_an_ascii_terminal(tmp_path):
-    """A table with dashes and ± does not fail."""
+    """Printing a table with dashes and ± does not fail."""
     code = "import sys; from zoo.app.main import main; sys.argv = ['zoo', 'list', 'clip-vit-b16-dfn']; main()"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)

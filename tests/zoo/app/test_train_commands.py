@@ -1,4 +1,4 @@
-"""`zoo train`: names, patterns, seeds and settings; what it prints, skips and refuses."""
+"""`zoo train`: names, patterns, seeds, settings, skipped models and errors."""
 
 import pytest
 from raised import fields
@@ -7,7 +7,7 @@ from zoo.app.train import _setting
 from zoo.errors import InputError
 
 
-def test_seeds_and_skipping(cli, zoo_home):
+def test_seeds_and_skipped_models(cli, zoo_home):
     words = ("train", "resnet8-cosine", "--seeds", "2")
     rows = cli(*words, "--json").json
     assert [(row["name"], row["trained"]) for row in rows] == [
@@ -19,7 +19,7 @@ def test_seeds_and_skipping(cli, zoo_home):
     assert f"{100 * accuracy:.1f}%" in second.out
 
 
-def test_other_settings_under_another_name(cli, invoke):
+def test_other_settings_are_saved_under_another_name(cli, invoke):
     words = ("train", "resnet8-cosine", "--data", "digits[:64]", "--name", "mine")
     rows = cli(*words, "--epochs", "1", "--set", "tau=0.2", "--json").json
     assert [row["name"] for row in rows] == ["mine"]
@@ -50,7 +50,7 @@ def test_other_settings_under_another_name(cli, invoke):
         (["resnet8-cosine", "--no-fine"], {"argument": "fine"}),
     ],
 )
-def test_mistakes_are_found_before_anything_is_trained(zoo_home, invoke, arguments, expected):
+def test_errors_are_reported_before_training(zoo_home, invoke, arguments, expected):
     with pytest.raises(InputError, check=fields(**expected)):
         invoke("train", *arguments)
     assert not (zoo_home / "weights").exists()
@@ -60,12 +60,12 @@ def test_mistakes_are_found_before_anything_is_trained(zoo_home, invoke, argumen
     ("text", "value"),
     [("a=1", 1), ("a=1e-4", 1e-4), ("a=0.5", 0.5), ("a=yes", True), ("a=False", False), ("a=cosine", "cosine")],
 )
-def test_settings_are_numbers_truth_values_or_words(text, value):
+def test_settings_are_numbers_booleans_or_text(text, value):
     name, parsed = _setting(text)
     assert (name, parsed, type(parsed)) == ("a", value, type(value))
 
 
-def test_a_search_has_a_fine_stage_unless_it_is_left_out(cli):
+def test_a_search_has_a_fine_stage_by_default(cli):
     words = ("train", "resnet8-cosine", "--data", "digits[:140]", "--epochs", "1", "--search", "tau=0.1,0.2,0.4", "--json")
     coarse, whole = ({trial["stage"] for trial in cli(*words, *more).json[0]["trials"]} for more in (["--no-fine"], []))
     assert "fine" not in coarse

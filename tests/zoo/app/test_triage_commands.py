@@ -14,7 +14,7 @@ def runs(store_outputs):
     return Runs(store_outputs(f"mine-{seed}", seed, data="known", skill=2 + 0.5 * seed) for seed in range(4))
 
 
-def test_equals_the_function(cli, runs, tmp_path):
+def test_json_equals_the_function(cli, runs, tmp_path):
     found = cli("triage", "mine-*", "-n", "7", "--json", "-o", tmp_path / "all.csv").json
     expected = diversity.triage(runs)
     assert [row["id"] for row in found["rows"]] == expected.frame["id"][:7].tolist()
@@ -28,7 +28,7 @@ def test_equals_the_function(cli, runs, tmp_path):
     assert [row["id"] for row in ambiguous] == expected.of_kind("ambiguous")["id"][:3].tolist()
 
 
-def test_a_checked_sample_gives_the_number_of_wrong_labels(cli, runs, tmp_path, invoke):
+def test_a_checked_sample_estimates_the_number_of_wrong_labels(cli, runs, tmp_path, invoke):
     file = tmp_path / "sample.csv"
     cli("triage", "mine-*", "--sample", "40", "-o", file)
     drawn = pd.read_csv(file, dtype=str)
@@ -61,13 +61,13 @@ def test_a_checked_sample_gives_the_number_of_wrong_labels(cli, runs, tmp_path, 
         ("id,correct\n\ud800,yes\n", {"where": "bad.csv"}),
     ],
 )
-def test_files_of_checked_labels_that_cannot_be_used(runs, invoke, tmp_path, text, expected):
+def test_invalid_files_of_checked_labels(runs, invoke, tmp_path, text, expected):
     (tmp_path / "bad.csv").write_bytes(text.encode("utf-8", "surrogatepass"))  # one of them is not UTF-8
     with pytest.raises(InputError, check=fields(argument="checked", **expected)):
         invoke("triage", "mine-*", "--checked", tmp_path / "bad.csv")
 
 
-def test_mistakes(cli, runs, tmp_path, invoke):
+def test_errors(cli, runs, tmp_path, invoke):
     assert "--first" in cli("triage", "mine-*", "-n", "0", code=2).err
     with pytest.raises(InputError, check=fields(argument="output", expected=".csv")):
         invoke("triage", "mine-*", "-o", tmp_path / "t.txt")

@@ -1,4 +1,4 @@
-"""`zoo trust` and `zoo ood`, against the functions they call and on stored outputs."""
+"""`zoo trust` and `zoo ood` on stored outputs, compared with the functions of the package."""
 
 import dataclasses
 
@@ -106,7 +106,7 @@ class TestTrust:
         low, high = night["accuracy_low"], night["accuracy_high"]
         assert f"{100 * night['accuracy']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in cli(*words).out
 
-    def test_coverage_of_sets_by_group_is_that_of_sets_fitted_on_the_other_half(self, cli, outputs):
+    def test_coverage_by_group_uses_sets_fitted_on_the_other_half(self, cli, outputs):
         found = cli("trust", *NAMES, "--uncalibrated", "--groups", "class", "--alpha", 0.2, "--json").json["groups"][
             "set_coverage"
         ]
@@ -127,7 +127,7 @@ class TestTrust:
         assert {row["method"] for row in found} == {"lac", "aps", "raps"}
 
     def test_coverage_of_sets_in_small_groups(self, cli, outputs, tmp_path):
-        """Groups of fewer than ten examples have an interval only if all their examples are alike: that of a proportion."""
+        """A group of fewer than ten examples has an interval only if all its examples are alike: a proportion's."""
         first = outputs[0]
         judged = first.ids[~stratified_split(first.labels, 0.5, 0, first.ids)].tolist()
         names = dict.fromkeys(first.ids.tolist(), "usual") | {judged[0]: "single"} | dict.fromkeys(judged[1:9], "few")
@@ -144,8 +144,8 @@ class TestTrust:
         assert rows["single", "lac"]["examples"] == 1
         assert "nan" not in cli(*words).out
 
-    def test_many_different_numbers_of_which_most_are_equal(self, cli, outputs, tmp_path):
-        """Quarters by size need other values than the most common one; these are then a group of their own."""
+    def test_groups_by_a_number_that_is_mostly_constant(self, cli, outputs, tmp_path):
+        """The most common value is a group by itself; the other values are divided into quartiles."""
         numbers = np.maximum(np.arange(400) - 340, 0)
         pd.DataFrame({"id": outputs[0].ids, "doubt": numbers}).to_csv(tmp_path / "people.csv", index=False)
         found = cli("trust", "mine-a", "--uncalibrated", "--groups", tmp_path / "people.csv", "--json").json["groups"]
@@ -198,18 +198,18 @@ class TestTrust:
             ("", "", {}),
         ],
     )
-    def test_files_of_groups_that_cannot_be_read(self, outputs, invoke, tmp_path, text, column, expected):
+    def test_invalid_group_files(self, outputs, invoke, tmp_path, text, column, expected):
         (tmp_path / "groups.csv").write_bytes(text.encode("utf-8", "surrogatepass"))  # one of them is not UTF-8
         where = {} if expected.get("problem") in ("no group", "") else {"where": "groups.csv"}
         with pytest.raises(InputError, check=fields(argument="groups", **where, **expected)):
             invoke("trust", *NAMES, "--groups", f"{tmp_path / 'groups.csv'}{column}")
 
     @pytest.mark.parametrize("name", ["absent.csv", "absent.csv:camera", "https://a.b/c.csv", "x" * 5000, "a\0b", ""])
-    def test_files_of_groups_that_do_not_exist(self, outputs, invoke, name):
+    def test_missing_group_files(self, outputs, invoke, name):
         with pytest.raises(InputError, check=fields(argument="groups")):
             invoke("trust", *NAMES, "--groups", name)
 
-    def test_disagreement_is_that_of_the_ensembles_members(self, cli, outputs, invoke):
+    def test_disagreement_of_the_ensemble_members(self, cli, outputs, invoke):
         words = ("trust", *NAMES, "--uncalibrated", "--score", "disagreement")
         found = {one["model"]: one["aurc"]["value"] for one in cli(*words, "--ensemble", "--json").json["models"]}
         runs = Runs(outputs)
@@ -222,13 +222,13 @@ class TestTrust:
         with pytest.raises(InputError, check=fields(argument="score")):
             invoke(*words)
 
-    def test_thresholds_are_judged_on_other_examples(self, cli, store_outputs):
-        """Of a model that guesses, a threshold for 60% accuracy does not keep its promise on examples it has not seen."""
+    def test_thresholds_are_evaluated_on_held_out_examples(self, cli, store_outputs):
+        """For a model that guesses, a threshold for 60% accuracy does not reach it on held-out examples."""
         store_outputs("guess", 0, skill=0)
         (found,) = cli("trust", "guess", "--uncalibrated", "--min-accuracy", "0.6", "--json").json["models"]
         assert found["at_accuracy.accuracy"] is None or found["at_accuracy.accuracy"]["value"] < 0.6
 
-    def test_mistakes(self, cli, outputs, store_outputs, invoke):
+    def test_errors(self, cli, outputs, store_outputs, invoke):
         for option, values in {"--coverage": (0, 1.5), "--min-accuracy": (95, -0.1), "--alpha": (0, 1)}.items():
             for value in (*values, "nan"):
                 assert f"{option} must be" in cli("trust", *NAMES, option, value, code=2).err
@@ -297,8 +297,8 @@ class TestOod:
         assert {"confidence", "Mahalanobis", "FPR@95"} <= set(printed.out.split())
         assert "not shown" not in printed.err
 
-    def test_logits_without_their_level_have_no_energy(self, cli, runs, store_outputs):
-        """The shipped outputs hold logits minus their maximum, whose log sum exp says nothing."""
+    def test_shifted_logits_have_no_energy(self, cli, runs, store_outputs):
+        """Shipped outputs store logits minus their maximum, so their log-sum-exp is not the energy."""
         z = np.asarray(runs["known", "mine-a"].logits)
         shifted = Outputs.from_arrays(
             "mine-a", logits=z - z.max(1, keepdims=True), labels=np.zeros(len(z), int), dataset="low"
@@ -308,7 +308,7 @@ class TestOod:
         assert [row["score"] for row in printed.json["results"]] == ["confidence", "entropy"]
         assert "no energy for mine-a" in printed.remarks
 
-    def test_examples_that_are_in_both_datasets(self, runs, invoke, store_outputs):
+    def test_examples_in_both_datasets(self, runs, invoke, store_outputs):
         store_outputs("mine-a", 3, data="known[:100]", rows=100)
         shared = dataclasses.replace(runs["known", "mine-a"].select(np.arange(50)), dataset="known[:50]")
         store.save(shared, replace=True)
@@ -333,14 +333,14 @@ class TestOod:
         with pytest.raises(InputError, check=fields(where="plain")):
             invoke("ood", "plain", "--in", "known", "--out", "far", "--train", "train")
 
-    def test_training_data_without_labels_have_no_mahalanobis_distance(self, cli, runs):
+    def test_mahalanobis_distance_needs_training_labels(self, cli, runs):
         train = runs["train", "mine-a"]
         bare = dataclasses.replace(train, labels=None, dataset="unlabelled", path=None)
         store.save(bare)
         rows = cli("ood", "mine-a", "--in", "known", "--out", "far", "--train", "unlabelled", "--json").json["results"]
         assert {row["score"] for row in rows} == {"confidence", "entropy", "energy", "nearest"}
 
-    def test_mistakes(self, runs, invoke):
+    def test_errors(self, runs, invoke):
         for words, argument in ((("--in", "known", "--out"), "outside"), (("--out", "near", "--in"), "inside")):
             for data in ("", "nowhere"):
                 with pytest.raises(InputError, check=fields(argument=argument)):

@@ -1,4 +1,4 @@
-"""Outputs at the edge of what commands can use: each command refuses them with the reason, or prints numbers."""
+"""Unusual but valid outputs: each command prints numbers, or rejects the outputs with a reason."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def masked(labels: np.ndarray, seed: int) -> np.ndarray:
     return z
 
 
-# What a model has on each dataset, given the number of the model.
+# The outputs of a model on each dataset, as functions of the model's number.
 DATASETS = {
     "known": lambda seed: {"logits": logits(LABELS, seed), "labels": LABELS},
     "one": lambda seed: {"logits": logits(LABELS[:1], seed), "labels": LABELS[:1]},
@@ -50,7 +50,7 @@ NO_LABELS = {"unlabelled": "no labels are stored", "multi-label": "has several c
 SAME = {"known": "40 examples are in known and in known"}
 VOTES = {"votes": "logits or probabilities"}
 OTHER_CLASSES = dict.fromkeys(("single-class", "two-classes"), "classes on ")
-# Words of each command before the dataset, and the datasets that it refuses, with a part of the error.
+# The arguments of each command before the dataset, and part of the error for each dataset that it rejects.
 COMMANDS = {
     "trust": (("--ensemble", "--uncalibrated", "--data"), NO_LABELS | VOTES | {"one": "at least two examples"}),
     "trust by group": (
@@ -88,7 +88,7 @@ def home(tmp_path_factory):
 @pytest.mark.parametrize("data", DATASETS)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.filterwarnings("ignore::zoo.errors.ZooWarning")
-def test_every_command_refuses_outputs_with_a_reason_or_prints_numbers(cli, monkeypatch, home, command, data):
+def test_every_command_prints_numbers_or_a_reason(cli, monkeypatch, home, command, data):
     monkeypatch.setenv("ZOO_HOME", str(home))
     for module in (trust, ood):
         monkeypatch.setattr(module, "RESAMPLES", 5)
