@@ -160,7 +160,7 @@ def _claims(folder: Path) -> list[Sample]:
         "precision": "float32", "embeddings": False, "fingerprint": "f" * 64, "examples": 4, "shard_rows": 4,
         "label_classes": None, "predicts": "", "dataset": None, "dataset_name": "unnamed", "card": None,
     }  # fmt: skip
-    made = []
+    items = []
     for name, changes in {
         "rows": {"shard_rows": 0}, "negative": {"shard_rows": -1}, "many": {"examples": 10**30}, "text": {"examples": "4"},
         "classes": {"classes": [1, 2]}, "kind": {"kind": "secrets"},
@@ -168,7 +168,7 @@ def _claims(folder: Path) -> list[Sample]:
         path = folder / f"manifest-{name}.json"
         value = {"schema": 1, "identity": identity | changes, "digest": "0" * 64, "shards": [], "undecodable": []}
         files.write_json(path, value)
-        made.append(Sample(f"bomb manifest-{name}", path, layout.read_manifest))
+        items.append(Sample(f"bomb manifest-{name}", path, layout.read_manifest))
     predictions = {
         "label.jsonl": '{"id": "a", "prediction": 1, "label": 1099511627776}\n',
         "id.jsonl": "".join(json.dumps({"id": f"{n}" + "x" * 10**6, "prediction": 0, "label": 0}) + "\n" for n in range(30)),
@@ -176,7 +176,7 @@ def _claims(folder: Path) -> list[Sample]:
         "digits.json": '[{"prediction": ' + "9" * 10_000 + "}]",
     }
     for name, text in predictions.items():
-        made.append(_sample(folder, name, text.encode(), lambda path: import_outputs(path, kind="predictions")))
+        items.append(_sample(folder, name, text.encode(), lambda path: import_outputs(path, kind="predictions")))
     for name, text in {
         "list": "[1]",
         "brackets": "[" * 100_000,
@@ -184,8 +184,8 @@ def _claims(folder: Path) -> list[Sample]:
         "digits": '{"loss": ' + "9" * 9000,
     }.items():
         (folder / name).mkdir()
-        made.append(_sample(folder / name, trained.LOG, text.encode(), lambda path: trained.log(path.parent)))
-    return made
+        items.append(_sample(folder / name, trained.LOG, text.encode(), lambda path: trained.log(path.parent)))
+    return items
 
 
 def _sample(folder: Path, name: str, data: bytes, read: Callable[[Path], Any]) -> Sample:

@@ -172,7 +172,7 @@ def _weights(folder: Path) -> list[Forgery]:
     folder.mkdir(parents=True)
     card = dataclasses.replace(sorted(card_index.shipped().values(), key=lambda card: card.name)[0], path=None)
     tensors = {"a.weight": np.ones((3, 4), np.float32), "a.bias": np.zeros(3, np.float32)}
-    made = []
+    items = []
     for name, described in {"model": card, "epoch2": trained.snapshot_card(card, 2)}.items():
         path = folder / f"{name}.safetensors"
         record = trained.Record(described, "mine", "0" * 64, "zoo train", 1, 2, {"test_accuracy": 0.5})
@@ -188,8 +188,8 @@ def _weights(folder: Path) -> list[Forgery]:
 
         read(path)
         kind = "weights" if name == "model" else "a snapshot"
-        made.append(Forgery(f"forgery of {kind}", path, write, read))
-    return made
+        items.append(Forgery(f"forgery of {kind}", path, write, read))
+    return items
 
 
 def _cascade(folder: Path) -> Forgery:

@@ -59,13 +59,13 @@ def _ours(folder: Path) -> list[Sample]:
     bundle.export_outputs([dataclasses.replace(outputs, name=f"model-{letter}") for letter in "ab"], shared)
     weights = folder / "home" / "weights" / "small" / "model.safetensors"
     files.make_folder(weights.parent)
-    made = trained.Record(
+    record = trained.Record(
         dataclasses.replace(shipped[0], path=None), "mine", "0" * 64, "zoo train", 1, 2, {"test_accuracy": 0.5}
     )
     tensors = {"a.weight": rng.normal(size=(3, 4)).astype(np.float32), "a.bias": np.zeros(3, np.float32)}
-    files.write(weights, trained.encode(made, tensors))
+    files.write(weights, trained.encode(record, tensors))
     epoch = weights.parent / "epoch1.safetensors"
-    snapshot = dataclasses.replace(made, card=trained.snapshot_card(made.card, 1))
+    snapshot = dataclasses.replace(record, card=trained.snapshot_card(record.card, 1))
     files.write(epoch, trained.encode(snapshot, tensors))
     plan = folder / "plan.yaml"
     items = ["resnet8-softmax", "{name: resnet8-cosine, seeds: 2}", "{name: resnet8-softmax, set: {epochs: 3}, as: mine}"]
@@ -200,7 +200,7 @@ def _images(folder: Path) -> list[Sample]:
     formats = {"PNG": "png", "JPEG": "jpg", "GIF": "gif", "BMP": "bmp", "TIFF": "tif", "WEBP": "webp", "PPM": "ppm",
                "TGA": "tga", "ICO": "ico", "JPEG2000": "jp2", "AVIF": "avif"}  # fmt: skip
     optional = {"WEBP": "webp", "AVIF": "avif", "JPEG2000": "jpg_2000"}
-    made = []
+    items = []
     for form, suffix in formats.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -208,8 +208,8 @@ def _images(folder: Path) -> list[Sample]:
                 continue
         path = folder / f"image.{suffix}"
         path.write_bytes(_encoded(rng, form))
-        made.append(Sample(f"image {suffix}", path, images.read))
-    return made
+        items.append(Sample(f"image {suffix}", path, images.read))
+    return items
 
 
 def _encoded(rng: np.random.Generator, form: str) -> bytes:

@@ -42,24 +42,24 @@ for number, one in enumerate(scenarios.SCENARIOS):
 
 
 def test_fuzzed_files_are_read_or_rejected(tmp_path, zoo_home):
-    made = samples.make(tmp_path / "samples")
-    assert len({sample.name for sample in made}) == len(made) > 35
-    for sample in made:
+    items = samples.make(tmp_path / "samples")
+    assert len({sample.name for sample in items}) == len(items) > 35
+    for sample in items:
         _ = sample.data
         sample.read(sample.path)
-    by_name = {sample.name: sample for sample in made}
-    cases = [case for sample in made for case in fuzzing.cases(sample, 7, FILES)]
+    by_name = {sample.name: sample for sample in items}
+    cases = [case for sample in items for case in fuzzing.cases(sample, 7, FILES)]
     failed = bounded.attempt(
-        cases, lambda case: fuzzing.trial(by_name[case.rsplit(" ", 2)[0]], case, made), tmp_path / "failures.tsv"
+        cases, lambda case: fuzzing.trial(by_name[case.rsplit(" ", 2)[0]], case, items), tmp_path / "failures.tsv"
     )
     assert failed == {}
 
 
 def test_forged_files_are_rejected_or_valid(tmp_path, zoo_home):
-    made = {one.name: one for one in forgeries.make(tmp_path / "forgeries")}
-    assert {name.removeprefix("forgery of ") for name in made} >= {"a bundle", "weights", "a snapshot", "a plan"}
-    cases = [f"{name} 7 {number}" for name in made for number in range(3 * FILES)]
-    failed = bounded.attempt(cases, lambda case: made[case.rsplit(" ", 2)[0]].trial(case), tmp_path / "failures.tsv")
+    by_name = {one.name: one for one in forgeries.make(tmp_path / "forgeries")}
+    assert {name.removeprefix("forgery of ") for name in by_name} >= {"a bundle", "weights", "a snapshot", "a plan"}
+    cases = [f"{name} 7 {number}" for name in by_name for number in range(3 * FILES)]
+    failed = bounded.attempt(cases, lambda case: by_name[case.rsplit(" ", 2)[0]].trial(case), tmp_path / "failures.tsv")
     assert failed == {}
 
 
@@ -83,8 +83,10 @@ def test_outputs_are_replaced_under_load(tmp_path):
 
 
 def test_malicious_files_are_rejected(tmp_path, zoo_home):
-    made = {sample.name: sample for sample in bombs.make(tmp_path / "bombs")}
-    failed = bounded.attempt(list(made), lambda name: fuzzing.check_read(made[name], refuse=True), tmp_path / "failures.tsv")
+    by_name = {sample.name: sample for sample in bombs.make(tmp_path / "bombs")}
+    failed = bounded.attempt(
+        list(by_name), lambda name: fuzzing.check_read(by_name[name], refuse=True), tmp_path / "failures.tsv"
+    )
     assert failed == {}
 
 
