@@ -1,4 +1,4 @@
-"""The explorer in a browser: whatever pair or ensemble is asked for, its numbers are the API's."""
+"""The explorer in a browser: the numbers of every pair and ensemble equal those of the API."""
 
 import itertools
 import json
@@ -35,30 +35,30 @@ from zoo.errors import ZooWarning
 from zoo.outputs.outputs import Outputs, Runs
 
 MODELS, EXAMPLES, CLASSES = 7, 480, 6
-# The table of measures: values and intervals by name.
+# Values and confidence intervals in the table of measures, by name of the measure.
 MEASURED = """return Object.fromEntries([...document.querySelectorAll("#measures tr[data-measure]")].map(
     (row) => [row.dataset.measure, [...row.cells].slice(1).map((cell) => cell.textContent)]))"""
 
 
 def carded_runs() -> Runs:
-    """Models of two families and three objectives; their classes have names, their examples ids."""
-    made, rng = [], np.random.default_rng(3)
+    """Return outputs with cards: two families, three objectives, named classes and example ids."""
+    found, rng = [], np.random.default_rng(3)
     for i, outputs in enumerate(made_runs(MODELS, EXAMPLES, CLASSES).values()):
         family, objective = ("resnet", "vgg")[i % 2], ("softmax", "sigmoid", "cosine")[i % 3]
         training = Training("made", "supervised", objective, {"tau": 0.1 * (i % 2)}, seed=i)
         card = Card(outputs.name, "local", family, f"{family}8", "made", "softmax", "trained", training)
-        made.append(
+        found.append(
             Outputs.from_arrays(
                 outputs.name, logits=outputs.logits, labels=outputs.labels, dataset="made", card=card,
                 embeddings=rng.normal(size=(EXAMPLES, 3 + i)),
                 classes=[f"class {k}" for k in range(CLASSES)], ids=[f"image-{row}.png" for row in range(EXAMPLES)],
             )
         )  # fmt: skip
-    return Runs(made)
+    return Runs(found)
 
 
 def probed(runs: Runs) -> Part:
-    """The part on features, of models whose classes are pulled apart by different lengths."""
+    """Return the report's section on features, for models with different class separation."""
     task = np.arange(60) % 3
 
     def embedded_by(name: str, seed: int, dataset: str) -> Outputs:
@@ -92,7 +92,7 @@ def page(document, tmp_path_factory):
 
 @pytest.fixture
 def explorer(page, browser):
-    """The page as it is at first, with no error in it, and none after the test."""
+    """Open the page in its initial state; check for errors before and after the test."""
     browser.get("about:blank")
     browser.get_log("browser")
     opened(browser, page)
@@ -123,7 +123,7 @@ def complete_pair(browser, names, a, b, on="test"):
 
 
 def table(browser, selector):
-    """The cells of a table's body as texts."""
+    """Return the texts of the cells in a table's body."""
     script = """return [...document.querySelectorAll(arguments[0] + " tbody tr")]
         .filter((row) => !row.classList.contains("part")).map((row) => [...row.cells].map((cell) => cell.textContent))"""
     return browser.execute_script(script, selector)
@@ -134,7 +134,7 @@ def measure_text(value, measure):
 
 
 def assert_interval(found, low, high, measure=None):
-    """The ends on the page are those of the API, up to the chance of two bootstraps of 1,000 resamples."""
+    """Check an interval of the page against the API, up to the noise of two bootstraps with 1,000 resamples."""
     if measure is not None and measure.of:  # Wilson's interval is not random
         assert found == shown((float(low), float(high)), percent=True)
         return
@@ -147,7 +147,7 @@ def assert_interval(found, low, high, measure=None):
     )
 
 
-def test_twelve_pairs_are_those_of_the_api(document, explorer):
+def test_twelve_pairs_equal_the_api(document, explorer):
     runs, halves = document.analysis.runs, document.analysis.splits
     names = runs.names
     rng = np.random.default_rng(1)
@@ -162,7 +162,7 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         measured = expected.measured()
         found = explorer.execute_script(MEASURED)
         if on != "test":
-            assert "cka" not in found  # it is of embeddings, which are not in the page
+            assert "cka" not in found  # needs embeddings, which the page does not contain
             del measured["cka"]
         assert set(found) == set(measured)
         for name, (value, low, high) in measured.items():
@@ -196,7 +196,7 @@ def test_twelve_pairs_are_those_of_the_api(document, explorer):
         assert under == list(dict.fromkeys(expected.extremes(6)["id"]))
 
 
-def test_twelve_ensembles_are_those_of_the_api(document, explorer):
+def test_twelve_ensembles_equal_the_api(document, explorer):
     runs, halves = document.analysis.runs, document.analysis.splits
     rng = np.random.default_rng(2)
     for _ in range(12):
@@ -239,7 +239,7 @@ def scores(browser):
     return browser.execute_script(script)
 
 
-def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
+def test_clicks_the_back_button_and_shared_urls(document, explorer, page):
     names = document.analysis.runs.names
     first, second = document.numbers["pair"]
     complete_pair(explorer, names, first, second)
@@ -272,7 +272,7 @@ def test_a_click_the_back_button_and_a_shared_address(document, explorer, page):
 
 
 def click(browser, figure, first, second):
-    """A press of the mouse on the mark of two models, where the chart has it."""
+    """Click on the mark of two models in a chart."""
     marks = browser.execute_script(
         "return [...document.querySelectorAll(arguments[0] + ' path[aria-label]')].map((one) => [one.ariaLabel, one])",
         figure,
@@ -281,12 +281,12 @@ def click(browser, figure, first, second):
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
     try:
         mark.click()
-    except ElementClickInterceptedException:  # another dot lies on top of it
+    except ElementClickInterceptedException:  # another dot covers it
         browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", mark)
 
 
 def rows_listed(browser):
-    """All examples of the list, by scrolling through it."""
+    """Return all examples of the list by scrolling through it."""
     return browser.execute_script("""
         const list = document.getElementById("example-list"), found = new Map();
         for (list.scrollTop = 0; ; list.scrollTop += list.clientHeight) {
@@ -297,14 +297,14 @@ def rows_listed(browser):
         return [...found].sort(([a], [b]) => a - b).map(([, row]) => row);""")
 
 
-def test_filters_of_examples_chain(document, explorer):
+def test_filters_of_examples_combine(document, explorer):
     runs = document.analysis.runs
     names, labels = runs.names, runs.labels
-    said = np.stack([outputs.predictions for outputs in runs.values()])
-    right = said == labels
+    predicted = np.stack([outputs.predictions for outputs in runs.values()])
+    right = predicted == labels
     a, b = (names.index(name) for name in document.numbers["pair"])
     assert rows_listed(explorer) == sorted(
-        range(len(labels)), key=lambda row: (-(1 - np.bincount(said[:, row]).max() / np.float64(MODELS)).round(6), row)
+        range(len(labels)), key=lambda row: (-(1 - np.bincount(predicted[:, row]).max() / np.float64(MODELS)).round(6), row)
     )
     Select(explorer.find_element(By.ID, "example-class")).select_by_visible_text("class 2")
     Select(explorer.find_element(By.ID, "example-outcome")).select_by_visible_text("only the second of the pair correct")
@@ -325,7 +325,7 @@ def test_filters_of_examples_chain(document, explorer):
     row = explorer.execute_script("return explorer.state.open")
     opened_rows = table(explorer, "#example-open")
     assert {line[0]: line[1].split(" ", 1)[1] for line in opened_rows} == {
-        name: f"class {said[i, row]}" for i, name in enumerate(names)
+        name: f"class {predicted[i, row]}" for i, name in enumerate(names)
     }
     confidences = {name: f"{runs[name].probabilities[row].max():.1%}" for name in names}
     assert {line[0]: line[2] for line in opened_rows} == confidences
@@ -334,9 +334,9 @@ def test_filters_of_examples_chain(document, explorer):
     wait(explorer, lambda browser: not browser.find_element(By.ID, "example-open").is_displayed())
 
 
-def test_hidden_models_leave_every_chart_and_number(document, explorer):
+def test_hidden_models_are_removed_from_charts_and_numbers(document, explorer):
     names = document.analysis.runs.names
-    kept = [name for i, name in enumerate(names) if i % 2 == 0]  # those of the family resnet
+    kept = [name for i, name in enumerate(names) if i % 2 == 0]  # the models of the family resnet
     explorer.find_element(By.CSS_SELECTOR, "#toolbar summary").click()
     Select(explorer.find_element(By.ID, "field")).select_by_value("family")
     explorer.find_element(By.XPATH, "//div[@id='values']/label[contains(., 'vgg')]/input").click()
@@ -377,8 +377,8 @@ def test_hidden_models_leave_every_chart_and_number(document, explorer):
     assert "hide" not in hash_of(explorer)
 
 
-# All that the page says first and singles out.
-SINGLED_OUT = """return {
+# The parts of the page that depend on the best models and pairs.
+SELECTED = """return {
     title: document.querySelector("h1").textContent,
     findings: [...document.querySelectorAll(".findings li")].map((one) => [one.className, one.hidden, one.innerHTML]),
     path: JSON.stringify(charts.get("path")),
@@ -394,13 +394,13 @@ FOUND = "return document.body.dataset.found"
 
 
 def without_interval(finding):
-    """The sentence without the interval or p-value of a correlation, which the page does not compute."""
+    """Return a finding's sentence without the interval and p-value of a correlation, which the page does not compute."""
     sentence = re.sub(r"(r = -?\d\.\d+) \(95% CI -?\d\.\d+ to -?\d\.\d+\)", r"\1", finding.sentence)
     return re.sub(r"(\d+) recipes \(p = [^)]+\)", r"\1 models", sentence)  # no two models of this report share a recipe
 
 
-def parted(sentence):
-    """The sentence without confidence intervals, and their ends; those of a bootstrap differ by chance."""
+def split_intervals(sentence):
+    """Split a sentence into its text without confidence intervals and the intervals, which vary between bootstraps."""
     ends = re.findall(r"95% CI (-?[\d.]+) to (-?[\d.]+)", sentence)
     return re.sub(r"95% CI -?[\d.]+ to -?[\d.]+", "95% CI", sentence), [(float(low), float(high)) for low, high in ends]
 
@@ -410,10 +410,10 @@ def starting_from(browser, title):
     return browser.execute_script("return explorer.state.members")
 
 
-def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
+def test_findings_are_about_the_models_shown(document, explorer):
     runs = document.analysis.runs
     names = runs.names
-    at_first = explorer.execute_script(SINGLED_OUT)
+    at_first = explorer.execute_script(SELECTED)
     # The best model, from which the search starts, and one of the two side by side.
     gone = {document.numbers["path"]["members"][0], document.numbers["pair"][0]}
     kept = [name for name in names if name not in gone]
@@ -427,7 +427,7 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
         for one in document.findings
         if one.section in standing
     }
-    said = [(anew | of_all)[one.section] for one in document.findings]
+    stated = [(anew | of_all)[one.section] for one in document.findings]
     go(explorer, f"#hide:model={','.join(gone)}")
     wanted = ",".join(str(names.index(name)) for name in kept)
     wait(explorer, lambda b: b.execute_script(FOUND) == wanted)
@@ -441,16 +441,16 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
             " ...['strong', '.sentence'].map((part) => one.querySelector(part).textContent)])"
         )
     }
-    assert {section: number for section, (number, _) in findings.items()} == {one.section: one.number for one in said}
-    for one in said:
-        (found, ends), (wording, exact) = parted(findings[one.section][1]), parted(without_interval(one))
+    assert {section: number for section, (number, _) in findings.items()} == {one.section: one.number for one in stated}
+    for one in stated:
+        (found, ends), (wording, exact) = split_intervals(findings[one.section][1]), split_intervals(without_interval(one))
         assert found == wording
         for (low, high), (exact_low, exact_high) in zip(ends, exact, strict=True):
             assert (low, high) == pytest.approx((exact_low, exact_high), abs=0.15 * (exact_high - exact_low) + 0.5)
     warned = explorer.execute_script(
         "return [...document.querySelectorAll('.findings li.warning')].map((one) => one.dataset.section)"
     )
-    assert set(warned) == {one.section for one in said if one.warning}
+    assert set(warned) == {one.section for one in stated if one.warning}
     assert texts(explorer, "#transfer-table tbody tr:not(.out) th") == kept
     assert texts(explorer, "#calibration > p")[0].endswith(f"4 most accurate models are drawn. (of all {MODELS} models)")
     with warnings.catch_warnings():
@@ -469,10 +469,10 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     assert intervals[0] == ""
     for found, low, high in zip(intervals[1:], path["low"][1:], path["high"][1:], strict=True):
         assert_interval(found, low, high)
-    (given,) = chart_specs(expected)["path"]["datasets"].values()
+    (expected_rows,) = chart_specs(expected)["path"]["datasets"].values()
     (drawn,) = explorer.execute_script("return Object.values(charts.get('path').datasets)")
-    scores = [(row.pop("score"), other.pop("score")) for row, other in zip(drawn, given, strict=True)]
-    assert drawn == given
+    scores = [(row.pop("score"), other.pop("score")) for row, other in zip(drawn, expected_rows, strict=True)]
+    assert drawn == expected_rows
     assert [score for score, _ in scores] == pytest.approx([score for _, score in scores])
 
     members = document.numbers["path"]["members"][: document.numbers["path"]["best"]]
@@ -487,7 +487,7 @@ def test_what_is_singled_out_is_of_the_models_shown(document, explorer):
     assert starting_from(explorer, "best pair") == sorted(names.index(name) for name in expected.numbers["pair"])
     explorer.find_element(By.ID, "show-all").click()
     wait(explorer, lambda b: b.execute_script(FOUND) == ",".join(map(str, range(MODELS))))
-    assert explorer.execute_script(SINGLED_OUT) == at_first
+    assert explorer.execute_script(SELECTED) == at_first
 
 
 def test_the_heatmap_shows_the_chosen_measure(document, explorer):
@@ -513,7 +513,7 @@ def test_the_heatmap_shows_the_similarity_of_embeddings(document, explorer):
     assert value == pytest.approx(diversity.compare(test[first], test[second]).cka, abs=5.1e-5)
 
 
-def test_cka_is_of_the_models_that_have_embeddings():
+def test_cka_is_computed_for_models_with_embeddings():
     runs = carded_runs()
     bare = runs.names[0]
     outputs = runs[bare]
@@ -525,7 +525,7 @@ def test_cka_is_of_the_models_that_have_embeddings():
     assert found[1][2] == pytest.approx(diversity.compare(runs[runs.names[1]], runs[runs.names[2]]).cka)
 
 
-def test_numbers_open_the_examples_they_count(document, explorer):
+def test_numbers_link_to_the_examples_they_count(document, explorer):
     runs = document.analysis.runs
     names, labels, test = runs.names, runs.labels, document.analysis.splits[1]
     a, b = names[1], names[4]
@@ -566,7 +566,7 @@ def test_numbers_open_the_examples_they_count(document, explorer):
     assert listed() <= set(wrong.tolist())
 
 
-def test_the_bar_has_the_ensemble_and_checkboxes_keep_the_focus(document, explorer):
+def test_the_toolbar_shows_the_ensemble_and_checkboxes_keep_the_focus(document, explorer):
     accuracy = {row[0]: row[2] for row in scores(explorer)}["accuracy"]
     members = len(document.analysis.members)
     assert texts(explorer, "#ensemble-summary") == [f"ensemble: {members} models, {accuracy}"]
@@ -598,7 +598,7 @@ def test_disagreements_of_the_pair_are_counted(document, explorer):
     }
 
 
-def test_the_map_and_the_overview_have_the_chosen_colours(document, explorer):
+def test_the_map_and_the_overview_use_the_chosen_colours(document, explorer):
     explorer.find_element(By.CSS_SELECTOR, "#toolbar summary").click()
     Select(explorer.find_element(By.ID, "colour")).select_by_value("objective")
     title = "return charts.get('map').encoding.color.title"
@@ -611,7 +611,7 @@ def test_the_map_and_the_overview_have_the_chosen_colours(document, explorer):
     assert {row["group"] for row in rows if len(row["members"]) > 1} <= {"ensemble"}
 
 
-def test_by_keyboard_alone(document, explorer):
+def test_keyboard_navigation(document, explorer):
     names = document.analysis.runs.names
     explorer.find_element(By.ID, "pair-first").send_keys(Keys.ARROW_DOWN)
     wait(explorer, lambda b: hash_of(b) != "")
@@ -632,7 +632,7 @@ def test_by_keyboard_alone(document, explorer):
     )
 
 
-def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
+def test_markup_in_names_is_shown_as_text(browser, tmp_path):
     document = odd_document()
     page = tmp_path / "odd.html"
     page.write_text(to_explorer(document))
@@ -665,7 +665,7 @@ def test_whatever_names_hold_is_shown_as_text(browser, tmp_path):
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_pairs_are_exact_where_only_top_classes_fit(browser, tmp_path, monkeypatch):
+def test_pairs_are_exact_if_the_page_keeps_only_top_classes(browser, tmp_path, monkeypatch):
     monkeypatch.setattr(page_arrays, "MAX_CHARACTERS", 1)
     document = compose(ReportInputs(made_runs(4, 400, 8)), steps=2)
     page = tmp_path / "top.html"
@@ -702,7 +702,7 @@ def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
     assert page.stat().st_size < 8e6
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
 
-    def busy():  # processor time of the page's thread, whatever else the machine does
+    def busy():  # CPU time of the page's thread, which does not depend on the load of the machine
         metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
         return {one["name"]: one["value"] for one in metrics}["TaskDuration"]
 
@@ -715,23 +715,23 @@ def test_a_hundred_models_on_ten_thousand_examples(browser, tmp_path):
     for tick in browser.find_elements(By.CSS_SELECTOR, "#model-table tbody .tick input")[:5]:
         browser.execute_script("arguments[0].click()", tick)
     assert (busy() - before) / 5 < 0.1
-    # What the page says of its own error is true of the ensemble it shows.
+    # The rounding error that the page states holds for the ensemble shown.
     members = browser.execute_script("return explorer.state.members")
     test = runs.select(document.analysis.splits[1])
     exact = ensembles.improvement(Runs(test[f"m{i}"] for i in members)).ensemble_accuracy
-    said = {row[0]: row[2] for row in scores(browser) if row[0] == "accuracy"}["accuracy"]
+    printed = {row[0]: row[2] for row in scores(browser) if row[0] == "accuracy"}["accuracy"]
     bound = re.search(r"within \+([\d.]+) points", browser.find_element(By.ID, "ensemble-close").text)
-    assert abs(float(said.rstrip("%")) - 100 * exact) <= float(bound[1]) + 0.1
+    assert abs(float(printed.rstrip("%")) - 100 * exact) <= float(bound[1]) + 0.1
 
 
-def test_class_names_alone_vote(browser, tmp_path):
+def test_predictions_are_combined_by_voting(browser, tmp_path):
     labels = np.random.default_rng(0).integers(0, 3, 90)
-    said = {}
+    predicted = {}
     for seed, name in enumerate("abc"):
         rng = np.random.default_rng(seed + 1)
-        said[name] = np.where(rng.random(90) < 0.7, labels, rng.integers(0, 3, 90))
-    said["c"][:4] = -1
-    runs = Runs(Outputs.from_arrays(n, predictions=p, labels=labels, classes=["x", "y", "z"]) for n, p in said.items())
+        predicted[name] = np.where(rng.random(90) < 0.7, labels, rng.integers(0, 3, 90))
+    predicted["c"][:4] = -1
+    runs = Runs(Outputs.from_arrays(n, predictions=p, labels=labels, classes=["x", "y", "z"]) for n, p in predicted.items())
     document = compose(ReportInputs(runs), steps=2)
     page = tmp_path / "votes.html"
     page.write_text(to_explorer(document))

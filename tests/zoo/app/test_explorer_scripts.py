@@ -32,16 +32,17 @@ SCRIPTS = ROOT / "zoo" / "app" / "report" / "scripts"
 def node():
     found = shutil.which("node")
     if not found:
-        pytest.skip("no node on this machine")
+        pytest.skip("node is not installed")
     return found
 
 
-ALL_PAIRS = 4  # models up to which every pair is looked at here
-SHOWN = (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None))  # and a base
+ALL_PAIRS = 4  # maximum number of models for which all pairs are compared in this test
+# Pairs of the models shown and the base.
+SHOWN = (([0, 1, 2, 3, 4, 5], None), ([0, 2, 3, 5], None), ([1, 2, 4, 5], 4), ([0, 1, 3], 4), ([5, 2], None))
 
 
 def of_shown(runs: Runs, kind: str, monkeypatch) -> list[dict[str, object]]:
-    """What the package singles out of some of the models, on the halves of a report, as the page prints it."""
+    """Return the best model, pair and ensemble of subsets of the models, as computed by the package."""
     halves = ensembles.stratified_split(runs.labels)
     found = []
     for models, base in SHOWN:
@@ -77,7 +78,7 @@ def places(runs, names) -> list[int]:
 
 
 def pairs_of(runs, frame) -> dict[str, object]:
-    """The measures of pairs that categories have a mean of, and the line through their gains."""
+    """Return the measures averaged by category for each pair, and the regression line of the gains."""
     measured = [name for name, measure in MEASURES.items() if measure.by_category and name in frame]
     rows = [
         {side: runs.names.index(row[side]) for side in ("first", "second")} | {name: row[name] for name in measured}
@@ -93,7 +94,7 @@ def pairs_of(runs, frame) -> dict[str, object]:
 
 
 def stores(monkeypatch) -> list[dict[str, object]]:
-    """The same outputs in each of the ways a page may keep them, with ensembles of them."""
+    """Return the same outputs in each encoding that a page may use, with ensembles of them."""
     runs = zoo.calibrate(made_runs(6, 300, 7), 0.5, 0)
     bare = Runs(
         Outputs.from_arrays(n, predictions=np.where(np.arange(len(o)) % 17 == i, -1, o.predictions), labels=o.labels)
@@ -113,12 +114,12 @@ def stores(monkeypatch) -> list[dict[str, object]]:
             if (one[0]["kind"], one[0]["planes"], one[0]["top"]) == (kind, planes, top)
         ]
         monkeypatch.setattr(page_arrays, "_encoders", lambda _, ways=ways: iter(ways))
-        given = bare if kind == "votes" else runs
-        kept, blocks = page_arrays.prediction_arrays(given, kind != "votes")
+        used = bare if kind == "votes" else runs
+        kept, blocks = page_arrays.prediction_arrays(used, kind != "votes")
         monkeypatch.undo()
         combined = []
         for members in chosen_members:
-            chosen = Runs(given[given.names[m]] for m in members)
+            chosen = Runs(used[used.names[m]] for m in members)
             if kind == "votes":
                 combined.append({"members": members, "predicted": ensembles.vote(chosen).tolist(), "nll": None})
                 continue
@@ -140,7 +141,7 @@ def stores(monkeypatch) -> list[dict[str, object]]:
 
 
 def resampled(counts: list[int]) -> dict[str, object]:
-    """The distribution function of each cell of a bootstrap resample, at five of its quantiles."""
+    """Return the cumulative distribution of each cell count of a bootstrap resample at five quantiles."""
     cells = [scipy.stats.binom(sum(counts), count / sum(counts)) for count in counts]
     quantiles = [[int(cell.ppf(q)) for q in (0.025, 0.2, 0.5, 0.8, 0.975)] for cell in cells]
     return {
@@ -151,7 +152,7 @@ def resampled(counts: list[int]) -> dict[str, object]:
     }
 
 
-def truth(monkeypatch) -> dict[str, object]:
+def expected_results(monkeypatch) -> dict[str, object]:
     values = np.random.default_rng(0).normal(size=101)
     p = np.array([0.01, 0.04, 0.03, 0.9, 0.2])
     kept = stores(monkeypatch)
@@ -185,7 +186,7 @@ def truth(monkeypatch) -> dict[str, object]:
 
 def test_scripts_under_node(node, tmp_path, monkeypatch):
     place = tmp_path / "truth.json"
-    place.write_text(json.dumps(truth(monkeypatch)))
+    place.write_text(json.dumps(expected_results(monkeypatch)))
     done = subprocess.run(
         [node, "--test", *map(str, sorted((ROOT / "tests" / "zoo" / "app" / "scripts").glob("*.test.js")))],
         env=os.environ | {"TRUTH": str(place), "SCRIPTS": str(SCRIPTS)}, capture_output=True, text=True, timeout=300,
