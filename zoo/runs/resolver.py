@@ -81,7 +81,7 @@ def choose(models: "Models", spec: str | None, home: Path | None = None, imports
         elif is_filter(entry):
             continue
         elif is_pattern(entry):
-            known = _selectable(spec, home, imported)
+            known = _selectable(spec, home, imported, snapshots="@" in entry[1:])
             found = [_choice(name, "", spec, home, imported, optional=True) for name in select([entry, *filters], known)]
         else:
             found = [_choice(*split_suffix(entry), spec, home, imported)]
@@ -269,12 +269,15 @@ def _on_dataset_or_whole(runs: list[RunFolder], spec: str | None) -> list[RunFol
     return exact + [run for run in on_dataset(runs, whole) if run.identity.name not in names]
 
 
-def _selectable(spec: str | None, home: Path | None, imported: Sequence[RunFolder]) -> dict[str, Card | None]:
-    """Return the models that a pattern may select on a dataset, with their cards."""
+def _selectable(
+    spec: str | None, home: Path | None, imported: Sequence[RunFolder], snapshots: bool
+) -> dict[str, Card | None]:
+    """Return the models that a pattern may select on a dataset, with their cards; snapshots of training on request."""
     whole, _ = split_spec(spec)
     if whole is not None and is_user_dataset(whole):
         return {run.identity.name: run.card for run in _on_dataset_or_whole(stored(home), spec)}
-    return {**registry.matching("*"), **{run.identity.name: run.card for run in imported}}
+    cards = registry.matching("*") | (registry.matching("*@*") if snapshots else {})
+    return {**cards, **{run.identity.name: run.card for run in imported}}
 
 
 def _choice(

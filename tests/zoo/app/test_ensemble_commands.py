@@ -189,7 +189,7 @@ def test_costs_have_units(text, number):
 def test_an_ensemble_of_trained_models_is_saved_and_used_like_any_model(cli, zoo_home):
     names = ["resnet8-softmax", "resnet8-cosine"]
     result = cli("ensemble", "search", *names, "--base", names[0], "--steps", "1", "--name", "mine")
-    assert "hparam" in result.out
+    assert "hyper-parameters" in result.out
     assert (zoo_home / "cards" / "mine.md").exists()
     saved = zoo.card("mine")
     assert {member.name for member in saved.members} <= {f"{name}.digits" for name in names}

@@ -12,6 +12,7 @@ import zoo
 from zoo.app.main import app
 from zoo.errors import InputError, MissingWeights, UnknownName
 from zoo.models import trained
+from zoo.runs import resolver
 from zoo.training import train, trainer
 
 SETTINGS = {"data": "digits[:300]", "epochs": 4, "save_as": "watched", "ema": 0.9, "shift": 2}
@@ -95,3 +96,4 @@ def test_only_patterns_with_an_at_sign_match_snapshots(zoo_home):
     assert not any("@" in name for name in zoo.list("*"))
     listed = CliRunner().invoke(app, ["list", "*@epoch*", "--json"])
     assert [(row["name"], row["weights"]) for row in json.loads(listed.stdout)] == [(name, "local") for name in kept]
+    assert [choice.name for choice in resolver.choose("wat*@epoch*", "digits:test")] == kept
