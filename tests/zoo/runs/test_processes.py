@@ -75,7 +75,7 @@ def test_training_processes_end_with_a_killed_parent(tmp_path, zoo_home):
 @pytest.mark.slow
 def test_a_run_that_is_told_to_end_does_so_cleanly(tmp_path):
     home = tmp_path / "home"
-    command = [sys.executable, "-m", "zoo", "run", "timm:test_vit", "--random", "--data", "digits", "--batch-size", "1"]
+    command = [sys.executable, "-m", "zoo", "run", "timm:resnet18", "--random", "--data", "digits", "--batch-size", "1"]
     process = subprocess.Popen(
         [*command, "--workers", "1"], env={**os.environ, "ZOO_HOME": str(home)}, stderr=subprocess.PIPE, text=True
     )
@@ -85,7 +85,7 @@ def test_a_run_that_is_told_to_end_does_so_cleanly(tmp_path):
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert said.endswith("zoo: stopped; the same command goes on where it left off\n")
+    assert said.endswith("zoo: stopped; the same command continues where it stopped\n")
     assert not [path for path in home.rglob(".*") if path.name.endswith((".part", ".lock"))]
     assert store.verify(home).clean
 
