@@ -64,7 +64,10 @@ def trust(
     alpha: Annotated[float, typer.Option(help="Accepted probability that a set misses the true class.")] = 0.1,
     conditioning: Annotated[
         Conditioning,
-        typer.Option("--set-threshold", help="Of sets: one for all classes, or one per class or cluster of classes."),
+        typer.Option(
+            "--set-threshold",
+            help="Threshold of sets: one for all classes, per class, or per cluster of classes.",
+        ),
     ] = "marginal",
     groups: Groups = None,
     ensemble: Ensemble = False,
@@ -367,8 +370,8 @@ def _print_groups(grouped: "diversity.Groups") -> None:
 def _coverage_by_group(found: list[_Trust], group_of: list[str], seed: int) -> "pd.DataFrame":
     """Return one row per group and method: the coverage of the sets, mean over the models, with its confidence interval.
 
-    As in `diversity.groups`, the interval is that of a binomial proportion if all examples are covered by equally many
-    models' sets, missing for fewer than `MIN_EXAMPLES` others, and else by the bootstrap.
+    The interval is a bootstrap, and missing for fewer than `MIN_EXAMPLES` examples. If the sets of equally many models cover
+    each example, it is that of a binomial proportion, as in `diversity.groups`.
     """
     import numpy as np
     import pandas as pd
